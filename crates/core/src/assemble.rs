@@ -1,0 +1,345 @@
+//! Assembles a reply from its deltas: any split of the same stream gives the same reply.
+
+use std::collections::BTreeMap;
+
+use crate::error::{LlmError, LlmErrorKind};
+use crate::ids::BlockIndex;
+use crate::json::JsonText;
+use crate::message::{ProviderState, ReasoningPart, TextPart};
+use crate::reply::{Reply, ReplyDelta, ReplyEnd, ReplyPart, RequestedCall};
+
+/// The most bytes a reply may have, so that a runaway model cannot fill the memory.
+pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
+
+/// Collects deltas into a [`Reply`].
+///
+/// ```
+/// use neuraxis_core::{BlockIndex, ModelRef, ReplyAssembler, ReplyDelta, ReplyEnd, ReplyFinish, Usage};
+///
+/// let mut assembler = ReplyAssembler::default();
+/// for piece in ["Hel", "lo"] {
+///     assembler.push(ReplyDelta::Text { block: BlockIndex(0), text: piece.into() })?;
+/// }
+/// let model = ModelRef::new("example", "m");
+/// assembler.push(ReplyDelta::End(ReplyEnd { finish: ReplyFinish::Stop, usage: Usage::default(), model }))?;
+/// assert_eq!(assembler.finish()?.text(), "Hello");
+/// # Ok::<(), neuraxis_core::LlmError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ReplyAssembler {
+    blocks: BTreeMap<BlockIndex, Block>,
+    bytes: usize,
+    end: Option<ReplyEnd>,
+}
+
+#[derive(Debug)]
+struct Block {
+    content: BlockContent,
+    id: Option<String>,
+    signature: Option<String>,
+    state: Option<ProviderState>,
+}
+
+#[derive(Debug)]
+enum BlockContent {
+    Empty,
+    Text(String),
+    Reasoning(String),
+    ToolCall {
+        provider_id: Option<String>,
+        name: Option<String>,
+        arguments: String,
+    },
+}
+
+impl ReplyAssembler {
+    /// Adds one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`LlmErrorKind::InvalidResponse`] when the stream contradicts itself: two kinds of content in one block, a call
+    /// whose name or id changes, anything after the end, or more than [`MAX_REPLY_BYTES`].
+    pub fn push(&mut self, delta: ReplyDelta) -> Result<(), LlmError> {
+        if self.end.is_some() {
+            return Err(invalid("the stream went on after its end"));
+        }
+        match delta {
+            ReplyDelta::Text { block, text } => self.push_text(block, &text),
+            ReplyDelta::Reasoning { block, text } => self.push_reasoning(block, &text),
+            ReplyDelta::ToolCall {
+                block,
+                provider_id,
+                name,
+                arguments,
+            } => self.push_call(block, provider_id, name, &arguments),
+            ReplyDelta::State {
+                block,
+                id,
+                signature,
+                state,
+            } => {
+                let block = self.block(block);
+                block.id = id.or(block.id.take());
+                block.signature = signature.or(block.signature.take());
+                block.state = state.or(block.state.take());
+                Ok(())
+            }
+            ReplyDelta::End(end) => {
+                self.end = Some(end);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the whole reply.
+    ///
+    /// # Errors
+    ///
+    /// [`LlmErrorKind::Incomplete`] when the stream never ended properly: its calls must not be run.
+    /// [`LlmErrorKind::InvalidResponse`] when a call has no name.
+    pub fn finish(self) -> Result<Reply, LlmError> {
+        let Some(end) = self.end else {
+            return Err(LlmError::new(
+                LlmErrorKind::Incomplete,
+                "the stream ended before the reply was whole",
+            ));
+        };
+        let parts = self
+            .blocks
+            .into_iter()
+            .filter_map(|(index, block)| block.into_part(index).transpose());
+        Ok(Reply {
+            parts: parts.collect::<Result<_, _>>()?,
+            finish: end.finish,
+            usage: end.usage,
+            model: end.model,
+        })
+    }
+
+    fn push_text(&mut self, index: BlockIndex, more: &str) -> Result<(), LlmError> {
+        self.grow(more.len())?;
+        match &mut self.block(index).content {
+            BlockContent::Text(text) => text.push_str(more),
+            content @ BlockContent::Empty => *content = BlockContent::Text(more.to_owned()),
+            _ => return Err(mixed(index)),
+        }
+        Ok(())
+    }
+
+    fn push_reasoning(&mut self, index: BlockIndex, more: &str) -> Result<(), LlmError> {
+        self.grow(more.len())?;
+        match &mut self.block(index).content {
+            BlockContent::Reasoning(text) => text.push_str(more),
+            content @ BlockContent::Empty => *content = BlockContent::Reasoning(more.to_owned()),
+            _ => return Err(mixed(index)),
+        }
+        Ok(())
+    }
+
+    fn push_call(
+        &mut self,
+        index: BlockIndex,
+        new_id: Option<String>,
+        new_name: Option<String>,
+        more: &str,
+    ) -> Result<(), LlmError> {
+        self.grow(more.len())?;
+        let block = self.block(index);
+        if matches!(block.content, BlockContent::Empty) {
+            block.content = BlockContent::ToolCall {
+                provider_id: None,
+                name: None,
+                arguments: String::new(),
+            };
+        }
+        let BlockContent::ToolCall {
+            provider_id,
+            name,
+            arguments,
+        } = &mut block.content
+        else {
+            return Err(mixed(index));
+        };
+        set_once(provider_id, new_id, "id")?;
+        set_once(name, new_name, "name")?;
+        arguments.push_str(more);
+        Ok(())
+    }
+
+    fn block(&mut self, index: BlockIndex) -> &mut Block {
+        self.blocks.entry(index).or_insert(Block {
+            content: BlockContent::Empty,
+            id: None,
+            signature: None,
+            state: None,
+        })
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), LlmError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MAX_REPLY_BYTES {
+            return Err(invalid(format!(
+                "the reply is larger than {MAX_REPLY_BYTES} bytes"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Block {
+    fn into_part(self, index: BlockIndex) -> Result<Option<ReplyPart>, LlmError> {
+        Ok(match self.content {
+            // A reasoning item may be nothing but what its provider wants to see again.
+            BlockContent::Empty
+                if self.id.is_none() && self.signature.is_none() && self.state.is_none() =>
+            {
+                None
+            }
+            BlockContent::Text(text) if text.is_empty() && self.state.is_none() => None,
+            BlockContent::Text(text) => Some(ReplyPart::Text(TextPart {
+                text,
+                state: self.state,
+            })),
+            BlockContent::Empty => Some(self.reasoning(index, String::new())),
+            BlockContent::Reasoning(ref text) => {
+                let text = text.clone();
+                Some(self.reasoning(index, text))
+            }
+            BlockContent::ToolCall {
+                provider_id,
+                name,
+                arguments,
+            } => {
+                let name = name.ok_or_else(|| invalid("a tool call has no name"))?;
+                let arguments = JsonText::from_text(arguments);
+                Some(ReplyPart::ToolCall(RequestedCall {
+                    provider_id,
+                    name,
+                    arguments,
+                    state: self.state,
+                }))
+            }
+        })
+    }
+
+    fn reasoning(self, index: BlockIndex, text: String) -> ReplyPart {
+        ReplyPart::Reasoning(ReasoningPart {
+            index,
+            text,
+            id: self.id,
+            signature: self.signature,
+            state: self.state,
+        })
+    }
+}
+
+fn set_once(field: &mut Option<String>, value: Option<String>, what: &str) -> Result<(), LlmError> {
+    match (&field, value) {
+        (Some(old), Some(new)) if *old != new => {
+            Err(invalid(format!("the {what} of a tool call changed midway")))
+        }
+        (None, Some(new)) => {
+            *field = Some(new);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mixed(index: BlockIndex) -> LlmError {
+    invalid(format!(
+        "block {index} of the reply holds two kinds of content"
+    ))
+}
+
+fn invalid(message: impl Into<String>) -> LlmError {
+    LlmError::new(LlmErrorKind::InvalidResponse, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::ModelRef;
+    use crate::reply::ReplyFinish;
+    use crate::usage::Usage;
+
+    fn end() -> ReplyDelta {
+        let model = ModelRef::new("test", "m");
+        ReplyDelta::End(ReplyEnd {
+            finish: ReplyFinish::Stop,
+            usage: Usage::default(),
+            model,
+        })
+    }
+
+    fn assemble(deltas: impl IntoIterator<Item = ReplyDelta>) -> Result<Reply, LlmError> {
+        let mut assembler = ReplyAssembler::default();
+        deltas
+            .into_iter()
+            .try_for_each(|delta| assembler.push(delta))?;
+        assembler.finish()
+    }
+
+    fn call(name: Option<&str>, arguments: &str) -> ReplyDelta {
+        let (name, arguments) = (name.map(str::to_owned), arguments.to_owned());
+        ReplyDelta::ToolCall {
+            block: BlockIndex(1),
+            provider_id: None,
+            name,
+            arguments,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_a_stream_gives_the_same_reply(text in "\\PC{0,40}", cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+            let chars: Vec<char> = text.chars().collect();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(chars.len() + 1)).collect();
+            cuts.extend([0, chars.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|pair| chars[pair[0]..pair[1]].iter().collect::<String>());
+            let split = pieces.flat_map(|piece| {
+                [ReplyDelta::Text { block: BlockIndex(0), text: piece.clone() }, call(None, &piece)]
+            });
+            let whole = [ReplyDelta::Text { block: BlockIndex(0), text: text.clone() }, call(Some("t"), &text), end()];
+            let split = std::iter::once(call(Some("t"), "")).chain(split).chain([end()]);
+            prop_assert_eq!(assemble(split), assemble(whole));
+        }
+    }
+
+    #[test]
+    fn a_stream_without_an_end_is_incomplete() {
+        let error = assemble([call(Some("t"), "{}")]).unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::Incomplete);
+    }
+
+    #[test]
+    fn a_call_whose_name_changes_is_an_invalid_response() {
+        let error = assemble([call(Some("a"), ""), call(Some("b"), ""), end()]).unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+    }
+
+    #[test]
+    fn a_runaway_reply_is_cut_off() {
+        let mut assembler = ReplyAssembler::default();
+        let piece = "x".repeat(MAX_REPLY_BYTES / 2 + 1);
+        assert!(
+            assembler
+                .push(ReplyDelta::Text {
+                    block: BlockIndex(0),
+                    text: piece.clone()
+                })
+                .is_ok()
+        );
+        assert!(
+            assembler
+                .push(ReplyDelta::Text {
+                    block: BlockIndex(0),
+                    text: piece
+                })
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! What the machine asks the outside to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::finish::RunOutcome;
+use crate::ids::{
+    AgentId, Attempt, CallIndex, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn,
+};
+use crate::json::{ContentHash, JsonText};
+use crate::profile::Hook;
+use crate::tool::{ToolClass, ToolSpec};
+use crate::transcript::Transcript;
+
+/// Something for the driver to do. Not `#[non_exhaustive]`: a new effect must break every driver at compile time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Call a model; answered by `ModelReplied` or `ModelFailed`.
+    CallModel(CallModel),
+    /// Check a batch of calls against schemas and policy; answered by `Vetted`.
+    Vet(Vet),
+    /// Run one tool call; answered by `ToolFinished`.
+    RunTool(RunTool),
+    /// Stop a tool call; its answer, if one still comes, is ignored.
+    CancelTool(CancelTool),
+    /// Ask a person; answered by `ApprovalDecided`.
+    AskApproval(AskApproval),
+    /// Ask the embedder's hook; answered by `Advised`.
+    Consult(Consult),
+    /// The run is over.
+    Finish(RunOutcome),
+}
+
+impl Effect {
+    /// Returns the id under which the outside answers, if it answers.
+    #[must_use]
+    pub const fn id(&self) -> Option<EffectId> {
+        match self {
+            Self::CallModel(call) => Some(call.effect_id),
+            Self::Vet(vet) => Some(vet.effect_id),
+            Self::RunTool(run) => Some(run.effect_id),
+            Self::AskApproval(ask) => Some(ask.effect_id),
+            Self::Consult(consult) => Some(consult.effect_id),
+            Self::CancelTool(_) | Self::Finish(_) => None,
+        }
+    }
+}
+
+/// One model call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallModel {
+    /// The effect.
+    pub effect_id: EffectId,
+    /// The first attempt to be made; the driver counts on from there.
+    pub attempt: Attempt,
+    /// The agent that calls.
+    pub agent: AgentId,
+    /// Its turn.
+    pub turn: Turn,
+    /// The call's place among the content of the run.
+    pub content_index: ContentIndex,
+    /// What the call is for.
+    pub purpose: Purpose,
+    /// The model to serve it.
+    pub role: Role,
+    /// Who reads the reply.
+    pub audience: Audience,
+    /// What to send.
+    pub request: ModelRequest,
+}
+
+/// What a model call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// A turn of the loop.
+    Turn,
+    /// The answer after a limit was reached; may not use tools and is no turn.
+    LastAnswer,
+    /// A summary of older messages.
+    Compaction,
+    /// A second look at a draft.
+    SelfCheck,
+    /// A choice, such as which sections to gather; its text is dropped.
+    Routing,
+}
+
+/// Who reads a reply, and so whether it is worth streaming.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Audience {
+    /// A person, as it comes.
+    Person,
+    /// Another part of the system, once it is whole.
+    Component,
+}
+
+/// What is sent to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRequest {
+    /// The conversation, system message first. Shared with the run, not copied.
+    pub messages: Transcript,
+    /// The tools it is offered; with none, the wire leaves the field out.
+    pub tools: Arc<[ToolSpec]>,
+    /// Whether it may or must call one.
+    pub tool_choice: ToolChoice,
+    /// The most tokens of the reply.
+    pub max_output_tokens: Option<u32>,
+    /// The sampling temperature.
+    pub temperature: Option<f32>,
+}
+
+/// Whether a model may or must call a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ToolChoice {
+    /// As it sees fit.
+    Auto,
+    /// It must not. The definitions stay in the request, so that the cached prompt prefix survives.
+    None,
+    /// It must call some tool.
+    Required,
+    /// It must call this tool.
+    Named(ToolName),
+}
+
+/// A batch of calls to be checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vet {
+    /// The effect.
+    pub effect_id: EffectId,
+    /// The agent whose calls they are.
+    pub agent: AgentId,
+    /// Its turn.
+    pub turn: Turn,
+    /// The calls, in call order; answered in the same order.
+    pub calls: Vec<CallToVet>,
+}
+
+/// One call to be checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallToVet {
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The final arguments.
+    pub arguments: JsonText,
+    /// A person already approved exactly these arguments: an ask is answered, a deny is not.
+    pub approved: bool,
+}
+
+/// One tool call to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTool {
+    /// The effect; its text is the idempotency key.
+    pub effect_id: EffectId,
+    /// How often it was tried, this time included.
+    pub attempt: Attempt,
+    /// The agent that calls.
+    pub agent: AgentId,
+    /// Its turn.
+    pub turn: Turn,
+    /// The batch's place among the content of the run.
+    pub content_index: ContentIndex,
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool.
+    pub name: ToolName,
+    /// The call's place in its reply.
+    pub index: CallIndex,
+    /// The final arguments.
+    pub arguments: JsonText,
+    /// What the call may change.
+    pub class: ToolClass,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// A tool call to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CancelTool {
+    /// The effect that runs it.
+    pub effect_id: EffectId,
+}
+
+/// A call that a person has to approve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskApproval {
+    /// The effect.
+    pub effect_id: EffectId,
+    /// The agent that calls.
+    pub agent: AgentId,
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// Exactly what would run.
+    pub arguments: JsonText,
+    /// The hash the approval is bound to.
+    pub arguments_hash: ContentHash,
+    /// Why a person has to decide.
+    pub reason: String,
+}
+
+/// A question to the embedder's hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consult {
+    /// The effect.
+    pub effect_id: EffectId,
+    /// The agent it is about.
+    pub agent: AgentId,
+    /// The point in the loop.
+    pub hook: Hook,
+    /// What it is about, as JSON.
+    pub subject: JsonText,
+}

@@ -1,0 +1,212 @@
+//! Errors that are part of the conversation between the machine and the outside.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::duration;
+use crate::ids::{EffectId, Seq, ToolCallId};
+use crate::usage::Usage;
+
+/// Why a model call gave no usable reply. Plain data: it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{kind}: {message}")]
+#[non_exhaustive]
+pub struct LlmError {
+    /// What went wrong, in a form that code can act on.
+    #[serde(flatten)]
+    pub kind: LlmErrorKind,
+    /// What went wrong, for people; never holds a secret.
+    pub message: String,
+    /// The tokens used up to then, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
+}
+
+/// The causes of an [`LlmError`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LlmErrorKind {
+    /// Nothing came in time.
+    #[error("the model did not answer in time")]
+    Timeout,
+    /// What came is not what the protocol allows, or cannot be parsed.
+    #[error("the model server gave an invalid response")]
+    InvalidResponse,
+    /// The server cannot be reached, or the connection broke.
+    #[error("no connection to the model server")]
+    Connection,
+    /// The server failed.
+    #[error("the model server failed{}", status.map(|status| format!(" with status {status}")).unwrap_or_default())]
+    Server {
+        /// The HTTP status, where there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+    },
+    /// The server is still loading its model.
+    #[error("the model is still loading")]
+    Loading,
+    /// Too many requests or tokens.
+    #[error("the provider's rate limit is reached")]
+    RateLimited {
+        /// How long the provider asks to wait.
+        #[serde(
+            default,
+            rename = "retry_after_ms",
+            skip_serializing_if = "Option::is_none",
+            with = "duration::optional_millis"
+        )]
+        retry_after: Option<Duration>,
+    },
+    /// The key is missing, wrong or not allowed to do this.
+    #[error("the provider refuses the key")]
+    Unauthorized,
+    /// No money or quota is left.
+    #[error("the provider's quota is used up")]
+    QuotaExhausted,
+    /// The provider has no such model.
+    #[error("the provider has no such model")]
+    ModelNotFound,
+    /// The conversation does not fit the model.
+    #[error("the conversation does not fit the model's context")]
+    ContextOverflow {
+        /// The context size, in tokens.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+        /// What the request needed, in tokens.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needed: Option<u64>,
+    },
+    /// The provider refuses the content.
+    #[error("the provider refuses the content")]
+    ContentFiltered,
+    /// The reply was cut off on its way: its calls must not be run.
+    #[error("the reply was cut off")]
+    Incomplete,
+    /// The request is not one the provider accepts.
+    #[error("the provider refuses the request")]
+    BadRequest,
+    /// We gave up on it.
+    #[error("the call was cancelled")]
+    Cancelled,
+}
+
+impl LlmError {
+    /// Makes an error with nothing known of its usage.
+    pub fn new(kind: LlmErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            usage: None,
+        }
+    }
+
+    /// Adds the tokens used up to then.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(Box::new(usage));
+        self
+    }
+
+    /// Tells whether the same request may succeed when it is made again.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self.kind {
+            LlmErrorKind::Timeout
+            | LlmErrorKind::InvalidResponse
+            | LlmErrorKind::Connection
+            | LlmErrorKind::Server { .. }
+            | LlmErrorKind::Loading
+            | LlmErrorKind::RateLimited { .. }
+            | LlmErrorKind::Incomplete => true,
+            LlmErrorKind::Unauthorized
+            | LlmErrorKind::QuotaExhausted
+            | LlmErrorKind::ModelNotFound
+            | LlmErrorKind::ContextOverflow { .. }
+            | LlmErrorKind::ContentFiltered
+            | LlmErrorKind::BadRequest
+            | LlmErrorKind::Cancelled => false,
+        }
+    }
+}
+
+/// An input that the machine cannot take. The machine is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The input answers an effect that was never asked for.
+    #[error("effect {0} was never asked for")]
+    UnknownEffect(EffectId),
+    /// The input answers an effect with an answer of another kind.
+    #[error("effect {effect} cannot be answered by {input}")]
+    WrongAnswer {
+        /// The effect.
+        effect: EffectId,
+        /// The kind of input.
+        input: &'static str,
+    },
+    /// The verdicts do not match the calls they judge.
+    #[error("effect {effect} asked about {asked} calls and got {answered} verdicts")]
+    VerdictCount {
+        /// The effect.
+        effect: EffectId,
+        /// Calls asked about.
+        asked: usize,
+        /// Verdicts given.
+        answered: usize,
+    },
+    /// No call with this id waits for approval or for its client.
+    #[error("call {0} is not waiting for this")]
+    NotWaiting(ToolCallId),
+    /// The approval was given for other arguments than those the call has now.
+    #[error("the approval of call {0} was given for other arguments")]
+    ApprovalMismatch(ToolCallId),
+    /// The run has ended.
+    #[error("the run has ended")]
+    RunEnded,
+    /// The clock of active time went backwards.
+    #[error("active time went backwards")]
+    TimeReversed,
+}
+
+/// A log that cannot be turned back into a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// There is no record at all, or the first is not `run_started`.
+    #[error("the log does not begin with run_started")]
+    NoStart,
+    /// The log was written by a loop that follows other rules.
+    #[error("the log has loop version {found}, this is version {ours}")]
+    OtherVersion {
+        /// The log's version.
+        found: u32,
+        /// This code's version.
+        ours: u32,
+    },
+    /// The history that was given is not the one the run began with.
+    #[error("the history is not the one the run began with")]
+    OtherHistory,
+    /// Replaying gives another record than the log has.
+    #[error("record {seq} is not what its causes lead to: expected {expected}, found {found}")]
+    Diverged {
+        /// Where.
+        seq: Seq,
+        /// What replaying gives, as JSON, or "nothing".
+        expected: String,
+        /// What the log has, as JSON, or "nothing".
+        found: String,
+    },
+    /// A record that should be the cause of a step is none.
+    #[error("record {0} stands where a step should begin but causes none")]
+    NoCause(Seq),
+    /// A recorded cause is one that the machine refuses.
+    #[error("record {seq} is refused: {source}")]
+    Refused {
+        /// Where.
+        seq: Seq,
+        /// Why.
+        source: InputError,
+    },
+}

@@ -1,0 +1,145 @@
+//! How a run ends.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::usage::RunUsage;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// At work.
+    Running,
+    /// For an approval or a client's tools; nothing runs and its clock stands still.
+    Waiting,
+    /// It ended with an answer.
+    Done,
+    /// It ended without one.
+    Failed,
+    /// It was cancelled, or its process died and it cannot go on.
+    Interrupted,
+}
+
+impl RunStatus {
+    /// Tells whether nothing more can happen.
+    #[must_use]
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Interrupted)
+    }
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FinishReason {
+    /// The model was done.
+    Stop,
+    /// The turn limit was reached; the answer is the last one asked for.
+    MaxTurns,
+    /// The model's answer reached its output limit.
+    Length,
+    /// The provider withheld content.
+    ContentFilter,
+    /// A tool was called that does not exist, and the profile says stop.
+    UnknownTool(String),
+    /// A tool failed, and the profile says stop.
+    ToolError,
+    /// Another limit than turns and time was reached.
+    Budget(BudgetKind),
+    /// Time was up.
+    Deadline,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The reply is a question to the user.
+    Clarify,
+    /// The calls are the caller's to run.
+    ClientTools,
+    /// It could not go on; the text says why.
+    Failed(String),
+}
+
+impl FinishReason {
+    /// Tells whether a limit ended the run, so that its answer was asked for as the last one.
+    #[must_use]
+    pub const fn ends_at_a_limit(&self) -> bool {
+        matches!(self, Self::MaxTurns | Self::Deadline | Self::Budget(_))
+    }
+}
+
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stop => f.write_str("stop"),
+            Self::MaxTurns => f.write_str("max turns"),
+            Self::Length => f.write_str("length"),
+            Self::ContentFilter => f.write_str("content filter"),
+            Self::UnknownTool(name) => write!(f, "unknown tool {name:?}"),
+            Self::ToolError => f.write_str("tool error"),
+            Self::Budget(kind) => write!(f, "{kind} used up"),
+            Self::Deadline => f.write_str("deadline"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Clarify => f.write_str("a question"),
+            Self::ClientTools => f.write_str("client tools"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+/// A limit other than turns and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BudgetKind {
+    /// Tool calls.
+    ToolCalls,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Cost,
+    /// Model calls, where turns did not count (loop rule 7).
+    ModelCalls,
+    /// The patience with unknown tools (loop rule 4).
+    UnknownTools,
+}
+
+impl fmt::Display for BudgetKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ToolCalls => "the tool calls",
+            Self::Tokens => "the tokens",
+            Self::Cost => "the money",
+            Self::ModelCalls => "the model calls",
+            Self::UnknownTools => "the patience with unknown tools",
+        })
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// The answer, or what there was of it.
+    pub content: String,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// Turns that counted.
+    pub turns: u32,
+    /// What it used, sub-agents included.
+    pub usage: RunUsage,
+}
+
+impl RunOutcome {
+    /// Returns the status that a run with this outcome has.
+    #[must_use]
+    pub const fn status(&self) -> RunStatus {
+        match self.finish_reason {
+            FinishReason::Failed(_) | FinishReason::ToolError | FinishReason::UnknownTool(_) => {
+                RunStatus::Failed
+            }
+            FinishReason::Cancelled => RunStatus::Interrupted,
+            _ => RunStatus::Done,
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Identifiers and ordinals, each a type of its own so that two of them cannot be confused.
+//!
+//! Nothing here makes a random id or reads a clock: ids that must be unique in the world come from the `Ids` port,
+//! the others are counted by the machine.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
+
+/// Defines ordinals: numbers counted up by one, with `next`.
+macro_rules! ordinals {
+    ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            /// Returns the number that follows.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ordinals! {
+    /// The place of a record in its run: 1 for the first, then without gaps. 0 stands for "before any record".
+    Seq(u64);
+    /// The number of a model call or tool batch in its run, over all agents, from 0 in the order they started.
+    ContentIndex(u32);
+    /// A turn of one agent: one model call with the tool calls it leads to. 1 for the first, 0 before it.
+    Turn(u32);
+    /// The place of a tool call in its reply, from 0.
+    CallIndex(u32);
+    /// The place of a content part in its message, from 0.
+    BlockIndex(u32);
+    /// How often an effect was tried, this time included: 1 for the first.
+    Attempt(u32);
+}
+
+/// Defines names: short texts chosen by people, compared as they are.
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $text:literal;)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Cow<'static, str>);
+
+        impl $name {
+            $($(#[$item_doc])* pub const $item: Self = Self(Cow::Borrowed($text));)*
+
+            /// Wraps a name as it is.
+            pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
+                Self(name.into())
+            }
+
+            /// Returns the name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// Which model serves a call. More roles than the three built-in ones may be configured.
+    Role {
+        /// The quick model: routing, simple questions.
+        ROUTER = "router";
+        /// The thorough model.
+        REASONING = "reasoning";
+        /// The model for programming tasks.
+        CODING = "coding";
+    }
+    /// How much freedom a request has. More modes than the built-in ones may be configured.
+    Mode {
+        /// Read-only, local, few turns.
+        CONSERVATIVE = "conservative";
+        /// The default: writing asks first.
+        MODERATE = "moderate";
+        /// Everything; irreversible calls ask first.
+        EXPLORATORY = "exploratory";
+    }
+    /// Where a request comes from. More channels than the built-in ones may be configured.
+    Channel {
+        /// Conversation; the default.
+        CHAT = "chat";
+        /// Work on a project's files.
+        CODE_TASK = "code_task";
+        /// A look at the state of this machine.
+        SYSTEM_HEALTH = "system_health";
+        /// A question that several researchers work on.
+        DEEP_RESEARCH = "deep_research";
+    }
+    /// A named set of limits that a key or a user has.
+    PlanName {}
+    /// The id of an input that a sender outside the machine chose; a second input with the same id is a no-op.
+    InputId {}
+}
+
+/// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub Uuid);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An agent of a run: `a0` is the root, others are numbered in the order they start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AgentId(pub u32);
+
+impl AgentId {
+    /// The agent that answers the user.
+    pub const ROOT: Self = Self(0);
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a{}", self.0)
+    }
+}
+
+impl FromStr for AgentId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let number = text
+            .strip_prefix('a')
+            .and_then(|digits| digits.parse().ok());
+        number.map(Self).ok_or(InvalidId {
+            what: "agent id",
+            rule: "the letter a and a number",
+        })
+    }
+}
+
+/// Something the machine asked the outside to do; also the idempotency key of a tool call.
+///
+/// Its text is the run's id, a full stop and a number, so that it is unique in the world and the same on every replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId {
+    /// The run that asked.
+    pub run: RunId,
+    /// The effect's number in that run, from 1.
+    pub number: u32,
+}
+
+impl fmt::Display for EffectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.run, self.number)
+    }
+}
+
+impl FromStr for EffectId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let parse = || {
+            let (run, number) = text.split_once('.')?;
+            Some(Self {
+                run: RunId(Uuid::parse_str(run).ok()?),
+                number: number.parse().ok()?,
+            })
+        };
+        parse().ok_or(InvalidId {
+            what: "effect id",
+            rule: "a run's id, a full stop and a number",
+        })
+    }
+}
+
+macro_rules! serialize_as_text {
+    ($($name:ident),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+serialize_as_text!(AgentId, EffectId, ToolName, SessionId);
+
+/// A tool call's id, made by the loop of run, agent, model call and index, so that it is the same on every replay.
+///
+/// At most 64 characters (the limit of the OpenAI Responses API for `call_id`). The id that the provider gave is kept
+/// beside it, for echoing to that provider.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ToolCallId(Arc<str>);
+
+impl ToolCallId {
+    /// Makes the id of the call at `index` of the reply to the model call `content_index` of `agent`.
+    #[must_use]
+    pub fn new(run: RunId, agent: AgentId, content_index: ContentIndex, index: CallIndex) -> Self {
+        Self(format!("call_{}_{agent}_{content_index}_{index}", run.0.simple()).into())
+    }
+
+    /// Wraps an id that came from outside, such as the one in a history that a client sent.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolCallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A tool's name: 1 to 64 of `A-Z a-z 0-9 _ -`, what every provider accepts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolName(Arc<str>);
+
+/// A session's id: 1 to 128 of `A-Z a-z 0-9 . _ : -`, chosen by whoever made the session.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(Arc<str>);
+
+macro_rules! checked_text {
+    ($name:ident, $what:literal, $rule:literal, $most:literal, $extra:pat) => {
+        impl $name {
+            /// Returns the text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let fits = (1..=$most).contains(&text.len())
+                    && text
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, $extra));
+                if fits {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(InvalidId {
+                        what: $what,
+                        rule: $rule,
+                    })
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+checked_text!(
+    ToolName,
+    "tool name",
+    "1 to 64 of A-Z a-z 0-9 _ -",
+    64,
+    b'_' | b'-'
+);
+checked_text!(
+    SessionId,
+    "session id",
+    "1 to 128 of A-Z a-z 0-9 . _ : -",
+    128,
+    b'.' | b'_' | b':' | b'-'
+);
+
+/// A text that does not have the form of the id it stands for. The text itself is not repeated: it may be hostile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid {what}: it must be {rule}")]
+#[non_exhaustive]
+pub struct InvalidId {
+    /// What the text should have been.
+    pub what: &'static str,
+    /// What such an id consists of.
+    pub rule: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_call_id_fits_the_64_characters_that_openai_allows() {
+        let id = ToolCallId::new(
+            RunId(Uuid::max()),
+            AgentId(9_999),
+            ContentIndex(99_999),
+            CallIndex(999),
+        );
+        assert!(
+            id.as_str().len() <= 64,
+            "{id} has {} characters",
+            id.as_str().len()
+        );
+    }
+
+    #[test]
+    fn ids_are_read_back_from_their_text() {
+        let effect = EffectId {
+            run: RunId(Uuid::from_u128(7)),
+            number: 12,
+        };
+        assert_eq!(effect.to_string().parse(), Ok(effect));
+        assert_eq!("a3".parse(), Ok(AgentId(3)));
+    }
+
+    #[test]
+    fn hostile_session_ids_are_refused() {
+        for text in ["", "../x", "a/b", "a\0b", "a b", &"x".repeat(129)] {
+            assert!(text.parse::<SessionId>().is_err(), "{text:?} was accepted");
+        }
+        assert!("user:42.main-1".parse::<SessionId>().is_ok());
+    }
+}

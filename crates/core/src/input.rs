@@ -1,0 +1,289 @@
+//! What the outside tells the machine.
+//!
+//! Every input has an id: the effect it answers and the attempt, or one that its sender chose. A duplicate, or an answer
+//! to an effect that is settled, changes nothing; an impossible one is an [`InputError`](crate::InputError).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Verdict;
+use crate::duration;
+use crate::error::LlmError;
+use crate::ids::{Attempt, EffectId, InputId, Role, ToolCallId};
+use crate::json::{ContentHash, JsonText};
+use crate::limits::MicroUsd;
+use crate::message::Message;
+use crate::outcome::ToolOutcome;
+use crate::reply::Reply;
+use crate::tool::ToolClass;
+
+/// When an input came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// The time on the wall, in whole milliseconds.
+    pub at: Timestamp,
+    /// How long the run has been active, in whole milliseconds: waiting for a person does not count.
+    pub active_elapsed: Duration,
+}
+
+impl Stamp {
+    /// Makes a stamp; both times are cut to whole milliseconds, which is what a record keeps.
+    #[must_use]
+    pub fn new(at: Timestamp, active_elapsed: Duration) -> Self {
+        let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
+        let millis = u64::try_from(active_elapsed.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            at,
+            active_elapsed: Duration::from_millis(millis),
+        }
+    }
+}
+
+/// Something that happened outside.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A model call gave a reply.
+    ModelReplied(ModelReplied),
+    /// An attempt of a model call failed.
+    ModelFailed(ModelFailed),
+    /// A batch of calls was checked.
+    Vetted(Vetted),
+    /// A tool call ended.
+    ToolFinished(ToolFinished),
+    /// A person decided about a call, or the time to decide ran out.
+    ApprovalDecided(ApprovalDecided),
+    /// The embedder's hook answered.
+    Advised(Advised),
+    /// A message for a run at work: it joins after the current tool batch.
+    Steered(Steered),
+    /// Somebody wants the run to end.
+    Cancelled(Cancelled),
+    /// A process took the run up again after a crash or a wait. What was under way is asked for anew or, where it must
+    /// not run twice, settled as unknown.
+    Resumed(Resumed),
+    /// Time passed. Before the step's `wake_at` it changes nothing.
+    TimePassed,
+}
+
+impl Input {
+    /// Returns the kind of input, by its record's name.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ModelReplied(_) => "llm_call",
+            Self::ModelFailed(_) => "llm_failed",
+            Self::Vetted(_) => "verdict",
+            Self::ToolFinished(_) => "tool_result",
+            Self::ApprovalDecided(_) => "approval_decided",
+            Self::Advised(_) => "advised",
+            Self::Steered(_) => "steered",
+            Self::Cancelled(_) => "cancelled",
+            Self::Resumed(_) => "resumed",
+            Self::TimePassed => "limit_reached",
+        }
+    }
+}
+
+/// A model call gave a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelReplied {
+    /// The call.
+    pub effect_id: EffectId,
+    /// The attempt that succeeded.
+    pub attempt: Attempt,
+    /// The reply.
+    pub reply: Reply,
+    /// The role that served it, which may be another than the one asked for.
+    pub served_by: Role,
+    /// What it cost, where prices are known.
+    pub cost: Option<MicroUsd>,
+    /// How long it took.
+    pub duration: Duration,
+    /// How long its first delta took, where it was streamed.
+    pub first_delta: Option<Duration>,
+}
+
+/// An attempt of a model call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFailed {
+    /// The call.
+    pub effect_id: EffectId,
+    /// The attempt that failed.
+    pub attempt: Attempt,
+    /// Why.
+    pub error: LlmError,
+    /// Whether the driver tries again.
+    pub next: NextAttempt,
+    /// The role that failed.
+    pub served_by: Role,
+    /// How long it took.
+    #[serde(rename = "duration_ms", with = "duration::millis")]
+    pub duration: Duration,
+}
+
+/// Whether another attempt follows a failed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NextAttempt {
+    /// One does.
+    Follows,
+    /// None does: the call has failed.
+    None,
+}
+
+/// A batch of calls was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vetted {
+    /// The effect that asked.
+    pub effect_id: EffectId,
+    /// What was found, in the order of the calls.
+    pub calls: Vec<Vetting>,
+}
+
+/// What was found about one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Vetting {
+    /// It may run.
+    Run {
+        /// What it may change, as far as its tool is trusted.
+        class: ToolClass,
+    },
+    /// The arguments are not JSON or do not fit the schema.
+    Invalid {
+        /// Where and why.
+        message: String,
+    },
+    /// There is no such tool.
+    Unknown,
+    /// The tool is not available in this turn.
+    Disabled,
+    /// A person has to approve it.
+    Ask {
+        /// What it may change, once approved.
+        class: ToolClass,
+        /// Why.
+        reason: String,
+    },
+    /// Policy forbids it.
+    Deny {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Vetting {
+    /// Turns a verdict about a call that is otherwise fine into what was found.
+    #[must_use]
+    pub fn from_verdict(verdict: Verdict, class: ToolClass) -> Self {
+        match verdict {
+            Verdict::Allow => Self::Run { class },
+            Verdict::Ask { reason } => Self::Ask { class, reason },
+            Verdict::Deny { reason } => Self::Deny { reason },
+        }
+    }
+}
+
+/// A tool call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFinished {
+    /// The effect that ran it; for a client's tool the one named where the run waits.
+    pub effect_id: EffectId,
+    /// The attempt that ended.
+    pub attempt: Attempt,
+    /// What came of it.
+    pub outcome: ToolOutcome,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// A person decided about a call, or the time to decide ran out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalDecided {
+    /// The sender's id.
+    pub id: InputId,
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The hash of the arguments that were shown.
+    pub arguments_hash: ContentHash,
+    /// What was decided.
+    #[serde(flatten)]
+    pub decision: ApprovalDecision,
+    /// Who decided, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// What a person decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum ApprovalDecision {
+    /// It may run.
+    Approve {
+        /// With these arguments instead of those shown; they are checked again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<JsonText>,
+    },
+    /// It may not.
+    Deny {
+        /// Why, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Nobody decided in time: not a person's denial.
+    Expired,
+}
+
+/// The embedder's hook answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advised {
+    /// The effect that asked.
+    pub effect_id: EffectId,
+    /// What it said.
+    #[serde(flatten)]
+    pub advice: Advice,
+}
+
+/// What a hook says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "advice", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Advice {
+    /// Go on as planned.
+    Continue,
+    /// End the loop; the text so far is kept.
+    Stop {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A message for a run at work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steered {
+    /// The sender's id.
+    pub id: InputId,
+    /// The message; a user message.
+    pub message: Arc<Message>,
+}
+
+/// Somebody wants the run to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancelled {
+    /// The sender's id.
+    pub id: InputId,
+    /// Why, for the log.
+    pub reason: String,
+}
+
+/// A process took the run up again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The sender's id.
+    pub id: InputId,
+    /// Why it had stopped, for the log.
+    pub reason: String,
+}

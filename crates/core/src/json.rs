@@ -1,0 +1,191 @@
+//! JSON kept as text: arguments and results pass through the core without being parsed into a tree.
+//!
+//! The exact bytes matter (they are hashed, shown for approval and sent again), so they are never re-encoded.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+/// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
+///
+/// Cloning shares the text. It serializes as a string; [`embedded`] writes valid JSON in place instead.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JsonText(Arc<str>);
+
+impl JsonText {
+    /// Wraps a text as it is, valid or not.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// Encodes a value.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be written as JSON, for example a map whose keys are not strings.
+    pub fn encode(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// Encodes a text as a JSON string.
+    #[must_use]
+    pub fn string(text: &str) -> Self {
+        Self::encode(text).unwrap_or_else(|_| Self::from_text("\"\""))
+    }
+
+    /// Makes the result of a failed call, `{"error": "…"}`.
+    #[must_use]
+    pub fn error(message: &str) -> Self {
+        Self(format!("{{\"error\":{}}}", Self::string(message)).into())
+    }
+
+    /// Decodes the text.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not JSON or does not have the shape of `T`; the error names line and column.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Tells whether the text is one JSON value.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        serde_json::from_str::<&RawValue>(&self.0).is_ok()
+    }
+
+    /// Returns the text if it is one JSON value on one line, otherwise the text as a JSON string: what a record's `value`
+    /// must be, since a log has one record a line.
+    #[must_use]
+    pub fn into_value(self) -> Self {
+        if self.is_valid() && !self.0.contains(['\n', '\r']) {
+            self
+        } else {
+            Self::string(&self.0)
+        }
+    }
+
+    /// Returns the SHA-256 of the exact bytes.
+    #[must_use]
+    pub fn hash(&self) -> ContentHash {
+        ContentHash::of(self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JsonText({})", self.0)
+    }
+}
+
+impl fmt::Display for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Writes a [`JsonText`] in place, as JSON inside the surrounding JSON. For fields read directly by `serde_json`, not
+/// through `flatten` or a tagged enum. Such a field holds what [`JsonText::into_value`] returns.
+pub(crate) mod embedded {
+    use super::{Deserialize, Deserializer, JsonText, RawValue, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        text: &JsonText,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match serde_json::from_str::<&RawValue>(text.as_str()) {
+            Ok(raw) => raw.serialize(serializer),
+            Err(_) => text.serialize(serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<JsonText, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(JsonText::from_text(Box::<str>::from(raw)))
+    }
+}
+
+/// As [`embedded`], for an optional text.
+pub(crate) mod optional_embedded {
+    use super::{Deserialize, Deserializer, JsonText, RawValue, Serializer, embedded};
+
+    pub(crate) fn serialize<S: Serializer>(
+        text: &Option<JsonText>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match text {
+            Some(text) => embedded::serialize(text, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<JsonText>, D::Error> {
+        let raw = Option::<Box<RawValue>>::deserialize(deserializer)?;
+        Ok(raw.map(|raw| JsonText::from_text(Box::<str>::from(raw))))
+    }
+}
+
+/// A SHA-256, written as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// Hashes bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the hash of a sequence that was `self` so far and goes on with `item`.
+    #[must_use]
+    pub fn chain(self, item: ContentHash) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0);
+        hasher.update(item.0);
+        Self(hasher.finalize().into())
+    }
+
+    /// The start of a chain: all zeros.
+    pub const EMPTY: Self = Self([0; 32]);
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(text.as_bytes(), &mut bytes).map_err(serde::de::Error::custom)?;
+        Ok(Self(bytes))
+    }
+}

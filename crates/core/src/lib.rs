@@ -1,0 +1,110 @@
+//! The pure heart of Neuraxis: messages, the turn loop as a state machine, and the records it leaves.
+//!
+//! **For** anybody who wants the loop without an opinion on how to do I/O: [`RunTree`] holds a whole run as plain data.
+//! It takes an [`Input`], returns a [`Step`] with the [`Effect`]s to perform and the [`Record`]s to keep, and can be
+//! rebuilt from those records at any time, byte for byte.
+//!
+//! **Not for** doing anything: there is no tokio here, no socket, no file, no clock and no randomness. The driver in
+//! `neuraxis-engine` performs effects through the ports of `neuraxis-ports`; rules about what may run are made in
+//! `neuraxis-brainstem`.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use neuraxis_core::{
+//!     AgentSpec, Attempt, Effect, Input, Message, ModelRef, ModelReplied, Profile, Reply, ReplyFinish, ReplyPart, Role,
+//!     RunId, RunSpec, RunStatus, RunTree, Stamp, TextPart, Transcript, Usage, jiff::Timestamp, uuid::Uuid,
+//! };
+//!
+//! // A run starts with a user message and asks for a model call …
+//! let agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+//! let spec = RunSpec::new(RunId(Uuid::nil()), [Message::user("What is 6 × 7?")], agent);
+//! let stamp = Stamp::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
+//! let (mut run, step) = RunTree::start(spec, Transcript::default(), stamp);
+//! let [Effect::CallModel(call)] = step.effects.as_slice() else { panic!("a model call comes first") };
+//!
+//! // … whose reply the driver brings back.
+//! let text = TextPart { text: "42".into(), state: None };
+//! let step = run.advance(stamp, Input::ModelReplied(ModelReplied {
+//!     effect_id: call.effect_id,
+//!     attempt: Attempt(1),
+//!     reply: Reply {
+//!         parts: vec![ReplyPart::Text(text)],
+//!         finish: ReplyFinish::Stop,
+//!         usage: Usage::default(),
+//!         model: ModelRef::new("example", "m"),
+//!     },
+//!     served_by: Role::REASONING,
+//!     cost: None,
+//!     duration: Duration::from_millis(5),
+//!     first_delta: None,
+//! }))?;
+//! assert_eq!(step.status, RunStatus::Done);
+//! assert!(matches!(&step.effects[..], [Effect::Finish(outcome)] if outcome.content == "42"));
+//! # Ok::<(), neuraxis_core::InputError>(())
+//! ```
+
+mod assemble;
+mod decision;
+mod duration;
+mod effect;
+mod error;
+mod finish;
+mod ids;
+mod input;
+mod json;
+mod limits;
+mod live;
+mod message;
+mod outcome;
+mod profile;
+mod project;
+mod record;
+mod reply;
+mod run;
+mod spec;
+mod tool;
+mod transcript;
+mod usage;
+
+pub use jiff;
+pub use uuid;
+
+pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
+pub use decision::{Decision, Verdict};
+pub use effect::{
+    AskApproval, Audience, CallModel, CallToVet, CancelTool, Consult, Effect, ModelRequest,
+    Purpose, RunTool, ToolChoice, Vet,
+};
+pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
+pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
+pub use ids::{
+    AgentId, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId, InputId, InvalidId,
+    Mode, PlanName, Role, RunId, Seq, SessionId, ToolCallId, ToolName, Turn,
+};
+pub use input::{
+    Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, Input, ModelFailed,
+    ModelReplied, NextAttempt, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
+};
+pub use json::{ContentHash, JsonText};
+pub use limits::{Limits, MicroUsd};
+pub use live::{LiveBody, LiveEvent, ProgressSteps};
+pub use message::{
+    AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
+    ReasoningPart, TextPart, ToolCall, ToolMessage,
+};
+pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, ToolSignal};
+pub use profile::{Hook, LimitReached, Opening, Parallel, Profile, ToolErrors, UnknownTool};
+pub use project::run_messages;
+pub use record::{
+    ApprovalRequested, ContextTrimmed, HistoryRepaired, LOOP_VERSION, LimitKind,
+    LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
+    Pending, PendingKind, PlanChanged, Record, RecordBody, RoleDowngraded, RunStarted, Summarized,
+    ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
+};
+pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
+pub use run::{MAX_TURNS_PROMPT, RunTree, Step};
+pub use spec::{AgentSpec, ClientTools, ForkPoint, RunSpec};
+pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use transcript::{PrefixDigest, Transcript};
+pub use usage::{CountLabel, RunUsage, TokenCount, Usage};

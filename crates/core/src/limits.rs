@@ -1,0 +1,129 @@
+//! Limits of a run: how many turns, calls, tokens, how much money and time. Every limit ends with an answer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::duration;
+
+/// A millionth of a US dollar.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct MicroUsd(pub u64);
+
+/// What an agent may use. `None` is no limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Turns before the last answer is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Tool calls, those of sub-agents included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
+    /// Tokens of all model calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Money.
+    #[serde(
+        default,
+        rename = "max_cost_micro_usd",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_cost: Option<MicroUsd>,
+    /// Active time of the whole run; waiting for a person does not count.
+    #[serde(
+        default,
+        rename = "deadline_ms",
+        skip_serializing_if = "Option::is_none",
+        with = "duration::optional_millis"
+    )]
+    pub deadline: Option<Duration>,
+    /// Time of one tool call, where the tool itself sets none.
+    #[serde(
+        default = "Limits::default_tool_timeout",
+        rename = "tool_timeout_ms",
+        with = "duration::millis"
+    )]
+    pub tool_timeout: Duration,
+}
+
+impl Limits {
+    /// How many model calls a run may make at the most, as a multiple of its turns, however few turns they count for
+    /// (loop rule 7).
+    pub const MODEL_CALLS_PER_TURN: u32 = 3;
+
+    /// No limits but the time of one tool call.
+    pub const NONE: Self = Self {
+        max_turns: None,
+        max_tool_calls: None,
+        max_tokens: None,
+        max_cost: None,
+        deadline: None,
+        tool_timeout: Self::default_tool_timeout(),
+    };
+
+    const fn default_tool_timeout() -> Duration {
+        Duration::from_secs(30)
+    }
+
+    /// Returns the tighter of the two, limit by limit.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            max_turns: tighter(self.max_turns, other.max_turns),
+            max_tool_calls: tighter(self.max_tool_calls, other.max_tool_calls),
+            max_tokens: tighter(self.max_tokens, other.max_tokens),
+            max_cost: tighter(self.max_cost, other.max_cost),
+            deadline: tighter(self.deadline, other.deadline),
+            tool_timeout: self.tool_timeout.min(other.tool_timeout),
+        }
+    }
+
+    /// Returns the time kept back at the end of the deadline for one last answer: a fifth, at most 20 seconds.
+    #[must_use]
+    pub fn answer_reserve(&self) -> Option<Duration> {
+        self.deadline
+            .map(|deadline| (deadline / 5).min(Duration::from_secs(20)))
+    }
+}
+
+impl Default for Limits {
+    /// The loop's own defaults (loop rule 1): 10 turns, 30 seconds a tool.
+    fn default() -> Self {
+        Self {
+            max_turns: Some(10),
+            ..Self::NONE
+        }
+    }
+}
+
+fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tighter_limit_wins_and_no_limit_never_does() {
+        let one = Limits {
+            max_turns: Some(3),
+            deadline: Some(Duration::from_secs(9)),
+            ..Limits::NONE
+        };
+        let other = Limits {
+            max_turns: Some(5),
+            max_tool_calls: Some(7),
+            ..Limits::NONE
+        };
+        let both = one.tightest(other);
+        assert_eq!((both.max_turns, both.max_tool_calls), (Some(3), Some(7)));
+        assert_eq!(both.deadline, Some(Duration::from_secs(9)));
+    }
+}

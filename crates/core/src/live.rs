@@ -1,0 +1,95 @@
+//! Live events: what is shown at once and never stored.
+//!
+//! A live event names the last committed record and the call it belongs to. When the call ends, its record holds the
+//! whole text, so that a listener that missed events, or came later, ends with the same text as everybody else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, Attempt, BlockIndex, ContentIndex, EffectId, RunId, Seq, ToolCallId};
+
+/// Something to show at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveEvent {
+    /// The last record that was committed before.
+    pub after: Seq,
+    /// The model call or tool batch it belongs to.
+    pub content_index: ContentIndex,
+    /// The run.
+    pub run_id: RunId,
+    /// The agent.
+    pub agent: AgentId,
+    /// The effect, a model call or tool call, it belongs to.
+    pub call: EffectId,
+    /// The attempt of that effect.
+    pub attempt: Attempt,
+    /// The part of the reply, or 0 for a tool.
+    pub block: BlockIndex,
+    /// Where the text begins: bytes of the same block and attempt that came before.
+    pub offset: u64,
+    /// What to show.
+    #[serde(flatten)]
+    pub body: LiveBody,
+}
+
+/// What to show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LiveBody {
+    /// More of the model's thoughts.
+    ReasoningDelta {
+        /// What they go on with.
+        text: String,
+    },
+    /// More of the model's answer.
+    TextDelta {
+        /// What it goes on with.
+        text: String,
+    },
+    /// More of a tool call's arguments.
+    ToolCallDelta {
+        /// The tool's name, with the first piece.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// What the arguments go on with.
+        arguments: String,
+    },
+    /// All text shown of this call so far is void: the call failed, or starts anew.
+    TextRetracted,
+    /// A tool begins to run.
+    ToolStart {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool.
+        name: String,
+    },
+    /// How far a tool is.
+    ToolProgress {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// What it is doing.
+        name: String,
+        /// A sign to show beside it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        icon: Option<String>,
+        /// Steps done, and steps in all where known.
+        steps: Option<ProgressSteps>,
+    },
+    /// Partial output of a tool.
+    ToolOutput {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// What the output goes on with.
+        text: String,
+    },
+}
+
+/// How far something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressSteps {
+    /// Steps done.
+    pub done: u64,
+    /// Steps in all, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+}

@@ -1,0 +1,230 @@
+//! Messages: the entries of a conversation, with content as ordered parts.
+//!
+//! What a provider wants to see again (reasoning signatures, encrypted items, its own call ids) is kept beside the part
+//! it belongs to, opaque to us and only ever sent to the provider and model that gave it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{BlockIndex, ToolCallId};
+use crate::json::{ContentHash, JsonText};
+
+/// One entry of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Message {
+    /// Instructions of the deployment, or a note of the loop to the model.
+    System {
+        /// The instructions.
+        text: String,
+    },
+    /// What a person (or a parent agent) said.
+    User {
+        /// Text and media, in order.
+        parts: Vec<Part>,
+    },
+    /// What a model answered.
+    Assistant(AssistantMessage),
+    /// The result of one tool call.
+    Tool(ToolMessage),
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssistantMessage {
+    /// Text, reasoning and tool calls, in the order the model gave them.
+    pub parts: Vec<Part>,
+    /// The model that answered: provider state of the parts goes to no other. `None` for a history from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+}
+
+/// The result of one tool call, as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolMessage {
+    /// The call that this answers.
+    pub tool_call_id: ToolCallId,
+    /// The tool's name, as the model wrote it.
+    pub name: String,
+    /// The JSON text of the value.
+    pub content: JsonText,
+}
+
+/// A provider and one of its models.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModelRef {
+    /// The provider, such as `openai`; an adapter's name.
+    pub provider: Arc<str>,
+    /// The model's name at that provider.
+    pub model: Arc<str>,
+}
+
+impl ModelRef {
+    /// Names a provider's model.
+    pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
+        Self {
+            provider: provider.into(),
+            model: model.into(),
+        }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// One part of a message's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Part {
+    /// Text for the reader.
+    Text(TextPart),
+    /// What the model thought on the way.
+    Reasoning(ReasoningPart),
+    /// A tool that the model wants to be called. Only in assistant messages.
+    ToolCall(ToolCall),
+    /// An image, a sound or a file.
+    Media(MediaPart),
+}
+
+/// Text for the reader.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TextPart {
+    /// The text.
+    pub text: String,
+    /// What the provider wants to see again with this part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ProviderState>,
+}
+
+/// What the model thought on the way to its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReasoningPart {
+    /// The part's place among the blocks of its reply.
+    pub index: BlockIndex,
+    /// The thought, or its summary; may be empty where the provider shows none.
+    pub text: String,
+    /// The provider's id of this reasoning item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The provider's signature over the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// What else the provider wants to see again, such as encrypted content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ProviderState>,
+}
+
+/// A tool call as it stands in the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The loop's id.
+    pub id: ToolCallId,
+    /// The tool's name as the model wrote it; may name no tool.
+    pub name: String,
+    /// The arguments as the model wrote them; may not be JSON.
+    pub arguments: JsonText,
+    /// The id that the provider gave, for echoing to that provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// What else the provider wants to see again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ProviderState>,
+}
+
+/// An image, a sound or a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaPart {
+    /// The media type, such as `image/png`.
+    pub media_type: String,
+    /// Where the content is.
+    pub source: MediaSource,
+}
+
+/// Where the content of a media part is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaSource {
+    /// Here, in base64.
+    Base64(Arc<str>),
+    /// At an address that the provider fetches.
+    Url(String),
+}
+
+/// Opaque data of a provider, kept as its own JSON text.
+pub type ProviderState = JsonText;
+
+impl Message {
+    /// Makes a system message.
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System { text: text.into() }
+    }
+
+    /// Makes a user message of one text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User {
+            parts: vec![Part::text(text)],
+        }
+    }
+
+    /// Makes an assistant message of one text.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant(AssistantMessage {
+            parts: vec![Part::text(text)],
+            model: None,
+        })
+    }
+
+    /// Returns all text for the reader, without reasoning.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::System { text } => text.clone(),
+            Self::User { parts } | Self::Assistant(AssistantMessage { parts, .. }) => {
+                parts.iter().filter_map(Part::as_text).collect()
+            }
+            Self::Tool(tool) => tool.content.as_str().to_owned(),
+        }
+    }
+
+    /// Returns the tool calls that an assistant message makes.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        let parts: &[Part] = match self {
+            Self::Assistant(message) => &message.parts,
+            _ => &[],
+        };
+        parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Returns the hash of the message's canonical JSON.
+    #[must_use]
+    pub fn hash(&self) -> ContentHash {
+        // A message is strings, numbers and lists of them: encoding it cannot fail.
+        ContentHash::of(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+impl Part {
+    /// Makes a text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextPart {
+            text: text.into(),
+            state: None,
+        })
+    }
+
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(part) => Some(&part.text),
+            _ => None,
+        }
+    }
+}

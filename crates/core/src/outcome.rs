@@ -1,0 +1,156 @@
+//! What came of a tool call.
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonText;
+
+/// The most characters of an error's text that a model reads (loop rule 8).
+pub const MAX_ERROR_CHARS: usize = 2_000;
+
+/// What a tool returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolOutput {
+    /// The result as JSON on one line.
+    pub value: JsonText,
+    /// Whether later history keeps the result.
+    pub keep: Keep,
+    /// What later history keeps of the result, if not the result itself.
+    pub summary: Option<String>,
+    /// What people and programs may want to know beside the result; no model reads it.
+    pub metadata: Option<JsonText>,
+    /// What the result means to the loop beyond its value.
+    pub signal: Option<ToolSignal>,
+}
+
+impl ToolOutput {
+    /// Wraps a value. Text that is not one JSON value on one line becomes a JSON string.
+    #[must_use]
+    pub fn new(value: JsonText) -> Self {
+        Self {
+            value: value.into_value(),
+            keep: Keep::Result,
+            summary: None,
+            metadata: None,
+            signal: None,
+        }
+    }
+}
+
+impl ToolOutput {
+    /// Brings every text that a record embeds as JSON into a form that a record can hold.
+    pub(crate) fn normalized(self) -> Self {
+        let signal = self.signal.map(|signal| match signal {
+            ToolSignal::Plan { plan } => ToolSignal::Plan {
+                plan: plan.into_value(),
+            },
+            other => other,
+        });
+        let metadata = self.metadata.map(JsonText::into_value);
+        Self {
+            value: self.value.into_value(),
+            metadata,
+            signal,
+            ..self
+        }
+    }
+}
+
+/// What came of a tool call: a value, or an error in the form of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// What the tool returned; the value is `{"error": "…"}` if it failed.
+    pub output: ToolOutput,
+    /// Why it failed, if it did.
+    pub failure: Option<ToolFailure>,
+}
+
+impl ToolOutcome {
+    /// A call that gave a value.
+    #[must_use]
+    pub const fn done(output: ToolOutput) -> Self {
+        Self {
+            output,
+            failure: None,
+        }
+    }
+
+    /// A call that failed or was not run. The message is cut at [`MAX_ERROR_CHARS`].
+    #[must_use]
+    pub fn failed(failure: ToolFailure, message: &str) -> Self {
+        let value = match message.char_indices().nth(MAX_ERROR_CHARS) {
+            Some((end, _)) => JsonText::error(&format!(
+                "{}… (cut)",
+                message.get(..end).unwrap_or_default()
+            )),
+            None => JsonText::error(message),
+        };
+        Self {
+            output: ToolOutput::new(value),
+            failure: Some(failure),
+        }
+    }
+
+    /// Tells whether the call gave a value.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.failure.is_none()
+    }
+}
+
+/// Why a call gave no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolFailure {
+    /// The tool said so.
+    Error,
+    /// It took too long and was stopped.
+    Timeout,
+    /// It panicked.
+    Panic,
+    /// It was stopped because the run ended.
+    Cancelled,
+    /// It was under way when the process died, and must not run twice: nobody knows whether it took effect.
+    OutcomeUnknown,
+    /// Its arguments are not JSON or do not fit the schema; it was not run.
+    InvalidArguments,
+    /// There is no such tool.
+    UnknownTool,
+    /// The tool is not available in this turn; it was not run.
+    NotEnabled,
+    /// Policy or a person said no; it was not run.
+    Denied,
+    /// Nobody decided about it in time; it was not run.
+    ApprovalExpired,
+    /// A limit was reached first; it was not run.
+    LimitReached,
+}
+
+/// What later history keeps of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// The result itself.
+    #[default]
+    Result,
+    /// Its summary, once the model has read the result.
+    Summary,
+}
+
+/// What a result means to the loop beyond its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolSignal {
+    /// The session's plan has changed.
+    Plan {
+        /// The plan, as JSON text.
+        plan: JsonText,
+    },
+    /// The user has to answer this first.
+    Clarify {
+        /// The question.
+        question: String,
+    },
+}

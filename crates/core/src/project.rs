@@ -1,0 +1,210 @@
+//! The messages that a run adds to its session's history, read from its records alone.
+//!
+//! Reading needs no replay, so it works for logs of any loop version. A property test holds it equal to what the machine
+//! itself has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::effect::Purpose;
+use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
+use crate::input::NextAttempt;
+use crate::json::JsonText;
+use crate::message::{AssistantMessage, Message, Part, ToolCall, ToolMessage};
+use crate::profile::Opening;
+use crate::record::{LlmCall, Record, RecordBody, RunStarted};
+use crate::reply::{Reply, ReplyPart, RequestedCall};
+
+/// Returns the messages that a run added to its session's history: those it was started with, its replies, and the
+/// results of its calls. Only the root agent's; sub-agents have conversations of their own.
+#[must_use]
+pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
+    let mut reader = Reader::default();
+    for record in records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT)
+    {
+        reader.read(record);
+    }
+    reader.messages
+}
+
+#[derive(Default)]
+struct Reader {
+    messages: Vec<Arc<Message>>,
+    /// How many messages came before this run, known from its first model call.
+    base: Option<u64>,
+    opening: Option<Opening>,
+    /// The calls of the last reply that have no message yet, in call order.
+    open_calls: Vec<(ToolCallId, String)>,
+    results: BTreeMap<ToolCallId, JsonText>,
+}
+
+impl Reader {
+    fn read(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::RunStarted(started) => self.start(started),
+            RecordBody::LlmCall(call) => self.model_call(record, call),
+            RecordBody::LlmFailed(failed)
+                if failed.purpose == Purpose::Routing && failed.next == NextAttempt::None =>
+            {
+                self.gather(record, None);
+            }
+            RecordBody::ToolResult(result) => {
+                self.results
+                    .insert(result.tool_call_id.clone(), result.value.clone());
+            }
+            RecordBody::MaxTurnsPromptInjected(injected) => {
+                self.results_join();
+                self.messages
+                    .push(Arc::new(Message::system(injected.message.as_str())));
+            }
+            RecordBody::LimitReached(reached) => {
+                if let Some(prompt) = &reached.prompt {
+                    self.results_join();
+                    self.messages
+                        .push(Arc::new(Message::system(prompt.as_str())));
+                }
+            }
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+                self.results_join();
+                if outcome.finish_reason.ends_at_a_limit() {
+                    self.messages
+                        .push(Arc::new(Message::assistant(outcome.content.as_str())));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, started: &RunStarted) {
+        self.messages = started.spec.messages.clone();
+        self.opening = Some(started.spec.root.profile.opening.clone());
+    }
+
+    fn model_call(&mut self, record: &Record, call: &LlmCall) {
+        self.results_join();
+        let base = *self.base.get_or_insert(call.prefix.count);
+        let sent_before = call.prefix.count.saturating_sub(base) + count(call.results.len());
+        // What was sent and is not here yet: messages that came in between, such as one that steered the run.
+        let known = count(self.messages.len()).saturating_sub(sent_before);
+        let new = call
+            .messages
+            .get(usize::try_from(known).unwrap_or(usize::MAX)..)
+            .unwrap_or_default();
+        self.messages.extend(new.iter().cloned());
+        match call.purpose {
+            Purpose::Turn => {
+                let parts = message_parts(record, &call.reply.parts);
+                self.reply(AssistantMessage {
+                    parts,
+                    model: Some(call.reply.model.clone()),
+                });
+            }
+            Purpose::Routing => self.gather(record, Some(&call.reply)),
+            // A last answer joins with the end of the run: it may be dropped for another.
+            Purpose::LastAnswer | Purpose::Compaction | Purpose::SelfCheck => {}
+        }
+    }
+
+    fn gather(&mut self, record: &Record, reply: Option<&Reply>) {
+        let chosen =
+            reply.and_then(|reply| Some((reply.calls().next()?.clone(), reply.model.clone())));
+        let (call, model) = match (chosen, &self.opening) {
+            (Some((call, model)), _) => (call, Some(model)),
+            (
+                None,
+                Some(Opening::Gather {
+                    tool,
+                    default_arguments,
+                    ..
+                }),
+            ) => {
+                let (name, arguments) = (tool.as_str().to_owned(), default_arguments.clone());
+                (
+                    RequestedCall {
+                        provider_id: None,
+                        name,
+                        arguments,
+                        state: None,
+                    },
+                    None,
+                )
+            }
+            (None, _) => return,
+        };
+        let parts = message_parts(record, &[ReplyPart::ToolCall(call)]);
+        self.reply(AssistantMessage { parts, model });
+    }
+
+    fn reply(&mut self, message: AssistantMessage) {
+        if message.parts.is_empty() {
+            return;
+        }
+        let message = Message::Assistant(message);
+        self.open_calls = message
+            .tool_calls()
+            .map(|call| (call.id.clone(), call.name.clone()))
+            .collect();
+        self.messages.push(Arc::new(message));
+    }
+
+    fn results_join(&mut self) {
+        for (tool_call_id, name) in std::mem::take(&mut self.open_calls) {
+            // A call handed over to the client has no result here.
+            if let Some(content) = self.results.remove(&tool_call_id) {
+                self.messages.push(Arc::new(Message::Tool(ToolMessage {
+                    tool_call_id,
+                    name,
+                    content,
+                })));
+            }
+        }
+    }
+}
+
+/// Turns the parts of a reply into those of a message: each call gets its id, made of run, agent, model call and index.
+fn message_parts(record: &Record, parts: &[ReplyPart]) -> Vec<Part> {
+    assign_ids(
+        record.run_id,
+        record.agent,
+        record.content_index.unwrap_or_default(),
+        parts,
+    )
+}
+
+/// Gives each call of a reply its id, made of run, agent, model call and index.
+pub(crate) fn assign_ids<'a>(
+    run: RunId,
+    agent: AgentId,
+    content_index: ContentIndex,
+    parts: impl IntoIterator<Item = &'a ReplyPart>,
+) -> Vec<Part> {
+    let mut index = CallIndex::default();
+    let parts = parts.into_iter().map(|part| match part {
+        ReplyPart::Text(text) => Part::Text(text.clone()),
+        ReplyPart::Reasoning(reasoning) => Part::Reasoning(reasoning.clone()),
+        ReplyPart::ToolCall(call) => {
+            let id = ToolCallId::new(run, agent, content_index, index);
+            index = index.next();
+            let RequestedCall {
+                provider_id,
+                name,
+                arguments,
+                state,
+            } = call.clone();
+            Part::ToolCall(ToolCall {
+                id,
+                name,
+                arguments,
+                provider_id,
+                state,
+            })
+        }
+    });
+    parts.collect()
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

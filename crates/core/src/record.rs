@@ -1,0 +1,108 @@
+//! Records: what happened in a run, durable, with a gapless number.
+//!
+//! One log serves as journal, stream, audit trail and usage record. A step of the machine is one `start` or `advance`;
+//! its first record is its cause, holds the input whole and carries `active_ms`. A record is one flat JSON object.
+
+mod body;
+mod cause;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::value::RawValue;
+
+pub use body::{
+    ApprovalRequested, ContextTrimmed, HistoryRepaired, LimitKind, LimitReachedRecord, LlmCall,
+    LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind, PlanChanged,
+    RecordBody, RoleDowngraded, RunStarted, Summarized, ToolCallStarted, ToolResult, ToolStatus,
+    Waiting, Warning,
+};
+
+use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
+
+/// The version of the rules by which the loop makes records. A log of another version is not replayed step by step.
+pub const LOOP_VERSION: u32 = 1;
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// Its place in the run.
+    pub seq: Seq,
+    /// The model call or tool batch it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_index: Option<ContentIndex>,
+    /// The run.
+    pub run_id: RunId,
+    /// The agent.
+    pub agent: AgentId,
+    /// The agent's turn.
+    pub turn: Turn,
+    /// The time on the wall.
+    pub at: Timestamp,
+    /// Set on the first record of a step, its cause: how long the run had been active, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_ms: Option<u64>,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: RecordBody,
+}
+
+/// The fields every record has, and its type.
+#[derive(Deserialize)]
+struct Envelope {
+    seq: Seq,
+    content_index: Option<ContentIndex>,
+    run_id: RunId,
+    agent: AgentId,
+    turn: Turn,
+    at: Timestamp,
+    active_ms: Option<u64>,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl Record {
+    /// Returns the record as one line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Records are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads a record from one JSON object.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not JSON, lacks a field, or has a type this version does not know.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        // Twice over the text instead of buffering it as a tree: values keep their exact bytes.
+        let envelope: Envelope = serde_json::from_str(text)?;
+        let body = RecordBody::from_json(&envelope.kind, text)?;
+        let Envelope {
+            seq,
+            content_index,
+            run_id,
+            agent,
+            turn,
+            at,
+            active_ms,
+            kind: _,
+        } = envelope;
+        Ok(Self {
+            seq,
+            content_index,
+            run_id,
+            agent,
+            turn,
+            at,
+            active_ms,
+            body,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get()).map_err(de::Error::custom)
+    }
+}

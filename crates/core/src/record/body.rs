@@ -1,0 +1,433 @@
+//! The kinds of records and what each holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, de};
+
+use crate::decision::Decision;
+use crate::duration;
+use crate::error::LlmError;
+use crate::finish::RunOutcome;
+use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, SessionId, ToolCallId};
+use crate::input::{Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted};
+use crate::json::{ContentHash, JsonText, embedded, optional_embedded};
+use crate::limits::MicroUsd;
+use crate::message::Message;
+use crate::outcome::{Keep, ToolFailure, ToolSignal};
+use crate::reply::Reply;
+use crate::spec::RunSpec;
+use crate::tool::ToolClass;
+use crate::transcript::PrefixDigest;
+use crate::{effect::Purpose, tool::ToolKind};
+
+/// Defines the enum of bodies and how each is found by its type's name.
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
+        /// What happened.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "type")]
+        #[non_exhaustive]
+        pub enum RecordBody {
+            $($(#[$doc])* #[serde(rename = $kind)] $variant($content),)*
+        }
+
+        impl RecordBody {
+            /// Returns the name of the record's type.
+            #[must_use]
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $kind,)*
+                }
+            }
+
+            pub(super) fn from_json(kind: &str, text: &str) -> Result<Self, serde_json::Error> {
+                match kind {
+                    $($kind => serde_json::from_str(text).map(Self::$variant),)*
+                    other => Err(de::Error::custom(format_args!("unknown record type {other:?}"))),
+                }
+            }
+        }
+    };
+}
+
+bodies! {
+    /// The run began. Always the first record.
+    RunStarted(Box<RunStarted>) = "run_started";
+    /// What governance decided about the request. Right after `run_started`, where there is a decision.
+    Decision(Box<Decision>) = "decision";
+    /// A model call gave a reply.
+    LlmCall(Box<LlmCall>) = "llm_call";
+    /// An attempt of a model call failed.
+    LlmFailed(LlmFailed) = "llm_failed";
+    /// A batch of calls was checked.
+    Verdict(Vetted) = "verdict";
+    /// A tool call is about to run.
+    ToolCall(Box<ToolCallStarted>) = "tool_call";
+    /// A tool call has its result.
+    ToolResult(Box<ToolResult>) = "tool_result";
+    /// The session's plan has changed.
+    Plan(PlanChanged) = "plan";
+    /// A part of the work was summed up.
+    Summary(Summarized) = "summary";
+    /// Something went wrong that the run survives.
+    Warning(Warning) = "warning";
+    /// A person has to decide about a call.
+    ApprovalRequested(ApprovalRequested) = "approval_requested";
+    /// A person decided about a call, or the time to decide ran out.
+    ApprovalDecided(ApprovalDecided) = "approval_decided";
+    /// The embedder's hook answered.
+    Advised(Advised) = "advised";
+    /// A message came for the run at work.
+    Steered(Steered) = "steered";
+    /// The turn limit was reached while the loop would have gone on.
+    MaxTurnsReached(MaxTurnsReached) = "max_turns_reached";
+    /// The model was asked for its last answer.
+    MaxTurnsPromptInjected(MaxTurnsPromptInjected) = "max_turns_prompt_injected";
+    /// Messages were left out to make the conversation fit.
+    ContextTrimmed(ContextTrimmed) = "context_trimmed";
+    /// The history arrived broken and was repaired.
+    HistoryRepaired(HistoryRepaired) = "history_repaired";
+    /// Another role than the one asked for serves the run.
+    RoleDowngraded(RoleDowngraded) = "role_downgraded";
+    /// A limit other than the turn limit was reached.
+    LimitReached(LimitReachedRecord) = "limit_reached";
+    /// Nothing can go on until somebody outside acts.
+    Waiting(Waiting) = "waiting";
+    /// A process took the run up again.
+    Resumed(Resumed) = "resumed";
+    /// Somebody wants the run to end.
+    Cancelled(Cancelled) = "cancelled";
+    /// An agent ended; for the root agent, the run did.
+    Final(Box<RunOutcome>) = "final";
+    /// The run ended without an answer.
+    RunFailed(Box<RunOutcome>) = "run_failed";
+}
+
+/// The run began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// The rules it follows.
+    pub loop_version: u32,
+    /// The session, again, for readers that look no deeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The history it continues: how many messages, and their chained hash.
+    pub history: PrefixDigest,
+    /// What it was started with.
+    pub spec: Arc<RunSpec>,
+}
+
+/// A model call gave a reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LlmCall {
+    /// The effect that asked for it.
+    pub effect_id: EffectId,
+    /// The attempt that succeeded.
+    pub attempt: Attempt,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The role that was asked for.
+    pub role: Role,
+    /// The role that served it.
+    pub served_by: Role,
+    /// What was sent before the new messages: how many, and their chained hash.
+    pub prefix: PrefixDigest,
+    /// The results among the new messages, in order; they stand in their own records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ToolCallId>,
+    /// The other new messages, which follow the results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Arc<Message>>,
+    /// The reply.
+    pub reply: Arc<Reply>,
+    /// What it cost, where prices are known.
+    #[serde(
+        default,
+        rename = "cost_micro_usd",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cost: Option<MicroUsd>,
+    /// How long it took.
+    #[serde(rename = "duration_ms", with = "duration::millis")]
+    pub duration: Duration,
+    /// How long its first delta took, where it was streamed.
+    #[serde(
+        default,
+        rename = "first_delta_ms",
+        skip_serializing_if = "Option::is_none",
+        with = "duration::optional_millis"
+    )]
+    pub first_delta: Option<Duration>,
+}
+
+/// An attempt of a model call failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LlmFailed {
+    /// The effect that asked for it.
+    pub effect_id: EffectId,
+    /// The attempt that failed.
+    pub attempt: Attempt,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The role that was asked for.
+    pub role: Role,
+    /// The role that failed.
+    pub served_by: Role,
+    /// Why.
+    pub error: LlmError,
+    /// Whether another attempt follows.
+    pub next: NextAttempt,
+    /// How long it took.
+    #[serde(rename = "duration_ms", with = "duration::millis")]
+    pub duration: Duration,
+}
+
+/// A tool call is about to run: its entry in the effect journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallStarted {
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// The call's place in its reply.
+    pub index: CallIndex,
+    /// The effect that runs it: its idempotency key.
+    pub effect_id: EffectId,
+    /// How often it was tried, this time included.
+    pub attempt: Attempt,
+    /// The final arguments.
+    pub arguments: JsonText,
+    /// The hash of their exact bytes.
+    pub arguments_hash: ContentHash,
+    /// What it may change.
+    pub class: ToolClass,
+    /// Who runs it.
+    #[serde(default)]
+    pub kind: ToolKind,
+    /// Who asked for it.
+    #[serde(default)]
+    pub origin: Origin,
+    /// The agents it starts, if it starts any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentId>,
+}
+
+/// Who asked for a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The model.
+    #[default]
+    Model,
+    /// Policy, where the model should have and did not.
+    Policy,
+}
+
+/// A tool call has its result, whether it ran or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The call's place in its reply.
+    pub index: CallIndex,
+    /// The effect that ran it; none for a call that did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect_id: Option<EffectId>,
+    /// The attempt that ended, for a call that ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
+    /// Whether it gave a value.
+    pub status: ToolStatus,
+    /// The value; `{"error": "…"}` if it gave none.
+    #[serde(with = "embedded")]
+    pub value: JsonText,
+    /// Why it gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<ToolFailure>,
+    /// What later history keeps of it, if not the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Whether later history keeps the value.
+    #[serde(default)]
+    pub keep: Keep,
+    /// What people and programs may want to know beside the value.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "optional_embedded"
+    )]
+    pub metadata: Option<JsonText>,
+    /// What it means to the loop beyond its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<ToolSignal>,
+    /// How long it ran.
+    #[serde(
+        default,
+        rename = "duration_ms",
+        skip_serializing_if = "Option::is_none",
+        with = "duration::optional_millis"
+    )]
+    pub duration: Option<Duration>,
+}
+
+/// Whether a call gave a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It did.
+    Done,
+    /// It did not.
+    Error,
+}
+
+/// The session's plan has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanChanged {
+    /// The call that changed it.
+    pub tool_call_id: ToolCallId,
+    /// The plan.
+    #[serde(with = "embedded")]
+    pub plan: JsonText,
+}
+
+/// A part of the work was summed up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summarized {
+    /// The summary.
+    pub text: String,
+}
+
+/// Something went wrong that the run survives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What, in a form that code can act on.
+    pub code: String,
+    /// What, for people.
+    pub message: String,
+}
+
+/// A person has to decide about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRequested {
+    /// The effect that asks.
+    pub effect_id: EffectId,
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// Exactly what would run.
+    pub arguments: JsonText,
+    /// The hash the approval is bound to.
+    pub arguments_hash: ContentHash,
+    /// Why a person has to decide.
+    pub reason: String,
+}
+
+/// The turn limit was reached while the loop would have gone on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaxTurnsReached {
+    /// Turns that counted.
+    pub turns: u32,
+    /// The text so far.
+    pub content: String,
+}
+
+/// The model was asked for its last answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaxTurnsPromptInjected {
+    /// The system message that asks for it.
+    pub message: String,
+}
+
+/// Messages were left out to make the conversation fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextTrimmed {
+    /// How many messages went.
+    pub messages: u64,
+    /// How many tokens they were estimated at.
+    pub tokens: u64,
+}
+
+/// The history arrived broken and was repaired.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryRepaired {
+    /// What was done, a sentence each.
+    pub repairs: Vec<String>,
+}
+
+/// Another role than the one asked for serves the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleDowngraded {
+    /// The role asked for.
+    pub from: Role,
+    /// The role that serves.
+    pub to: Role,
+    /// Why.
+    pub reason: String,
+}
+
+/// A limit other than the turn limit was reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitReachedRecord {
+    /// Which.
+    pub limit: LimitKind,
+    /// The text so far.
+    pub content: String,
+    /// The system message that asks for a last answer, where this record's step asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// A limit other than the turn limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// The time is up but for what is kept back for one last answer.
+    DeadlineReserve,
+    /// The time is up.
+    Deadline,
+    /// Tool calls.
+    ToolCalls,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Cost,
+    /// Model calls.
+    ModelCalls,
+    /// The same unknown tools again and again.
+    UnknownTools,
+    /// The same call again and again.
+    RepeatedCalls,
+}
+
+/// Nothing can go on until somebody outside acts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// What it waits for.
+    pub pending: Vec<Pending>,
+}
+
+/// Something a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// The effect to answer.
+    pub effect_id: EffectId,
+    /// The call it is about.
+    pub tool_call_id: ToolCallId,
+    /// What has to come.
+    pub kind: PendingKind,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PendingKind {
+    /// A person's decision.
+    Approval,
+    /// The result of a tool that the caller runs.
+    ClientTool,
+}

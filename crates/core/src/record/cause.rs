@@ -1,0 +1,93 @@
+//! From an input to the record that keeps it whole, and back.
+
+use crate::ids::Attempt;
+use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
+use crate::outcome::{ToolOutcome, ToolOutput};
+use crate::record::{LlmCall, LlmFailed, Record, RecordBody, ToolResult, ToolStatus};
+
+impl Record {
+    /// Returns the input that a record keeps, if it opens a step other than the first.
+    #[must_use]
+    pub fn cause(&self) -> Option<Input> {
+        self.active_ms?;
+        Some(match &self.body {
+            RecordBody::LlmCall(call) => Input::ModelReplied(call.input()),
+            RecordBody::LlmFailed(failed) => Input::ModelFailed(failed.input()),
+            RecordBody::Verdict(vetted) => Input::Vetted(vetted.clone()),
+            RecordBody::ToolResult(result) => Input::ToolFinished(result.input()?),
+            RecordBody::ApprovalDecided(decided) => Input::ApprovalDecided(decided.clone()),
+            RecordBody::Advised(advised) => Input::Advised(advised.clone()),
+            RecordBody::Steered(steered) => Input::Steered(steered.clone()),
+            RecordBody::Cancelled(cancelled) => Input::Cancelled(cancelled.clone()),
+            RecordBody::Resumed(resumed) => Input::Resumed(resumed.clone()),
+            RecordBody::LimitReached(_) => Input::TimePassed,
+            _ => return None,
+        })
+    }
+}
+
+impl LlmCall {
+    fn input(&self) -> ModelReplied {
+        ModelReplied {
+            effect_id: self.effect_id,
+            attempt: self.attempt,
+            reply: (*self.reply).clone(),
+            served_by: self.served_by.clone(),
+            cost: self.cost,
+            duration: self.duration,
+            first_delta: self.first_delta,
+        }
+    }
+}
+
+impl LlmFailed {
+    fn input(&self) -> ModelFailed {
+        ModelFailed {
+            effect_id: self.effect_id,
+            attempt: self.attempt,
+            error: self.error.clone(),
+            next: self.next,
+            served_by: self.served_by.clone(),
+            duration: self.duration,
+        }
+    }
+}
+
+impl ToolResult {
+    /// Returns what came of the call.
+    #[must_use]
+    pub fn outcome(&self) -> ToolOutcome {
+        let output = ToolOutput {
+            value: self.value.clone(),
+            keep: self.keep,
+            summary: self.summary.clone(),
+            metadata: self.metadata.clone(),
+            signal: self.signal.clone(),
+        };
+        ToolOutcome {
+            output,
+            failure: self.failure,
+        }
+    }
+
+    fn input(&self) -> Option<ToolFinished> {
+        Some(ToolFinished {
+            effect_id: self.effect_id?,
+            attempt: self.attempt.unwrap_or(Attempt(1)),
+            outcome: self.outcome(),
+            duration: self.duration.unwrap_or_default(),
+        })
+    }
+}
+
+impl ToolStatus {
+    /// Returns the status of a call with this outcome.
+    #[must_use]
+    pub const fn of(outcome: &ToolOutcome) -> Self {
+        if outcome.is_done() {
+            Self::Done
+        } else {
+            Self::Error
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a model answers: the whole reply, and the deltas that it is assembled from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::BlockIndex;
+use crate::json::JsonText;
+use crate::message::{ModelRef, ProviderState, ReasoningPart, TextPart};
+use crate::usage::Usage;
+
+/// A finished reply of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Text, reasoning and requested calls, in the order the model gave them.
+    pub parts: Vec<ReplyPart>,
+    /// Why the model stopped.
+    pub finish: ReplyFinish,
+    /// The tokens it used.
+    pub usage: Usage,
+    /// The model that answered.
+    pub model: ModelRef,
+}
+
+/// One part of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReplyPart {
+    /// Text for the reader.
+    Text(TextPart),
+    /// What the model thought on the way.
+    Reasoning(ReasoningPart),
+    /// A tool that the model wants to be called.
+    ToolCall(RequestedCall),
+}
+
+/// A tool call as a model asked for it, before the loop gave it an id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedCall {
+    /// The provider's id, if it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// The tool's name; may name no tool.
+    pub name: String,
+    /// The arguments; may not be JSON.
+    pub arguments: JsonText,
+    /// What the provider wants to see again with this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ProviderState>,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyFinish {
+    /// It was done.
+    Stop,
+    /// It waits for the results of its calls.
+    ToolCalls,
+    /// It reached the output limit or the end of its context.
+    Length,
+    /// The provider withheld the rest.
+    ContentFilter,
+}
+
+impl Reply {
+    /// Returns all text for the reader, without reasoning.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            ReplyPart::Text(part) => Some(part.text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// Returns all reasoning text.
+    #[must_use]
+    pub fn reasoning(&self) -> String {
+        let thoughts = self.parts.iter().filter_map(|part| match part {
+            ReplyPart::Reasoning(part) => Some(part.text.as_str()),
+            _ => None,
+        });
+        thoughts.collect()
+    }
+
+    /// Returns the calls the model asks for.
+    pub fn calls(&self) -> impl Iterator<Item = &RequestedCall> {
+        self.parts.iter().filter_map(|part| match part {
+            ReplyPart::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+/// A piece of a reply as it streams in. Every piece names the block, the part of the reply, that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplyDelta {
+    /// More text of a text part.
+    Text {
+        /// The part.
+        block: BlockIndex,
+        /// What it goes on with.
+        text: String,
+    },
+    /// More text of a reasoning part.
+    Reasoning {
+        /// The part.
+        block: BlockIndex,
+        /// What it goes on with.
+        text: String,
+    },
+    /// More of a tool call. Name and id come whole, once; arguments in fragments.
+    ToolCall {
+        /// The part.
+        block: BlockIndex,
+        /// The provider's id, when this piece brings it.
+        provider_id: Option<String>,
+        /// The tool's name, when this piece brings it.
+        name: Option<String>,
+        /// What the arguments go on with; may be empty.
+        arguments: String,
+    },
+    /// What the provider wants to see again with a part.
+    State {
+        /// The part.
+        block: BlockIndex,
+        /// The provider's id of a reasoning part.
+        id: Option<String>,
+        /// The provider's signature over a reasoning part.
+        signature: Option<String>,
+        /// Anything else.
+        state: Option<ProviderState>,
+    },
+    /// The reply is whole. A stream that ends without this was cut.
+    End(ReplyEnd),
+}
+
+/// What is known of a reply once it is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyEnd {
+    /// Why the model stopped.
+    pub finish: ReplyFinish,
+    /// The tokens it used.
+    pub usage: Usage,
+    /// The model that answered.
+    pub model: ModelRef,
+}

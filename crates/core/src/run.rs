@@ -1,0 +1,192 @@
+//! The turn loop as a pure state machine.
+//!
+//! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. Each input
+//! is handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …); the rules they share stand in
+//! `run/schedule.rs` (which calls may run now), `run/last_answer.rs` (how a limit ends in an answer) and
+//! `run/finish.rs` (how a run ends with a valid history).
+
+mod advised;
+mod agent;
+mod approval_decided;
+mod batch;
+mod cancelled;
+mod draft;
+mod finish;
+mod last_answer;
+mod model_call;
+mod model_failed;
+mod model_replied;
+mod restore;
+mod resumed;
+mod schedule;
+mod start;
+mod steered;
+mod time_passed;
+mod tool_finished;
+mod tool_markup;
+mod vetted;
+mod waiting;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Effect;
+use crate::error::InputError;
+use crate::finish::RunStatus;
+use crate::ids::{AgentId, ContentIndex, EffectId, InputId, RunId, Seq};
+use crate::input::{Input, Stamp};
+use crate::message::Message;
+use crate::record::Record;
+use crate::spec::{AgentSpec, RunSpec};
+use crate::usage::RunUsage;
+use agent::Agent;
+use draft::Draft;
+
+pub use last_answer::MAX_TURNS_PROMPT;
+
+/// What one `start` or `advance` led to.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "effects must be performed and records kept"]
+pub struct Step {
+    /// Where the run stands now.
+    pub status: RunStatus,
+    /// What to do, in this order.
+    pub effects: Vec<Effect>,
+    /// What to keep: the first is the step's cause. Empty if the input changed nothing.
+    pub records: Vec<Arc<Record>>,
+    /// The active time at which [`Input::TimePassed`] is due, if nothing else comes first.
+    pub wake_at: Option<Duration>,
+}
+
+/// A run: the root agent, its sub-agents, and everything needed to go on. Plain data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunTree {
+    schema_version: u32,
+    spec: Arc<RunSpec>,
+    status: RunStatus,
+    /// The last record's number.
+    seq: Seq,
+    next_content: ContentIndex,
+    /// How many effects were asked for.
+    effects: u32,
+    active: Duration,
+    usage: RunUsage,
+    inputs_seen: BTreeSet<InputId>,
+    agents: Vec<Agent>,
+}
+
+impl RunTree {
+    const SCHEMA_VERSION: u32 = 1;
+
+    /// Tells the run what happened and returns what follows.
+    ///
+    /// A duplicate, or an answer to an effect that is settled, changes nothing and gives a step without records.
+    ///
+    /// # Errors
+    ///
+    /// An [`InputError`] for an input that cannot be; the run is unchanged.
+    pub fn advance(&mut self, stamp: Stamp, input: Input) -> Result<Step, InputError> {
+        if stamp.active_elapsed < self.active {
+            return Err(InputError::TimeReversed);
+        }
+        let mut draft = Draft::new(self.spec.run_id, stamp);
+        match input {
+            Input::ModelReplied(replied) => self.model_replied(&mut draft, replied),
+            Input::ModelFailed(failed) => self.model_failed(&mut draft, failed),
+            Input::Vetted(vetted) => self.vetted(&mut draft, vetted),
+            Input::ToolFinished(finished) => self.tool_finished(&mut draft, finished),
+            Input::ApprovalDecided(decided) => self.approval_decided(&mut draft, decided),
+            Input::Advised(advised) => self.advised(&advised),
+            Input::Steered(steered) => self.steered(&mut draft, steered),
+            Input::Cancelled(cancelled) => {
+                self.cancelled(&mut draft, cancelled);
+                Ok(())
+            }
+            Input::Resumed(resumed) => self.resumed(&mut draft, resumed),
+            Input::TimePassed => {
+                self.time_passed(&mut draft);
+                Ok(())
+            }
+        }?;
+        Ok(self.conclude(draft))
+    }
+
+    /// Returns the run's id.
+    #[must_use]
+    pub fn run_id(&self) -> RunId {
+        self.spec.run_id
+    }
+
+    /// Returns where the run stands.
+    #[must_use]
+    pub const fn status(&self) -> RunStatus {
+        self.status
+    }
+
+    /// Returns the last record's number.
+    #[must_use]
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Returns the conversation of the root agent: system prompt, history and what this run added.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<Message>] {
+        self.agents
+            .first()
+            .map_or(&[], |root| root.transcript.messages())
+    }
+
+    fn conclude(&mut self, draft: Draft) -> Step {
+        if !draft.records.is_empty() {
+            self.active = draft.stamp.active_elapsed;
+        }
+        let draft = self.settle_status(draft);
+        Step {
+            status: self.status,
+            effects: draft.effects,
+            records: draft.records,
+            wake_at: self.wake_at(),
+        }
+    }
+
+    fn new_effect(&mut self) -> EffectId {
+        self.effects = self.effects.saturating_add(1);
+        EffectId {
+            run: self.spec.run_id,
+            number: self.effects,
+        }
+    }
+
+    fn new_content_index(&mut self) -> ContentIndex {
+        let index = self.next_content;
+        self.next_content = index.next();
+        index
+    }
+
+    /// Remembers the id of an input from outside; false if it was seen before.
+    fn first_time(&mut self, id: &InputId) -> bool {
+        self.inputs_seen.insert(id.clone())
+    }
+
+    /// Tells whether an effect with this id was ever asked for, so that an answer to it is at least possible.
+    fn was_asked(&self, effect: EffectId) -> bool {
+        effect.run == self.spec.run_id && (1..=self.effects).contains(&effect.number)
+    }
+
+    /// What to say of an answer for which no effect is open: nothing if it comes late, an error if it cannot be.
+    fn late_or_unknown(&self, effect: EffectId) -> Result<(), InputError> {
+        if self.was_asked(effect) {
+            Ok(())
+        } else {
+            Err(InputError::UnknownEffect(effect))
+        }
+    }
+
+    fn agent_spec(&self, _agent: AgentId) -> &AgentSpec {
+        &self.spec.root
+    }
+}

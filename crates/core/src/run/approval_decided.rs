@@ -1,0 +1,77 @@
+//! Handles a person's decision about a call.
+
+use crate::effect::Effect;
+use crate::error::InputError;
+use crate::ids::{AgentId, ToolCallId};
+use crate::input::{ApprovalDecided, ApprovalDecision};
+use crate::json::JsonText;
+use crate::outcome::ToolFailure;
+use crate::record::RecordBody;
+use crate::run::RunTree;
+use crate::run::batch::CallState;
+use crate::run::draft::Draft;
+
+impl RunTree {
+    pub(super) fn approval_decided(
+        &mut self,
+        draft: &mut Draft,
+        decided: ApprovalDecided,
+    ) -> Result<(), InputError> {
+        if self.inputs_seen.contains(&decided.id) {
+            return Ok(());
+        }
+        let call = decided.tool_call_id.clone();
+        let asking = self.agents.iter().find_map(|agent| {
+            let asked = agent.batch()?.calls.iter().find(|other| other.id == call)?;
+            matches!(asked.state, CallState::Asking { .. })
+                .then(|| (agent.id, asked.arguments.hash()))
+        });
+        let Some((agent, hash)) = asking else {
+            return Err(InputError::NotWaiting(call));
+        };
+        if hash != decided.arguments_hash {
+            return Err(InputError::ApprovalMismatch(call));
+        }
+        self.first_time(&decided.id);
+        let decision = decided.decision.clone();
+        self.record_in_batch(draft, agent, RecordBody::ApprovalDecided(decided));
+        match decision {
+            ApprovalDecision::Approve { arguments } => self.approve(draft, agent, &call, arguments),
+            ApprovalDecision::Deny { reason } => {
+                let reason = reason
+                    .map(|reason| format!(": {reason}"))
+                    .unwrap_or_default();
+                let message = format!("denied by a person{reason}");
+                self.refuse(draft, agent, &call, ToolFailure::Denied, &message);
+            }
+            ApprovalDecision::Expired => {
+                let message = "not run: nobody approved it in time";
+                self.refuse(draft, agent, &call, ToolFailure::ApprovalExpired, message);
+            }
+        }
+        self.schedule(draft, agent);
+        Ok(())
+    }
+
+    /// Marks a call as approved. The final arguments are checked in any case: an approval answers an ask, not a deny.
+    fn approve(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        call: &ToolCallId,
+        arguments: Option<JsonText>,
+    ) {
+        let effect_id = self.new_effect();
+        let Some(call) = self
+            .agent_mut(agent)
+            .and_then(|agent| agent.batch_mut()?.call_mut(call))
+        else {
+            return;
+        };
+        call.approved = true;
+        call.arguments = arguments.unwrap_or_else(|| call.arguments.clone());
+        call.state = CallState::Vetting { effect_id };
+        let vet: Option<Effect> = self.vet_effect(agent, effect_id);
+        draft.effects.extend(vet);
+    }
+}

@@ -1,0 +1,113 @@
+//! The tool calls of one reply, each on its way from asked for to settled.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
+use crate::json::JsonText;
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::record::Origin;
+use crate::tool::{ToolClass, ToolKind};
+
+/// The tool calls of one reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Batch {
+    pub(super) content_index: ContentIndex,
+    pub(super) calls: Vec<Call>,
+}
+
+/// One tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Call {
+    pub(super) id: ToolCallId,
+    pub(super) index: CallIndex,
+    pub(super) name: String,
+    /// The final arguments: the model's, or those a person put in their place.
+    pub(super) arguments: JsonText,
+    pub(super) origin: Origin,
+    /// A person approved exactly these arguments.
+    pub(super) approved: bool,
+    pub(super) state: CallState,
+}
+
+/// How far a tool call is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum CallState {
+    /// It is being checked.
+    Vetting { effect_id: EffectId },
+    /// A person has to decide.
+    Asking {
+        effect_id: EffectId,
+        class: ToolClass,
+        reason: String,
+    },
+    /// It may run when its turn comes.
+    Ready { class: ToolClass },
+    /// It runs; for a client's tool, the caller runs it.
+    Running {
+        effect_id: EffectId,
+        attempt: Attempt,
+        class: ToolClass,
+        kind: ToolKind,
+    },
+    /// It is the caller's to run, after this run.
+    HandedOver,
+    /// It has its result.
+    Settled {
+        value: JsonText,
+        failure: Option<ToolFailure>,
+    },
+}
+
+impl Call {
+    pub(super) const fn is_settled(&self) -> bool {
+        matches!(self.state, CallState::Settled { .. })
+    }
+
+    /// Tells whether nothing more will happen to it in this run.
+    pub(super) const fn is_over(&self) -> bool {
+        matches!(
+            self.state,
+            CallState::Settled { .. } | CallState::HandedOver
+        )
+    }
+
+    pub(super) fn settle(&mut self, outcome: &ToolOutcome) {
+        self.state = CallState::Settled {
+            value: outcome.output.value.clone(),
+            failure: outcome.failure,
+        };
+    }
+
+    pub(super) const fn failure(&self) -> Option<ToolFailure> {
+        match &self.state {
+            CallState::Settled { failure, .. } => *failure,
+            _ => None,
+        }
+    }
+
+    /// Returns the effect that is to answer for it.
+    pub(super) const fn effect(&self) -> Option<EffectId> {
+        match &self.state {
+            CallState::Vetting { effect_id }
+            | CallState::Asking { effect_id, .. }
+            | CallState::Running { effect_id, .. } => Some(*effect_id),
+            CallState::Ready { .. } | CallState::HandedOver | CallState::Settled { .. } => None,
+        }
+    }
+}
+
+impl Batch {
+    pub(super) fn call_mut(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.id == *id)
+    }
+
+    pub(super) fn call_of_effect(&mut self, effect: EffectId) -> Option<&mut Call> {
+        self.calls
+            .iter_mut()
+            .find(|call| call.effect() == Some(effect))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.calls.iter().all(Call::is_over)
+    }
+}

@@ -1,0 +1,116 @@
+//! Rebuilds a run from its records, checking on the way that its causes lead to exactly these records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::effect::Effect;
+use crate::error::RestoreError;
+use crate::ids::Seq;
+use crate::input::Stamp;
+use crate::record::{LOOP_VERSION, Record, RecordBody};
+use crate::run::agent::Phase;
+use crate::run::{RunTree, Step};
+use crate::spec::RunSpec;
+use crate::transcript::Transcript;
+
+impl RunTree {
+    /// Rebuilds a run from the history it began with and its records, and returns it with the effects that were asked
+    /// for but not answered. A driver that takes the run up again drops these and sends
+    /// [`Input::Resumed`](crate::Input::Resumed), which asks anew for what may run again.
+    ///
+    /// # Errors
+    ///
+    /// A [`RestoreError`] when the log is of another loop version, belongs to another history, or holds anything other
+    /// than what its causes lead to.
+    pub fn restore(
+        history: Transcript,
+        records: &[Arc<Record>],
+    ) -> Result<(Self, Vec<Effect>), RestoreError> {
+        let (spec, stamp) = start_of(&history, records)?;
+        let (mut run, step) = Self::start(spec, history, stamp);
+        let mut rest = matching(records, &step)?;
+        let mut effects = step.effects;
+        while let Some(record) = rest.first() {
+            let cause = record.cause().ok_or(RestoreError::NoCause(record.seq))?;
+            let step =
+                run.advance(stamp_of(record), cause)
+                    .map_err(|source| RestoreError::Refused {
+                        seq: record.seq,
+                        source,
+                    })?;
+            if step.records.is_empty() {
+                return Err(diverged(record.seq, None, Some(record)));
+            }
+            rest = matching(rest, &step)?;
+            effects.extend(step.effects);
+        }
+        effects.retain(|effect| run.is_unanswered(effect));
+        Ok((run, effects))
+    }
+
+    fn is_unanswered(&self, effect: &Effect) -> bool {
+        let Some(id) = effect.id() else { return false };
+        self.agents.iter().any(|agent| match &agent.phase {
+            // An earlier attempt was followed by the one that is under way.
+            Phase::Model(call) => {
+                call.effect_id == id
+                    && matches!(effect, Effect::CallModel(asked) if asked.attempt == call.attempt)
+            }
+            Phase::Tools(batch) => batch.calls.iter().any(|call| call.effect() == Some(id)),
+            Phase::Ended => false,
+        })
+    }
+}
+
+fn start_of(
+    history: &Transcript,
+    records: &[Arc<Record>],
+) -> Result<(RunSpec, Stamp), RestoreError> {
+    let first = records.first().ok_or(RestoreError::NoStart)?;
+    let RecordBody::RunStarted(started) = &first.body else {
+        return Err(RestoreError::NoStart);
+    };
+    if started.loop_version != LOOP_VERSION {
+        return Err(RestoreError::OtherVersion {
+            found: started.loop_version,
+            ours: LOOP_VERSION,
+        });
+    }
+    if started.history != history.digest() {
+        return Err(RestoreError::OtherHistory);
+    }
+    let mut spec = (*started.spec).clone();
+    if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
+        spec.decision = Some((**decision).clone());
+    }
+    Ok((spec, stamp_of(first)))
+}
+
+fn stamp_of(record: &Record) -> Stamp {
+    Stamp::new(
+        record.at,
+        Duration::from_millis(record.active_ms.unwrap_or_default()),
+    )
+}
+
+/// Checks that the log goes on with the step's records and returns what follows them.
+fn matching<'a>(log: &'a [Arc<Record>], step: &Step) -> Result<&'a [Arc<Record>], RestoreError> {
+    for (index, expected) in step.records.iter().enumerate() {
+        let found = log.get(index);
+        if found != Some(expected) {
+            return Err(diverged(expected.seq, Some(expected), found));
+        }
+    }
+    Ok(log.get(step.records.len()..).unwrap_or_default())
+}
+
+fn diverged(seq: Seq, expected: Option<&Arc<Record>>, found: Option<&Arc<Record>>) -> RestoreError {
+    let json = |record: Option<&Arc<Record>>| {
+        record.map_or_else(|| "nothing".to_owned(), |record| record.to_json())
+    };
+    RestoreError::Diverged {
+        seq,
+        expected: json(expected),
+        found: json(found),
+    }
+}

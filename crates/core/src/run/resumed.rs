@@ -1,0 +1,140 @@
+//! Handles a process taking the run up again after a crash or a wait.
+
+use std::time::Duration;
+
+use crate::effect::Effect;
+use crate::error::InputError;
+use crate::finish::RunStatus;
+use crate::ids::{AgentId, Attempt, EffectId};
+use crate::input::Resumed;
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::record::{ApprovalRequested, RecordBody};
+use crate::run::RunTree;
+use crate::run::agent::Phase;
+use crate::run::batch::{Call, CallState};
+use crate::run::draft::Draft;
+use crate::tool::{ToolClass, ToolKind};
+
+impl RunTree {
+    pub(super) fn resumed(
+        &mut self,
+        draft: &mut Draft,
+        resumed: Resumed,
+    ) -> Result<(), InputError> {
+        if self.inputs_seen.contains(&resumed.id) {
+            return Ok(());
+        }
+        if self.status.is_ended() {
+            return Err(InputError::RunEnded);
+        }
+        self.first_time(&resumed.id);
+        self.record(draft, AgentId::ROOT, None, RecordBody::Resumed(resumed));
+        self.status = RunStatus::Running;
+        for agent in self.agent_ids() {
+            match self.agent(agent).map(|agent| agent.phase.clone()) {
+                Some(Phase::Model(_)) => self.call_again(draft, agent),
+                Some(Phase::Tools(batch)) => {
+                    self.take_up_batch(draft, agent, &batch.calls);
+                    self.schedule(draft, agent);
+                }
+                Some(Phase::Ended) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn call_again(&mut self, draft: &mut Draft, id: AgentId) {
+        let Some(Phase::Model(call)) = self.agent_mut(id).map(|agent| &mut agent.phase) else {
+            return;
+        };
+        call.attempt = call.attempt.next();
+        let call = call.clone();
+        draft.effects.extend(self.model_effect(id, &call));
+    }
+
+    fn take_up_batch(&mut self, draft: &mut Draft, agent: AgentId, calls: &[Call]) {
+        let mut vetting: Vec<EffectId> = Vec::new();
+        for call in calls {
+            match &call.state {
+                CallState::Vetting { effect_id } if !vetting.contains(effect_id) => {
+                    vetting.push(*effect_id);
+                    draft.effects.extend(self.vet_effect(agent, *effect_id));
+                }
+                CallState::Asking {
+                    effect_id, reason, ..
+                } => {
+                    let requested = ApprovalRequested {
+                        effect_id: *effect_id,
+                        tool_call_id: call.id.clone(),
+                        name: call.name.clone(),
+                        arguments: call.arguments.clone(),
+                        arguments_hash: call.arguments.hash(),
+                        reason: reason.clone(),
+                    };
+                    draft
+                        .effects
+                        .push(Effect::AskApproval(requested.effect(agent)));
+                }
+                CallState::Running {
+                    effect_id,
+                    attempt,
+                    class,
+                    kind: ToolKind::Server,
+                } => {
+                    self.run_again_or_give_up(draft, agent, call, (*effect_id, *attempt), *class);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A call was under way when the process died: it runs again only if its class allows, otherwise the model is told
+    /// that nobody knows what came of it.
+    fn run_again_or_give_up(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        call: &Call,
+        (effect_id, attempt): (EffectId, Attempt),
+        class: ToolClass,
+    ) {
+        if !class.may_rerun() {
+            let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
+            let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
+            self.settle(
+                draft,
+                agent,
+                &call.id,
+                Some((effect_id, attempt, Duration::ZERO)),
+                &outcome,
+            );
+            return;
+        }
+        let spec = self.agent_spec(agent);
+        let default_timeout = spec.limits.tool_timeout;
+        let Some((name, timeout)) = spec
+            .tool(&call.name)
+            .map(|tool| (tool.name.clone(), tool.timeout))
+        else {
+            return;
+        };
+        if let Some(call) = self
+            .agent_mut(agent)
+            .and_then(|agent| agent.batch_mut()?.call_mut(&call.id))
+        {
+            call.state = CallState::Running {
+                effect_id,
+                attempt: attempt.next(),
+                class,
+                kind: ToolKind::Server,
+            };
+        }
+        self.run_call(
+            draft,
+            agent,
+            &call.id,
+            name,
+            timeout.unwrap_or(default_timeout),
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! How a run begins.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::effect::Purpose;
+use crate::finish::RunStatus;
+use crate::ids::{AgentId, ContentIndex, Seq};
+use crate::input::Stamp;
+use crate::message::Message;
+use crate::profile::Opening;
+use crate::record::{LOOP_VERSION, RecordBody, RunStarted};
+use crate::run::agent::{Agent, OfferedTools};
+use crate::run::draft::Draft;
+use crate::run::{RunTree, Step};
+use crate::spec::RunSpec;
+use crate::transcript::Transcript;
+use crate::usage::RunUsage;
+
+impl RunTree {
+    /// Begins a run that continues the given history.
+    ///
+    /// The system prompt goes first, unless the history begins with a system message already.
+    pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
+        let decision = spec.decision.take();
+        let spec = Arc::new(spec);
+        let history_digest = history.digest();
+        let mut run = Self {
+            schema_version: Self::SCHEMA_VERSION,
+            status: RunStatus::Running,
+            seq: Seq::default(),
+            next_content: ContentIndex::default(),
+            effects: 0,
+            active: Duration::ZERO,
+            usage: RunUsage::default(),
+            inputs_seen: BTreeSet::new(),
+            agents: vec![root_agent(&spec, history)],
+            spec: Arc::clone(&spec),
+        };
+        let mut draft = Draft::new(spec.run_id, stamp);
+        let started = RunStarted {
+            loop_version: LOOP_VERSION,
+            session_id: spec.session_id.clone(),
+            history: history_digest,
+            spec,
+        };
+        run.record(
+            &mut draft,
+            AgentId::ROOT,
+            None,
+            RecordBody::RunStarted(Box::new(started)),
+        );
+        if let Some(decision) = decision {
+            run.record(
+                &mut draft,
+                AgentId::ROOT,
+                None,
+                RecordBody::Decision(Box::new(decision)),
+            );
+        }
+        run.open(&mut draft, AgentId::ROOT);
+        let step = run.conclude(draft);
+        (run, step)
+    }
+
+    fn open(&mut self, draft: &mut Draft, agent: AgentId) {
+        if let Opening::Gather { role, .. } = &self.agent_spec(agent).profile.opening {
+            let role = role.clone();
+            self.begin_turn(agent);
+            self.call_model(draft, agent, Purpose::Routing, role, OfferedTools::Gather);
+        } else {
+            self.next_turn(draft, agent);
+        }
+    }
+}
+
+fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
+    let begins_with_system = matches!(
+        history.messages().first().map(Arc::as_ref),
+        Some(Message::System { .. })
+    );
+    let mut transcript = match &spec.root.system_prompt {
+        Some(prompt) if !begins_with_system => {
+            let prompt = Arc::new(Message::system(prompt.as_ref()));
+            std::iter::once(prompt)
+                .chain(history.messages().iter().cloned())
+                .collect()
+        }
+        _ => history,
+    };
+    let recorded = transcript.digest();
+    for message in &spec.messages {
+        transcript.push(Arc::clone(message));
+    }
+    Agent::new(AgentId::ROOT, transcript, recorded)
+}

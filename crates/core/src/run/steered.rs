@@ -1,0 +1,41 @@
+//! Handles a message for a run at work (loop rule 16).
+
+use std::mem;
+
+use crate::error::InputError;
+use crate::ids::AgentId;
+use crate::input::Steered;
+use crate::record::RecordBody;
+use crate::run::RunTree;
+use crate::run::agent::Agent;
+use crate::run::draft::Draft;
+
+impl RunTree {
+    pub(super) fn steered(
+        &mut self,
+        draft: &mut Draft,
+        steered: Steered,
+    ) -> Result<(), InputError> {
+        if self.inputs_seen.contains(&steered.id) {
+            return Ok(());
+        }
+        if self.status.is_ended() {
+            return Err(InputError::RunEnded);
+        }
+        self.first_time(&steered.id);
+        if let Some(root) = self.agent_mut(AgentId::ROOT) {
+            root.steered.push(steered.message.clone());
+        }
+        self.record(draft, AgentId::ROOT, None, RecordBody::Steered(steered));
+        Ok(())
+    }
+}
+
+impl Agent {
+    /// Adds the messages that came meanwhile to the conversation.
+    pub(super) fn join_steered(&mut self) {
+        for message in mem::take(&mut self.steered) {
+            self.transcript.push(message);
+        }
+    }
+}

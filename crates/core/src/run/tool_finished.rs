@@ -1,0 +1,141 @@
+//! Handles the end of a tool call.
+
+use std::time::Duration;
+
+use crate::error::InputError;
+use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
+use crate::input::ToolFinished;
+use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
+use crate::record::{PlanChanged, RecordBody, ToolResult, ToolStatus};
+use crate::run::RunTree;
+use crate::run::batch::{Call, CallState};
+use crate::run::draft::Draft;
+
+/// Who ran a call that has its result: the effect, the attempt and how long it took.
+type Ran = Option<(EffectId, Attempt, Duration)>;
+
+impl RunTree {
+    pub(super) fn tool_finished(
+        &mut self,
+        draft: &mut Draft,
+        mut finished: ToolFinished,
+    ) -> Result<(), InputError> {
+        let effect = finished.effect_id;
+        let open = self.agents.iter_mut().find_map(|agent| {
+            let id = agent.id;
+            let call = agent.batch_mut()?.call_of_effect(effect)?;
+            Some((id, call.id.clone(), call.state.clone()))
+        });
+        let Some((agent, call, state)) = open else {
+            let is_model_call = self.open_model_call(effect).is_some();
+            let wrong = Err(InputError::WrongAnswer {
+                effect,
+                input: "tool_result",
+            });
+            return if is_model_call {
+                wrong
+            } else {
+                self.late_or_unknown(effect)
+            };
+        };
+        let CallState::Running { attempt, .. } = state else {
+            return Err(InputError::WrongAnswer {
+                effect,
+                input: "tool_result",
+            });
+        };
+        if finished.attempt < attempt {
+            return Ok(());
+        }
+        finished.outcome.output = finished.outcome.output.normalized();
+        let ran = Some((effect, finished.attempt, finished.duration));
+        self.settle(draft, agent, &call, ran, &finished.outcome);
+        if let Some(ToolSignal::Plan { plan }) = &finished.outcome.output.signal {
+            let changed = PlanChanged {
+                tool_call_id: call,
+                plan: plan.clone(),
+            };
+            self.record_in_batch(draft, agent, RecordBody::Plan(changed));
+        }
+        self.schedule(draft, agent);
+        Ok(())
+    }
+
+    /// Gives a call its result and records it.
+    pub(super) fn settle(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        id: &ToolCallId,
+        ran: Ran,
+        outcome: &ToolOutcome,
+    ) {
+        let Some(call) = self
+            .agent_mut(agent)
+            .and_then(|agent| agent.batch_mut()?.call_mut(id))
+        else {
+            return;
+        };
+        call.settle(outcome);
+        let result = result_record(call, ran, outcome);
+        self.record_in_batch(draft, agent, RecordBody::ToolResult(Box::new(result)));
+    }
+
+    /// Gives a call that is not run an error as its result.
+    pub(super) fn refuse(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        call: &ToolCallId,
+        failure: ToolFailure,
+        message: &str,
+    ) {
+        self.settle(
+            draft,
+            agent,
+            call,
+            None,
+            &ToolOutcome::failed(failure, message),
+        );
+    }
+
+    /// Gives every call of the batch that has no result yet the same one, none of them having run.
+    pub(super) fn settle_all(&mut self, draft: &mut Draft, agent: AgentId, outcome: &ToolOutcome) {
+        let batch = self.agent(agent).and_then(|agent| agent.batch());
+        let calls = batch
+            .into_iter()
+            .flat_map(|batch| &batch.calls)
+            .filter(|call| !call.is_settled());
+        let calls: Vec<_> = calls.map(|call| call.id.clone()).collect();
+        for call in &calls {
+            self.settle(draft, agent, call, None, outcome);
+        }
+    }
+
+    /// Adds a record that belongs to the agent's current batch.
+    pub(super) fn record_in_batch(&mut self, draft: &mut Draft, agent: AgentId, body: RecordBody) {
+        let content_index = self
+            .agent(agent)
+            .and_then(|agent| Some(agent.batch()?.content_index));
+        self.record(draft, agent, content_index, body);
+    }
+}
+
+fn result_record(call: &Call, ran: Ran, outcome: &ToolOutcome) -> ToolResult {
+    let output = outcome.output.clone();
+    ToolResult {
+        tool_call_id: call.id.clone(),
+        name: call.name.clone(),
+        index: call.index,
+        effect_id: ran.map(|(effect, ..)| effect),
+        attempt: ran.map(|(_, attempt, _)| attempt),
+        status: ToolStatus::of(outcome),
+        value: output.value,
+        failure: outcome.failure,
+        summary: output.summary,
+        keep: output.keep,
+        metadata: output.metadata,
+        signal: output.signal,
+        duration: ran.map(|(.., duration)| duration),
+    }
+}

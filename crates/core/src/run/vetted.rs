@@ -1,0 +1,272 @@
+//! Handles what was found about calls: run, refuse or ask (loop rules 4 and 5).
+
+use crate::effect::{AskApproval, CallToVet, Effect, Vet};
+use crate::error::InputError;
+use crate::finish::FinishReason;
+use crate::ids::{AgentId, EffectId, ToolCallId};
+use crate::input::{Vetted, Vetting};
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::profile::UnknownTool;
+use crate::record::{ApprovalRequested, RecordBody};
+use crate::run::RunTree;
+use crate::run::batch::CallState;
+use crate::run::draft::Draft;
+use crate::tool::ToolClass;
+
+impl RunTree {
+    /// Asks for all calls of a new batch to be checked.
+    pub(super) fn vet_batch(&mut self, draft: &mut Draft, agent: AgentId) {
+        let effect_id = self.new_effect();
+        let Some(batch) = self.agent_mut(agent).and_then(|agent| agent.batch_mut()) else {
+            return;
+        };
+        for call in &mut batch.calls {
+            call.state = CallState::Vetting { effect_id };
+        }
+        draft.effects.extend(self.vet_effect(agent, effect_id));
+    }
+
+    /// Builds the effect that checks the calls waiting for it.
+    pub(super) fn vet_effect(&self, id: AgentId, effect_id: EffectId) -> Option<Effect> {
+        let agent = self.agent(id)?;
+        let waiting = agent
+            .batch()?
+            .calls
+            .iter()
+            .filter(|call| call.effect() == Some(effect_id));
+        let calls = waiting.map(|call| CallToVet {
+            tool_call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            approved: call.approved,
+        });
+        Some(Effect::Vet(Vet {
+            effect_id,
+            agent: id,
+            turn: agent.turn,
+            calls: calls.collect(),
+        }))
+    }
+
+    pub(super) fn vetted(&mut self, draft: &mut Draft, vetted: Vetted) -> Result<(), InputError> {
+        let effect = vetted.effect_id;
+        let Some((agent, calls)) = self.calls_being_vetted(effect) else {
+            return self.not_being_vetted(effect);
+        };
+        if calls.len() != vetted.calls.len() {
+            return Err(InputError::VerdictCount {
+                effect,
+                asked: calls.len(),
+                answered: vetted.calls.len(),
+            });
+        }
+        let verdicts = vetted.calls.clone();
+        self.record_in_batch(draft, agent, RecordBody::Verdict(vetted));
+        if let Some(name) = self.unknown_tool_that_stops(agent, &calls, &verdicts) {
+            self.stop_for_unknown_tool(draft, agent, name);
+            return Ok(());
+        }
+        for (call, verdict) in calls.iter().zip(verdicts) {
+            self.apply_verdict(draft, agent, call, verdict);
+        }
+        self.schedule(draft, agent);
+        Ok(())
+    }
+
+    fn calls_being_vetted(&self, effect: EffectId) -> Option<(AgentId, Vec<ToolCallId>)> {
+        self.agents.iter().find_map(|agent| {
+            let vetting = CallState::Vetting { effect_id: effect };
+            let calls = agent
+                .batch()?
+                .calls
+                .iter()
+                .filter(|call| call.state == vetting);
+            let calls: Vec<_> = calls.map(|call| call.id.clone()).collect();
+            (!calls.is_empty()).then_some((agent.id, calls))
+        })
+    }
+
+    fn not_being_vetted(&self, effect: EffectId) -> Result<(), InputError> {
+        let runs = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.batch())
+            .flat_map(|batch| &batch.calls);
+        let is_model_call = self.open_model_call(effect).is_some();
+        if is_model_call || runs.into_iter().any(|call| call.effect() == Some(effect)) {
+            return Err(InputError::WrongAnswer {
+                effect,
+                input: "verdict",
+            });
+        }
+        self.late_or_unknown(effect)
+    }
+
+    fn apply_verdict(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        call: &ToolCallId,
+        verdict: Vetting,
+    ) {
+        match verdict {
+            Vetting::Run { class } => self.admit(draft, agent, call, class),
+            Vetting::Ask { class, .. } if self.is_approved(agent, call) => {
+                self.admit(draft, agent, call, class);
+            }
+            Vetting::Ask { class, reason } => self.ask(draft, agent, call, class, reason),
+            Vetting::Invalid { message } => {
+                let message = format!("the arguments are not valid: {message}");
+                self.refuse(draft, agent, call, ToolFailure::InvalidArguments, &message);
+            }
+            Vetting::Unknown => {
+                let message = self.unknown_tool_message(agent, call);
+                self.refuse(draft, agent, call, ToolFailure::UnknownTool, &message);
+            }
+            Vetting::Disabled => {
+                let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";
+                self.refuse(draft, agent, call, ToolFailure::NotEnabled, message);
+            }
+            Vetting::Deny { reason } => {
+                self.refuse(
+                    draft,
+                    agent,
+                    call,
+                    ToolFailure::Denied,
+                    &format!("denied: {reason}"),
+                );
+            }
+        }
+    }
+
+    /// Lets a call run when its turn comes, unless the limit on tool calls is reached.
+    fn admit(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId, class: ToolClass) {
+        let most = self.agent_spec(id).limits.max_tool_calls;
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        if most.is_some_and(|most| agent.tool_calls >= most) {
+            let message = "not run: the limit on tool calls is reached";
+            self.refuse(draft, id, call, ToolFailure::LimitReached, message);
+            return;
+        }
+        agent.tool_calls = agent.tool_calls.saturating_add(1);
+        if let Some(call) = agent.batch_mut().and_then(|batch| batch.call_mut(call)) {
+            call.state = CallState::Ready { class };
+        }
+    }
+
+    fn is_approved(&mut self, agent: AgentId, call: &ToolCallId) -> bool {
+        let batch = self.agent_mut(agent).and_then(|agent| agent.batch_mut());
+        batch
+            .and_then(|batch| batch.call_mut(call))
+            .is_some_and(|call| call.approved)
+    }
+
+    fn ask(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        id: &ToolCallId,
+        class: ToolClass,
+        reason: String,
+    ) {
+        let effect_id = self.new_effect();
+        let Some(call) = self
+            .agent_mut(agent)
+            .and_then(|agent| agent.batch_mut()?.call_mut(id))
+        else {
+            return;
+        };
+        call.state = CallState::Asking {
+            effect_id,
+            class,
+            reason: reason.clone(),
+        };
+        let requested = ApprovalRequested {
+            effect_id,
+            tool_call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            arguments_hash: call.arguments.hash(),
+            reason,
+        };
+        draft
+            .effects
+            .push(Effect::AskApproval(requested.effect(agent)));
+        self.record_in_batch(draft, agent, RecordBody::ApprovalRequested(requested));
+    }
+
+    fn unknown_tool_message(&self, agent: AgentId, call: &ToolCallId) -> String {
+        let batch = self.agent(agent).and_then(|agent| agent.batch());
+        let call = batch.and_then(|batch| batch.calls.iter().find(|other| other.id == *call));
+        let name: String = call
+            .map(|call| call.name.chars().take(64).collect())
+            .unwrap_or_default();
+        let known: Vec<_> = self
+            .agent_spec(agent)
+            .tools
+            .iter()
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
+        format!("unknown tool {name:?}; the tools are: {known}")
+    }
+
+    fn unknown_tool_that_stops(
+        &self,
+        agent: AgentId,
+        calls: &[ToolCallId],
+        verdicts: &[Vetting],
+    ) -> Option<String> {
+        if self.agent_spec(agent).profile.unknown_tool != UnknownTool::Stop {
+            return None;
+        }
+        let (unknown, _) = calls
+            .iter()
+            .zip(verdicts)
+            .find(|(_, verdict)| matches!(verdict, Vetting::Unknown))?;
+        let batch = self.agent(agent)?.batch()?;
+        batch
+            .calls
+            .iter()
+            .find(|call| call.id == *unknown)
+            .map(|call| call.name.clone())
+    }
+
+    fn stop_for_unknown_tool(&mut self, draft: &mut Draft, id: AgentId, name: String) {
+        let shown: String = name.chars().take(64).collect();
+        let message =
+            format!("not run: the reply called the unknown tool {shown:?}, which ends the run");
+        self.settle_all(
+            draft,
+            id,
+            &ToolOutcome::failed(ToolFailure::UnknownTool, &message),
+        );
+        self.append_results(id);
+        let text = self
+            .agent(id)
+            .map(|agent| agent.text.clone())
+            .unwrap_or_default();
+        self.finish(draft, id, FinishReason::UnknownTool(name), text);
+    }
+}
+
+impl ApprovalRequested {
+    /// Returns the question to put to a person.
+    pub(super) fn effect(&self, agent: AgentId) -> AskApproval {
+        AskApproval {
+            effect_id: self.effect_id,
+            agent,
+            tool_call_id: self.tool_call_id.clone(),
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+            arguments_hash: self.arguments_hash,
+            reason: self.reason.clone(),
+        }
+    }
+}

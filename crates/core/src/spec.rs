@@ -1,0 +1,123 @@
+//! What a run is started with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Decision;
+use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::profile::Profile;
+use crate::tool::ToolSpec;
+
+/// Everything a run is started with, but for the history it continues.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunSpec {
+    /// The run's id.
+    pub run_id: RunId,
+    /// The session it belongs to; a run without one is stateless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The messages that this run adds to the history, normally one user message; none for a fork.
+    pub messages: Vec<Arc<Message>>,
+    /// The agent that answers the user.
+    pub root: AgentSpec,
+    /// What each tool of kind `Agent` starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<ToolName, AgentSpec>,
+    /// What happens to calls that the caller has to run.
+    #[serde(default)]
+    pub client_tools: ClientTools,
+    /// The run that this one branched off from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkPoint>,
+    /// What governance decided. It is recorded on its own, right after the first record.
+    #[serde(skip)]
+    pub decision: Option<Decision>,
+}
+
+impl RunSpec {
+    /// Makes the spec of a run that adds the given messages.
+    pub fn new(
+        run_id: RunId,
+        messages: impl IntoIterator<Item = Message>,
+        root: AgentSpec,
+    ) -> Self {
+        Self {
+            run_id,
+            session_id: None,
+            messages: messages.into_iter().map(Arc::new).collect(),
+            root,
+            agents: BTreeMap::new(),
+            client_tools: ClientTools::default(),
+            forked_from: None,
+            decision: None,
+        }
+    }
+}
+
+/// An agent: how it behaves, what it is told, what it may use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentSpec {
+    /// How it behaves in the loop.
+    pub profile: Profile,
+    /// The model that serves it.
+    pub role: Role,
+    /// What it is told first, unless its history begins with a system message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<Arc<str>>,
+    /// The tools it is offered, in the order in which every request names them.
+    pub tools: Arc<[ToolSpec]>,
+    /// What it may use, already narrowed by governance.
+    pub limits: Limits,
+    /// The most tokens of one reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    /// The sampling temperature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+    /// The argument of its tool that holds a list, one agent an item; the results form one array in that order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<String>,
+}
+
+impl AgentSpec {
+    /// Makes an agent with default limits and no tools.
+    #[must_use]
+    pub fn new(profile: Profile, role: Role) -> Self {
+        Self {
+            profile,
+            role,
+            system_prompt: None,
+            tools: Arc::default(),
+            limits: Limits::default(),
+            max_output_tokens: None,
+            temperature: None,
+            fan_out: None,
+        }
+    }
+}
+
+/// What happens to calls of tools that the caller runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientTools {
+    /// The run waits for their results.
+    #[default]
+    Wait,
+    /// The run ends and hands them over: the one exception to a history in which every call has its result.
+    HandOver,
+}
+
+/// Where a run branched off from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    /// The other run.
+    pub run_id: RunId,
+    /// The last of its turns that both share.
+    pub turn: Turn,
+}

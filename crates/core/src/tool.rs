@@ -1,0 +1,114 @@
+//! What the loop knows of a tool: its name, its schema, and what running it may do.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::duration;
+use crate::ids::ToolName;
+use crate::json::JsonText;
+
+/// A tool as it is offered to a model and judged by the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// The name by which models call it.
+    pub name: ToolName,
+    /// What it does and when to use it, for the model.
+    pub description: Arc<str>,
+    /// The JSON Schema (2020-12) of its arguments: an object.
+    pub parameters: JsonText,
+    /// What a call may change.
+    pub class: ToolClass,
+    /// What else is known of it.
+    #[serde(default)]
+    pub annotations: ToolAnnotations,
+    /// Who runs it.
+    #[serde(default)]
+    pub kind: ToolKind,
+    /// A turn that calls only tools marked so does not use up the turn limit (loop rule 7).
+    #[serde(default)]
+    pub non_iterative: bool,
+    /// How long a call may take; the loop's own limit if there is none.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "duration::optional_millis"
+    )]
+    pub timeout: Option<Duration>,
+}
+
+/// What a call may change, and so whether it may be run again when its outcome is in doubt.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolClass {
+    /// Changes nothing: may run in parallel and again.
+    ReadOnly,
+    /// Changes something, but twice is the same as once: may run again.
+    Idempotent,
+    /// Everything else: never runs twice. The default.
+    #[default]
+    Irreversible,
+}
+
+impl ToolClass {
+    /// Tells whether a call whose outcome is unknown may simply be run again.
+    #[must_use]
+    pub const fn may_rerun(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Idempotent)
+    }
+}
+
+impl fmt::Display for ToolClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ReadOnly => "read-only",
+            Self::Idempotent => "idempotent",
+            Self::Irreversible => "irreversible",
+        })
+    }
+}
+
+/// Hints about a tool, after those of the Model Context Protocol. They count only where the tool is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// It reaches outside this machine, so its output may hold text of strangers.
+    #[serde(default)]
+    pub open_world: bool,
+    /// It may destroy something.
+    #[serde(default)]
+    pub destructive: bool,
+}
+
+impl ToolAnnotations {
+    /// Marks a tool that reaches outside this machine.
+    #[must_use]
+    pub const fn open_world(mut self) -> Self {
+        self.open_world = true;
+        self
+    }
+
+    /// Marks a tool that may destroy something.
+    #[must_use]
+    pub const fn destructive(mut self) -> Self {
+        self.destructive = true;
+        self
+    }
+}
+
+/// Who runs a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// We do.
+    #[default]
+    Server,
+    /// It starts a sub-agent inside the machine.
+    Agent,
+    /// The caller does: the run waits for its result.
+    Client,
+}

@@ -1,0 +1,91 @@
+//! A conversation as a shared, append-only list of messages.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::ContentHash;
+use crate::message::Message;
+
+/// A list of messages that is cheap to clone: a model request shares the run's own list instead of copying it.
+///
+/// Appending copies the list of pointers only while somebody else still holds a clone, never the messages.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Transcript(Arc<Vec<Arc<Message>>>);
+
+impl Transcript {
+    /// Adds a message at the end.
+    pub fn push(&mut self, message: impl Into<Arc<Message>>) {
+        Arc::make_mut(&mut self.0).push(message.into());
+    }
+
+    /// Returns the messages, oldest first.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.0
+    }
+
+    /// Returns the messages from the given place on.
+    #[must_use]
+    pub fn since(&self, start: usize) -> &[Arc<Message>] {
+        self.0.get(start..).unwrap_or_default()
+    }
+
+    /// Returns how many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns count and chained hash of all messages, by which a log recognizes the history it belongs to.
+    #[must_use]
+    pub fn digest(&self) -> PrefixDigest {
+        self.0
+            .iter()
+            .fold(PrefixDigest::default(), |digest, message| {
+                digest.with(message)
+            })
+    }
+}
+
+impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
+    fn from_iter<I: IntoIterator<Item = M>>(messages: I) -> Self {
+        Self(Arc::new(messages.into_iter().map(Into::into).collect()))
+    }
+}
+
+/// Count and chained hash of a sequence of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixDigest {
+    /// How many messages.
+    pub count: u64,
+    /// Their hashes, chained in order.
+    pub hash: ContentHash,
+}
+
+impl Default for PrefixDigest {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            hash: ContentHash::EMPTY,
+        }
+    }
+}
+
+impl PrefixDigest {
+    /// Returns the digest after one more message.
+    #[must_use]
+    pub fn with(self, message: &Message) -> Self {
+        Self {
+            count: self.count.saturating_add(1),
+            hash: self.hash.chain(message.hash()),
+        }
+    }
+}

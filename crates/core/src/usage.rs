@@ -1,0 +1,232 @@
+//! Token usage: counts that say how far they can be trusted, and add up over attempts, calls and agents.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Role;
+
+/// How a count came about; of two labels that meet in a sum, the weaker one stays.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CountLabel {
+    /// The provider said so.
+    #[default]
+    Measured,
+    /// Our own estimate.
+    Estimated,
+    /// Nobody said; the number is a lower bound.
+    Unknown,
+}
+
+/// A number of tokens and how it came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenCount {
+    /// The number; a lower bound where the label is unknown.
+    pub tokens: u64,
+    /// How it came about.
+    pub label: CountLabel,
+}
+
+impl TokenCount {
+    /// A count that a provider gave.
+    #[must_use]
+    pub const fn measured(tokens: u64) -> Self {
+        Self {
+            tokens,
+            label: CountLabel::Measured,
+        }
+    }
+
+    /// A count of our own making.
+    #[must_use]
+    pub const fn estimated(tokens: u64) -> Self {
+        Self {
+            tokens,
+            label: CountLabel::Estimated,
+        }
+    }
+
+    /// A count that nobody gave.
+    pub const UNKNOWN: Self = Self {
+        tokens: 0,
+        label: CountLabel::Unknown,
+    };
+}
+
+impl AddAssign for TokenCount {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.label = self.label.max(other.label);
+    }
+}
+
+/// The tokens that one or more model calls used. `Usage::default()` is none at all, all measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "UsageWire", into = "UsageWire")]
+pub struct Usage {
+    /// What was sent, cached tokens included.
+    pub prompt: TokenCount,
+    /// What came back, reasoning included.
+    pub completion: TokenCount,
+    /// Prompt and completion.
+    pub total: TokenCount,
+    /// The part of the completion that was reasoning.
+    pub reasoning: TokenCount,
+    /// The part of the prompt that came from the provider's cache.
+    pub cached: TokenCount,
+    /// The part of the completion that was tool calls.
+    pub action: TokenCount,
+}
+
+impl Usage {
+    /// Usage of which nothing is known.
+    pub const UNKNOWN: Self = Self {
+        prompt: TokenCount::UNKNOWN,
+        completion: TokenCount::UNKNOWN,
+        total: TokenCount::UNKNOWN,
+        reasoning: TokenCount::UNKNOWN,
+        cached: TokenCount::UNKNOWN,
+        action: TokenCount::UNKNOWN,
+    };
+
+    const FIELDS: [&'static str; 6] = [
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "reasoning_tokens",
+        "cached_tokens",
+        "action_tokens",
+    ];
+
+    fn counts(&self) -> [TokenCount; 6] {
+        [
+            self.prompt,
+            self.completion,
+            self.total,
+            self.reasoning,
+            self.cached,
+            self.action,
+        ]
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt += other.prompt;
+        self.completion += other.completion;
+        self.total += other.total;
+        self.reasoning += other.reasoning;
+        self.cached += other.cached;
+        self.action += other.action;
+    }
+}
+
+/// The wire form: plain numbers under the field's usual names, and labels only where a count is not measured.
+#[derive(Serialize, Deserialize)]
+struct UsageWire {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+    #[serde(default)]
+    total_tokens: u64,
+    #[serde(default)]
+    reasoning_tokens: u64,
+    #[serde(default)]
+    cached_tokens: u64,
+    #[serde(default)]
+    action_tokens: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, CountLabel>,
+}
+
+impl From<Usage> for UsageWire {
+    fn from(usage: Usage) -> Self {
+        let labels = Usage::FIELDS.iter().zip(usage.counts());
+        let labels = labels.filter(|(_, count)| count.label != CountLabel::Measured);
+        Self {
+            prompt_tokens: usage.prompt.tokens,
+            completion_tokens: usage.completion.tokens,
+            total_tokens: usage.total.tokens,
+            reasoning_tokens: usage.reasoning.tokens,
+            cached_tokens: usage.cached.tokens,
+            action_tokens: usage.action.tokens,
+            labels: labels
+                .map(|(field, count)| ((*field).to_owned(), count.label))
+                .collect(),
+        }
+    }
+}
+
+impl From<UsageWire> for Usage {
+    fn from(wire: UsageWire) -> Self {
+        let count = |field: &str, tokens| TokenCount {
+            tokens,
+            label: wire
+                .labels
+                .get(field)
+                .copied()
+                .unwrap_or(CountLabel::Measured),
+        };
+        Self {
+            prompt: count("prompt_tokens", wire.prompt_tokens),
+            completion: count("completion_tokens", wire.completion_tokens),
+            total: count("total_tokens", wire.total_tokens),
+            reasoning: count("reasoning_tokens", wire.reasoning_tokens),
+            cached: count("cached_tokens", wire.cached_tokens),
+            action: count("action_tokens", wire.action_tokens),
+        }
+    }
+}
+
+/// Usage of a whole run: in all and per role.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunUsage {
+    /// In all.
+    #[serde(flatten)]
+    pub total: Usage,
+    /// Per role that served a call.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<Role, Usage>,
+}
+
+impl RunUsage {
+    /// Adds what one attempt of a model call used.
+    pub fn add(&mut self, role: &Role, usage: Usage) {
+        self.total += usage;
+        *self.roles.entry(role.clone()).or_default() += usage;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_no_better_than_its_weakest_part() {
+        let mut count = TokenCount::measured(5);
+        count += TokenCount::estimated(2);
+        assert_eq!(count, TokenCount::estimated(7));
+        count += TokenCount::UNKNOWN;
+        assert_eq!((count.tokens, count.label), (7, CountLabel::Unknown));
+    }
+
+    #[test]
+    fn labels_are_written_only_where_a_count_is_not_measured() {
+        let usage = Usage {
+            prompt: TokenCount::measured(3),
+            reasoning: TokenCount::UNKNOWN,
+            ..Usage::default()
+        };
+        let text = serde_json::to_string(&usage).unwrap();
+        assert!(
+            text.ends_with(r#""labels":{"reasoning_tokens":"unknown"}}"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
+    }
+}

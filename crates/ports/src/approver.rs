@@ -1,0 +1,32 @@
+//! The port to the person who approves calls.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use neuraxis_core::{ApprovalDecision, AskApproval};
+
+/// Somebody who can be asked whether a call may run.
+///
+/// **Who repeats.** Nobody: an answer is final. **Cancel safety.** Dropping the future withdraws the question.
+/// **Order.** Several questions of one run may be open at the same time.
+#[async_trait]
+pub trait Approver: Debug + Send + Sync + 'static {
+    /// Asks about one call, showing exactly the arguments given.
+    async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+}
+
+/// What became of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApproverReply {
+    /// Somebody decided.
+    Decided {
+        /// What.
+        decision: ApprovalDecision,
+        /// Who, where known.
+        by: Option<String>,
+    },
+    /// Nobody can answer, now or later: the call is denied.
+    Nobody,
+    /// The answer will come another way; until then the run waits.
+    Later,
+}

@@ -1,0 +1,46 @@
+//! The ports of Neuraxis: what the engine needs from the outside, as small object-safe traits.
+//!
+//! **For** writing an adapter (implement one trait) or an embedding (bring your own). Each trait's documentation states
+//! who repeats a failed call, what cancelling does and what order can be relied on; `neuraxis-testkit` has a fake and a
+//! mock of each, and a conformance suite that an adapter has to pass.
+//!
+//! **Not for** behavior: there is no implementation here but of trivial defaults.
+//!
+//! ```
+//! use neuraxis_core::{JsonText, ToolOutput, ToolSpec};
+//! use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
+//!
+//! #[derive(Debug)]
+//! struct Greet(ToolSpec);
+//!
+//! #[async_trait]
+//! impl Tool for Greet {
+//!     fn spec(&self) -> &ToolSpec {
+//!         &self.0
+//!     }
+//!
+//!     async fn call(&self, _arguments: JsonText, _ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+//!         Ok(ToolOutput::new(JsonText::string("hello")))
+//!     }
+//! }
+//! ```
+
+mod approver;
+mod clock;
+mod ids;
+mod llm;
+mod store;
+mod tool;
+mod trace;
+
+pub use async_trait::async_trait;
+pub use futures_core::Stream;
+pub use tokio_util::sync::CancellationToken;
+
+pub use approver::{Approver, ApproverReply};
+pub use clock::Clock;
+pub use ids::Ids;
+pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
+pub use store::{RunLease, Session, SessionStore, StoreError};
+pub use tool::{Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
+pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

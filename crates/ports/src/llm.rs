@@ -1,0 +1,95 @@
+//! The port to language models.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use futures_core::Stream;
+use neuraxis_core::{Attempt, EffectId, LlmError, ModelRef, ModelRequest, Reply, ReplyDelta};
+use tokio_util::sync::CancellationToken;
+
+use crate::trace::TraceContext;
+
+/// A reply as it streams in: deltas, then [`ReplyDelta::End`]. An error, or an end without it, means the reply was cut.
+pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<ReplyDelta, LlmError>> + Send>>;
+
+/// A model that can be asked.
+///
+/// **One attempt.** An implementation never repeats a request; the engine does, by [`LlmError::is_retryable`].
+/// **Cancel safety.** Dropping the future or the stream, or cancelling [`CallContext::cancellation`], gives the call up
+/// and closes its connection at once. **Order.** Calls are independent; any number may run at the same time.
+#[async_trait]
+pub trait LlmClient: Debug + Send + Sync + 'static {
+    /// Answers a request whole, for a reader that is another part of the system.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`] that says what went wrong, whether repeating can help, and which tokens were used all the same.
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError>;
+
+    /// Answers a request piece by piece, for a person who reads along. Assembled, the pieces are the same reply that
+    /// [`respond`](Self::respond) would give.
+    ///
+    /// # Errors
+    ///
+    /// As `respond` for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError>;
+
+    /// Describes the model, from what is known without asking it.
+    fn info(&self) -> ModelInfo;
+}
+
+/// The circumstances of a model call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CallContext {
+    /// The effect that asked for the call.
+    pub effect_id: EffectId,
+    /// How often it was tried, this time included.
+    pub attempt: Attempt,
+    /// The trace that the call belongs to.
+    pub trace: TraceContext,
+    /// Tells the call to give up.
+    pub cancellation: CancellationToken,
+}
+
+impl CallContext {
+    /// Makes the context of a first attempt that nobody cancels yet.
+    #[must_use]
+    pub fn new(effect_id: EffectId, trace: TraceContext) -> Self {
+        Self {
+            effect_id,
+            attempt: Attempt(1),
+            trace,
+            cancellation: CancellationToken::new(),
+        }
+    }
+}
+
+/// What is known of a model without asking it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelInfo {
+    /// Provider and model.
+    pub model: ModelRef,
+    /// The context size in tokens, where known.
+    pub context_tokens: Option<u64>,
+    /// What a user should know before trusting its answers, such as "not a language model".
+    pub notice: Option<String>,
+}
+
+impl ModelInfo {
+    /// Describes a model of which only the name is known.
+    #[must_use]
+    pub const fn new(model: ModelRef) -> Self {
+        Self {
+            model,
+            context_tokens: None,
+            notice: None,
+        }
+    }
+}

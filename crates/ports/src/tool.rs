@@ -1,0 +1,167 @@
+//! The port to tools.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use neuraxis_core::{
+    AgentId, Attempt, EffectId, JsonText, ProgressSteps, RunId, SessionId, ToolCallId, ToolOutput,
+    ToolSpec, Turn,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Something a model can call.
+///
+/// **Who checks.** Arguments have passed the schema and the policy before `call`. **Who repeats.** The engine, and only
+/// what the tool's class allows; [`ToolContext::effect_id`] stays the same, as idempotency key. **Cancel safety.** When
+/// the time is up or the run ends, the token is cancelled and soon after the future is dropped; a tool that started a
+/// process or thread ends it then. **Order.** Read-only tools may run at the same time as others of one reply.
+#[async_trait]
+pub trait Tool: Debug + Send + Sync + 'static {
+    /// Describes the tool. The same for the whole life of the process: it is part of every prompt.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Tells whether the tool is available in this turn. Called often; must be quick.
+    fn should_use(&self, _turn: &TurnContext) -> bool {
+        true
+    }
+
+    /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolError`] with a message the model can act on; the run goes on.
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+}
+
+/// The turn in which a tool might be used.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TurnContext {
+    /// The run.
+    pub run_id: RunId,
+    /// The session, unless the run is stateless.
+    pub session_id: Option<SessionId>,
+    /// The agent.
+    pub agent: AgentId,
+    /// Its turn.
+    pub turn: Turn,
+}
+
+impl TurnContext {
+    /// Names a turn of a run's root agent.
+    #[must_use]
+    pub const fn new(
+        run_id: RunId,
+        session_id: Option<SessionId>,
+        agent: AgentId,
+        turn: Turn,
+    ) -> Self {
+        Self {
+            run_id,
+            session_id,
+            agent,
+            turn,
+        }
+    }
+}
+
+/// The circumstances of a tool call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ToolContext {
+    /// The embedder's project, if it named one.
+    pub project_id: Option<Arc<str>>,
+    /// The turn it belongs to.
+    pub turn: TurnContext,
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The effect: the idempotency key, the same when the call is run again.
+    pub effect_id: EffectId,
+    /// How often it was tried, this time included.
+    pub attempt: Attempt,
+    /// Tells the call to give up.
+    pub cancellation: CancellationToken,
+    /// Where progress and partial output go.
+    pub progress: Progress,
+}
+
+impl ToolContext {
+    /// Makes the context of a first attempt that nobody cancels or watches yet.
+    #[must_use]
+    pub fn new(turn: TurnContext, tool_call_id: ToolCallId, effect_id: EffectId) -> Self {
+        Self {
+            project_id: None,
+            turn,
+            tool_call_id,
+            effect_id,
+            attempt: Attempt(1),
+            cancellation: CancellationToken::new(),
+            progress: Progress::default(),
+        }
+    }
+}
+
+/// Where a tool reports how far it is. Reports are shown at once and never stored; without a listener they are dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Option<Arc<dyn ProgressSink>>);
+
+impl Progress {
+    /// Sends reports to the given sink.
+    #[must_use]
+    pub fn to(sink: Arc<dyn ProgressSink>) -> Self {
+        Self(Some(sink))
+    }
+
+    /// Reports what the tool is doing and how far it is.
+    pub fn report(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
+        if let Some(sink) = &self.0 {
+            sink.progress(name, icon, steps);
+        }
+    }
+
+    /// Shows more of the tool's output while it runs.
+    pub fn output(&self, text: &str) {
+        if let Some(sink) = &self.0 {
+            sink.output(text);
+        }
+    }
+}
+
+/// Receives a tool's reports. Must not block.
+pub trait ProgressSink: Debug + Send + Sync {
+    /// The tool says what it is doing and how far it is.
+    fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>);
+
+    /// The tool shows more of its output.
+    fn output(&self, text: &str);
+}
+
+/// Why a tool call failed, for the model to read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct ToolError {
+    /// What went wrong and what to do about it.
+    pub message: String,
+    /// Whether the same call may succeed when it is made again.
+    pub retryable: bool,
+}
+
+impl ToolError {
+    /// An error that the same call would meet again.
+    pub fn permanent(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            retryable: false,
+        }
+    }
+
+    /// An error that may be gone the next time.
+    pub fn temporary(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            retryable: true,
+        }
+    }
+}
