@@ -1,0 +1,45 @@
+//! `cargo xtask layers`: fails on a dependency between crates that the layers forbid.
+//!
+//! The table it enforces is in `docs/architecture.md`; `adr/0001-hexagonal-layers.md` says why. It looks at normal and
+//! build dependencies with all features on. Tests may depend on what they like: which of a crate's test targets uses a
+//! development dependency cannot be seen from outside.
+
+mod graph;
+mod layer;
+mod rules;
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use self::graph::Graph;
+use crate::cargo::workspace_root;
+
+/// Runs the subcommand.
+pub(crate) fn run() -> ExitCode {
+    match check() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks the workspace and prints what is wrong with it.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let graph = Graph::of_workspace(workspace_root())?;
+    let violations = rules::violations(&graph);
+    for violation in &violations {
+        println!("{violation}\n");
+    }
+    match violations.len() {
+        0 => println!(
+            "{} crates, every dependency is one that its layer allows",
+            graph.members.len()
+        ),
+        1 => bail!("1 dependency breaks the layers"),
+        count => bail!("{count} dependencies break the layers"),
+    }
+    Ok(())
+}

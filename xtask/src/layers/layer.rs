@@ -1,0 +1,165 @@
+//! The layers, and what each may know: the table of `docs/architecture.md`, as code.
+
+/// Where a crate stands. A crate's folder decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layer {
+    /// The domain.
+    Core,
+    /// Governance.
+    Brainstem,
+    /// The traits between the engine and the outside.
+    Ports,
+    /// The application: the driver of runs.
+    Engine,
+    /// What the adapters of HTTP model servers share.
+    Wire,
+    /// An implementation of a port.
+    Adapter,
+    /// The built-in tools.
+    Tools,
+    /// Test support.
+    Testkit,
+    /// What an embedding team adds first.
+    Facade,
+    /// The composition of all.
+    App,
+    /// A program that people start.
+    Binary,
+    /// Automation of the repository.
+    Automation,
+}
+
+impl Layer {
+    /// Returns the layer of the crate in a folder, or `None` if the table has no place for it.
+    pub(super) fn of(folder: &str) -> Option<Self> {
+        Some(match folder {
+            "crates/core" => Self::Core,
+            "crates/brainstem" => Self::Brainstem,
+            "crates/ports" => Self::Ports,
+            "crates/engine" => Self::Engine,
+            "crates/adapters/wire" => Self::Wire,
+            "crates/tools" => Self::Tools,
+            "crates/testkit" => Self::Testkit,
+            "crates/neuraxis" => Self::Facade,
+            "crates/app" => Self::App,
+            "crates/cli" | "crates/server" => Self::Binary,
+            "xtask" => Self::Automation,
+            other => {
+                let name = other.strip_prefix("crates/adapters/")?;
+                (!name.contains('/')).then_some(Self::Adapter)?
+            }
+        })
+    }
+
+    /// Returns the layers of the workspace that a crate of this one may depend on.
+    pub(super) const fn may_know(self) -> &'static [Self] {
+        match self {
+            Self::Core | Self::Automation => &[],
+            Self::Brainstem | Self::Ports => &[Self::Core],
+            Self::Engine => &[Self::Core, Self::Ports, Self::Brainstem],
+            Self::Wire | Self::Tools | Self::Testkit => &[Self::Core, Self::Ports],
+            Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
+            Self::Facade => &[
+                Self::Core,
+                Self::Brainstem,
+                Self::Ports,
+                Self::Engine,
+                Self::Wire,
+                Self::Adapter,
+                Self::Tools,
+                Self::Testkit,
+            ],
+            Self::App => &[
+                Self::Core,
+                Self::Brainstem,
+                Self::Ports,
+                Self::Engine,
+                Self::Wire,
+                Self::Adapter,
+                Self::Tools,
+                Self::Facade,
+            ],
+            Self::Binary => &[Self::App, Self::Facade],
+        }
+    }
+
+    /// Tells whether a crate of this layer may name a crate from outside the workspace.
+    pub(super) fn may_use(self, external: &str) -> bool {
+        match self {
+            Self::Core => [
+                "hex",
+                "jiff",
+                "serde",
+                "serde_json",
+                "sha2",
+                "thiserror",
+                "uuid",
+            ]
+            .contains(&external),
+            Self::Ports => {
+                ["async-trait", "futures-core", "thiserror", "tokio-util"].contains(&external)
+            }
+            Self::Binary | Self::Automation => true,
+            _ => external != "anyhow",
+        }
+    }
+
+    /// Tells whether nothing that does I/O or needs a runtime may be linked into a crate of this layer, at any depth.
+    pub(super) const fn is_pure(self) -> bool {
+        matches!(self, Self::Core | Self::Brainstem)
+    }
+
+    /// Returns what the layer is called in messages.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Brainstem => "brainstem",
+            Self::Ports => "ports",
+            Self::Engine => "engine",
+            Self::Wire => "the adapter wire",
+            Self::Adapter => "adapters",
+            Self::Tools => "tools",
+            Self::Testkit => "testkit",
+            Self::Facade => "the facade",
+            Self::App => "app",
+            Self::Binary => "binaries",
+            Self::Automation => "xtask",
+        }
+    }
+
+    /// Returns what to do with code of this layer that wants to know more than it may.
+    pub(super) const fn remedy(self) -> &'static str {
+        match self {
+            Self::Core => "Describe what is needed as an effect and perform it in crates/engine.",
+            Self::Brainstem => {
+                "Take what is needed as an argument; crates/engine can fetch it and pass it in."
+            }
+            Self::Ports => {
+                "A port is a trait over core's types: move behavior to crates/engine or to an adapter."
+            }
+            Self::Engine => {
+                "Put a trait into crates/ports, use it here, and choose its adapter in crates/app."
+            }
+            Self::Wire => {
+                "Only what several adapters share belongs here: move the rest to the adapter that needs it."
+            }
+            Self::Adapter => {
+                "Move what two adapters share to crates/adapters/wire, or combine them in crates/app."
+            }
+            Self::Tools => {
+                "Put a trait into crates/ports and hand its implementation to the tool in crates/app."
+            }
+            Self::Testkit => {
+                "Move a test that needs the real part to the tests/ folder of the crate that has it."
+            }
+            Self::Facade => "Composition from configuration belongs in crates/app.",
+            Self::App => {
+                "Test support is for [dev-dependencies]; what programs alone need belongs in them."
+            }
+            Self::Binary => "Wire it in crates/app and use it through crates/app or the facade.",
+            Self::Automation => {
+                "Automation stands outside the product: start the binary instead of linking it."
+            }
+        }
+    }
+}
