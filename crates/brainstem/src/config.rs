@@ -1,0 +1,72 @@
+//! The policy as a deployment writes it: sections of TOML in which every key may be left out.
+//!
+//! Nothing is checked here but the form; [`Policy::layered`](crate::Policy::layered) checks what it means.
+
+mod channel;
+mod duration;
+mod mode;
+mod plan;
+mod section;
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::{Channel, Mode, PlanName, Role};
+use serde::{Deserialize, Serialize};
+
+pub use channel::{ChannelConfig, ChannelModeConfig, GatherConfig, OpeningConfig, UnlistedTools};
+pub(crate) use duration::text as duration_text;
+pub use mode::{Answer, ModeConfig, ToolAnswersConfig};
+pub use plan::PlanConfig;
+pub(crate) use section::{Layered, PartialLimits};
+
+use crate::error::PolicyError;
+use section::section;
+
+section! {
+    /// A policy, or the part of one that a deployment overrides: the sections `[modes.*]`, `[channels.*]` and `[plans.*]`.
+    pub struct PolicyConfig {
+        /// The modes, by name.
+        pub modes: BTreeMap<Mode, ModeConfig>,
+        /// The channels, by name.
+        pub channels: BTreeMap<Channel, ChannelConfig>,
+        /// The plans, by name.
+        pub plans: BTreeMap<PlanName, PlanConfig>,
+        /// The roles there are beside the three built-in ones. No key of the policy's own: whoever merges the
+        /// configuration knows them from the models.
+        #[serde(skip)]
+        pub extra_roles: Vec<Role>,
+    }
+}
+
+/// The policy that ships with this crate.
+const BUILT_IN: &str = include_str!("../default-policy.toml");
+
+impl PolicyConfig {
+    /// Returns the policy that ships with this crate.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "the text ships with the crate and a test reads it"
+    )]
+    pub fn built_in() -> Self {
+        Self::from_toml(BUILT_IN).expect("the built-in policy is readable")
+    }
+
+    /// Returns the text of the policy that ships with this crate, comments included.
+    #[must_use]
+    pub const fn built_in_text() -> &'static str {
+        BUILT_IN
+    }
+
+    /// Reads a policy from TOML that holds nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::Syntax`] names line and column of what is not TOML, an unknown key or a wrong type.
+    pub fn from_toml(text: &str) -> Result<Self, PolicyError> {
+        toml::from_str(text).map_err(|error| PolicyError::syntax(text, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests;

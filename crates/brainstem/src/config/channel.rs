@@ -1,0 +1,78 @@
+//! `[channels.NAME]`: where a request comes from, and what is on offer there.
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::{JsonText, Mode, Role, ToolName};
+use serde::{Deserialize, Serialize};
+
+use super::section::{section, section_with_limits};
+
+section_with_limits! {
+    /// `[channels.NAME]`: where a request comes from. May also set limits.
+    ///
+    /// A channel of a deployment's own has to name its role; it offers no tools unless it says so.
+    pub struct ChannelConfig {
+        /// The role that serves.
+        pub role: Option<Role>,
+        /// How the agent behaves in the loop: `main_thread` (if left out) or `research_supervisor`.
+        pub profile: Option<String>,
+        /// Patterns of the names of the tools on offer.
+        pub tools: Option<Vec<String>>,
+        /// What happens to tools that no channel names; withheld if left out.
+        pub unlisted_tools: Option<UnlistedTools>,
+        /// The modes in which the channel may be used; all if left out.
+        pub allowed_modes: Option<Vec<Mode>>,
+        /// What the model is told first; nothing if empty.
+        pub system_prompt: Option<String>,
+        /// How a run begins; directly if left out.
+        pub opening: Option<OpeningConfig>,
+        /// What is different in one mode.
+        pub when: BTreeMap<Mode, ChannelModeConfig>,
+    }
+}
+
+section! {
+    /// `[channels.NAME.when.MODE]`: what is different on a channel in one mode.
+    pub struct ChannelModeConfig {
+        /// The roles that may serve, instead of those of the mode.
+        pub roles: Option<Vec<Role>>,
+        /// Patterns of the names of the tools on offer, instead of those of the channel.
+        pub tools: Option<Vec<String>>,
+        /// What happens to tools that no channel names, instead of what the channel says.
+        pub unlisted_tools: Option<UnlistedTools>,
+    }
+}
+
+/// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnlistedTools {
+    /// They are on offer.
+    Offered,
+    /// They are not.
+    #[default]
+    Withheld,
+}
+
+/// How a run begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OpeningConfig {
+    /// With a turn of the channel's role.
+    Direct,
+    /// With a model that only chooses what one tool shall gather.
+    Gather(GatherConfig),
+}
+
+/// An opening in which a small model chooses what one tool shall gather; then the channel's role answers from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatherConfig {
+    /// The role that chooses.
+    pub role: Role,
+    /// The one tool it is offered; the channel has to offer it too.
+    pub tool: ToolName,
+    /// The arguments, a JSON object, of the call that is made if that model makes none.
+    pub default_arguments: JsonText,
+}

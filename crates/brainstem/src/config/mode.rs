@@ -1,0 +1,50 @@
+//! `[modes.NAME]`: how much freedom a request has.
+
+use neuraxis_core::Role;
+use serde::{Deserialize, Serialize};
+
+use super::section::{section, section_with_limits};
+
+section_with_limits! {
+    /// `[modes.NAME]`: how much freedom a request has. May also set limits.
+    ///
+    /// In a mode of a deployment's own, roles left out are all roles, and answers about tools left out are denials.
+    pub struct ModeConfig {
+        /// The roles that may serve; `"*"` stands for all.
+        pub roles: Option<Vec<Role>>,
+        /// The sampling temperature, from 0 to 2; left out, it is the model's own.
+        pub temperature: Option<f32>,
+        /// The most tokens of one reply; left out, it is the model's own.
+        pub max_output_tokens: Option<u32>,
+        /// What happens to tool calls.
+        pub tools: ToolAnswersConfig,
+    }
+}
+
+section! {
+    /// `[modes.NAME.tools]`: an answer for each thing a tool may be. Of several that apply, the strictest counts.
+    pub struct ToolAnswersConfig {
+        /// For tools that change nothing.
+        pub read_only: Option<Answer>,
+        /// For tools that change something, but twice is the same as once.
+        pub idempotent: Option<Answer>,
+        /// For all other tools.
+        pub irreversible: Option<Answer>,
+        /// Besides, for tools that reach outside this machine.
+        pub open_world: Option<Answer>,
+        /// Besides, for tools that may destroy something.
+        pub destructive: Option<Answer>,
+    }
+}
+
+/// What a policy answers about a tool, from the mildest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It may run.
+    Allow,
+    /// A person has to say so first.
+    Ask,
+    /// It may not run.
+    Deny,
+}

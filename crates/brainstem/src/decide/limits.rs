@@ -1,0 +1,78 @@
+//! Chooses the limits of a request: for each, the tightest that anything sets.
+
+use neuraxis_core::{Limits, MicroUsd};
+
+use crate::config::{PartialLimits, duration_text};
+
+/// Something that sets limits.
+pub(super) struct Source<'a> {
+    pub(super) kind: &'static str,
+    pub(super) name: &'a str,
+    pub(super) limits: PartialLimits,
+}
+
+/// Returns the tightest limits and adds a reason for each. Where nothing sets turns or the time of a call, the loop's
+/// own default holds: a policy may not forget to bound a run.
+pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Limits {
+    let mut choice = Choice { sources, reasons };
+    let default = Limits::default();
+    let turns = |turns: u32| format!("At most {turns} turns");
+    let timeout = |timeout| format!("A tool call may take {}", duration_text(&timeout));
+    Limits {
+        max_turns: choice
+            .set(|limits| limits.max_turns, turns)
+            .or_else(|| default.max_turns.map(|value| choice.default(value, turns))),
+        max_tool_calls: choice.set(
+            |limits| limits.max_tool_calls,
+            |calls| format!("At most {calls} tool calls"),
+        ),
+        max_tokens: choice.set(
+            |limits| limits.max_tokens,
+            |tokens| format!("At most {tokens} tokens in all"),
+        ),
+        max_cost: choice.set(
+            |limits| limits.max_cost,
+            |cost| format!("At most {} US dollars", dollars(cost)),
+        ),
+        deadline: choice.set(
+            |limits| limits.deadline,
+            |deadline| format!("At most {} of active time", duration_text(&deadline)),
+        ),
+        tool_timeout: choice
+            .set(|limits| limits.tool_timeout, timeout)
+            .unwrap_or_else(|| choice.default(default.tool_timeout, timeout)),
+    }
+}
+
+struct Choice<'a> {
+    sources: &'a [Source<'a>],
+    reasons: &'a mut Vec<String>,
+}
+
+impl Choice<'_> {
+    fn set<T: Ord + Copy>(
+        &mut self,
+        limit: impl Fn(&PartialLimits) -> Option<T>,
+        sentence: impl Fn(T) -> String,
+    ) -> Option<T> {
+        let values = self
+            .sources
+            .iter()
+            .filter_map(|source| Some((limit(&source.limits)?, source)));
+        let (value, source) = values.min_by_key(|(value, _)| *value)?;
+        let (kind, name) = (source.kind, source.name);
+        self.reasons
+            .push(format!("{}, set by {kind} {name}.", sentence(value)));
+        Some(value)
+    }
+
+    fn default<T: Copy>(&mut self, value: T, sentence: impl Fn(T) -> String) -> T {
+        self.reasons
+            .push(format!("{}, the loop's default.", sentence(value)));
+        value
+    }
+}
+
+fn dollars(cost: MicroUsd) -> String {
+    format!("{}.{:06}", cost.0 / 1_000_000, cost.0 % 1_000_000)
+}

@@ -1,0 +1,112 @@
+//! Chooses the tools that a request is offered.
+
+use neuraxis_core::ToolName;
+
+use crate::config::{Answer, UnlistedTools};
+use crate::names::Listed;
+use crate::policy::Policy;
+use crate::request::Request;
+use crate::rules::{ChannelRules, ModeRules};
+
+/// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
+const MAX_LISTED: usize = 12;
+
+/// The tools on offer, in the order in which they were given, and why.
+pub(super) struct ToolChoice {
+    pub(super) tools: Vec<ToolName>,
+    pub(super) reasons: Vec<String>,
+}
+
+/// The given tools, by what becomes of them.
+#[derive(Default)]
+struct Sorted<'a> {
+    run: Vec<&'a ToolName>,
+    ask: Vec<&'a ToolName>,
+    denied: Vec<&'a ToolName>,
+    not_offered: Vec<&'a ToolName>,
+    unlisted: Vec<&'a ToolName>,
+}
+
+impl Policy {
+    pub(super) fn offer_tools(
+        &self,
+        mode: &ModeRules,
+        channel: &ChannelRules,
+        request: &Request<'_>,
+    ) -> ToolChoice {
+        let offer = channel.offer(request.mode);
+        let (mut sorted, mut tools) = (Sorted::default(), Vec::new());
+        for tool in request.tools {
+            let name = &tool.name;
+            let listed = offer.tools.matches(name);
+            let withheld =
+                || offer.unlisted == UnlistedTools::Withheld || self.listed.matches(name);
+            if !listed && withheld() {
+                sorted.not_offered.push(name);
+                continue;
+            }
+            match mode.tools.answer(tool) {
+                Answer::Allow => sorted.run.push(name),
+                Answer::Ask => sorted.ask.push(name),
+                Answer::Deny => {
+                    sorted.denied.push(name);
+                    continue;
+                }
+            }
+            if !listed {
+                sorted.unlisted.push(name);
+            }
+            tools.push(name.clone());
+        }
+        let reasons = sorted.reasons(request);
+        ToolChoice { tools, reasons }
+    }
+}
+
+impl Sorted<'_> {
+    fn reasons(&self, request: &Request<'_>) -> Vec<String> {
+        let (mode, channel) = (request.mode, request.channel);
+        let mut reasons = Vec::new();
+        if self.run.is_empty() && self.ask.is_empty() {
+            reasons.push("No tools are on offer.".to_owned());
+        }
+        let sentences = [
+            (
+                &self.run,
+                format!("Mode {mode} lets these tools run without asking"),
+            ),
+            (
+                &self.ask,
+                format!("Mode {mode} asks a person before these tools run"),
+            ),
+            (
+                &self.denied,
+                format!("Mode {mode} denies these tools, so they are not on offer"),
+            ),
+            (
+                &self.unlisted,
+                format!("No channel names these tools, so channel {channel} has them too"),
+            ),
+            (
+                &self.not_offered,
+                format!("Channel {channel} does not offer these tools in mode {mode}"),
+            ),
+        ];
+        for (names, sentence) in sentences {
+            explain(&mut reasons, &sentence, names);
+        }
+        reasons
+    }
+}
+
+fn explain(reasons: &mut Vec<String>, sentence: &str, names: &[&ToolName]) {
+    if names.is_empty() {
+        return;
+    }
+    let shown = names.get(..MAX_LISTED).unwrap_or(names);
+    let more = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    reasons.push(format!("{sentence}: {}{more}.", Listed(shown)));
+}

@@ -1,0 +1,132 @@
+//! What can be wrong with a policy. Every message names the key and says what to do.
+
+use crate::names::{Listed, choices};
+
+/// Why a configuration is no policy. `at` is the dotted path of the key.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The text is not TOML, or holds an unknown key or a wrong type.
+    #[error("line {line}, column {column}: {message}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1, in characters.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A mode, channel or plan has a name that cannot stand in addresses and variables.
+    #[error("{section}: \"{given}\" cannot be a name, which is 1 to 64 of A-Z a-z 0-9 _ -")]
+    InvalidName {
+        /// The section: `modes`, `channels` or `plans`.
+        section: &'static str,
+        /// The name, cut and escaped.
+        given: String,
+    },
+    /// A key names something that does not exist.
+    #[error("{at}: unknown {what} \"{given}\"{}", choices(nearest.as_ref(), known))]
+    UnknownName {
+        /// Where.
+        at: String,
+        /// What it should name: `role`, `mode` or `profile`.
+        what: &'static str,
+        /// The name, cut and escaped.
+        given: String,
+        /// The name that was most likely meant.
+        nearest: Option<String>,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// A channel does not name its role.
+    #[error("{at} is missing: a new channel names the role that serves it{}", meant(nearest.as_ref()))]
+    MissingRole {
+        /// The key that is missing.
+        at: String,
+        /// The built-in channel that was most likely meant.
+        nearest: Option<String>,
+    },
+    /// A tool pattern is malformed.
+    #[error("{at}: \"{pattern}\" is no pattern for tool names: {reason}")]
+    InvalidPattern {
+        /// Where.
+        at: String,
+        /// The pattern, cut and escaped.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A limit of zero, which nothing could keep.
+    #[error("{at} must be at least {least}; leave it out to set no limit here")]
+    LimitTooSmall {
+        /// Where.
+        at: String,
+        /// The least there can be.
+        least: &'static str,
+    },
+    /// A temperature that no model takes.
+    #[error("{at} must be between 0 and 2, not {given}")]
+    TemperatureOutOfRange {
+        /// Where.
+        at: String,
+        /// The temperature.
+        given: f32,
+    },
+    /// A list or table that leaves nothing allowed.
+    #[error("{at} allows nothing: {remedy}{}", meant(nearest.as_ref()))]
+    AllowsNothing {
+        /// Where.
+        at: String,
+        /// What to do.
+        remedy: &'static str,
+        /// The built-in name that was most likely meant, where the section may be a misspelled one.
+        nearest: Option<String>,
+    },
+    /// A channel says what is different in a mode in which it may not be used.
+    #[error(
+        "{at} can never apply: the channel's allowed_modes are {}",
+        Listed(allowed)
+    )]
+    UnreachableMode {
+        /// Where.
+        at: String,
+        /// The modes in which the channel may be used.
+        allowed: Vec<String>,
+    },
+    /// An opening gathers with a tool that its channel does not list.
+    #[error("{at}: the channel's tools do not include {tool}; add it to them")]
+    OpeningToolNotListed {
+        /// Where.
+        at: String,
+        /// The tool.
+        tool: String,
+    },
+    /// An opening's default arguments are no JSON object.
+    #[error("{at} must be a JSON object in a text, such as \"{{}}\": {reason}")]
+    OpeningArguments {
+        /// Where.
+        at: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl PolicyError {
+    pub(crate) fn syntax(text: &str, error: &toml::de::Error) -> Self {
+        let start = error.span().map_or(0, |span| span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let in_line = before.get(line_start..).unwrap_or_default();
+        Self::Syntax {
+            line: before.matches('\n').count() + 1,
+            column: in_line.chars().count() + 1,
+            message: error.message().to_owned(),
+        }
+    }
+}
+
+fn meant(nearest: Option<&String>) -> String {
+    nearest.map_or_else(String::new, |name| {
+        format!(" (did you mean the built-in {name}?)")
+    })
+}

@@ -1,0 +1,69 @@
+//! Governance: what a request may do and whether a call may run.
+//!
+//! **For** anybody who wants to know, or to change, what Neuraxis allows. A [`Policy`] turns a [`Request`] (its mode,
+//! its channel, its plan, the tools there are) into a [`Decision`](neuraxis_core::Decision): the role that serves, the
+//! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a [`Verdict`](neuraxis_core::Verdict).
+//! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
+//!
+//! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
+//! policy and request always give the same decision. Whether arguments fit a tool's schema is checked by the engine.
+//!
+//! ```
+//! use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
+//! use neuraxis_core::{Channel, JsonText, Mode, Role, ToolAnnotations, ToolClass, ToolKind, ToolSpec, Verdict};
+//!
+//! // A deployment gives runs a little more time than the built-in policy does, and adds a channel of its own.
+//! let policy = Policy::layered(PolicyConfig::from_toml(
+//!     r#"
+//!     [modes.moderate]
+//!     deadline = "5m"
+//!
+//!     [channels.support]
+//!     role = "reasoning"
+//!     tools = ["order_*"]
+//!     "#,
+//! )?)?;
+//!
+//! let tools = [ToolSpec {
+//!     name: "order_cancel".parse()?,
+//!     description: "Cancels an order.".into(),
+//!     parameters: JsonText::from_text(r#"{"type":"object"}"#),
+//!     class: ToolClass::Irreversible,
+//!     annotations: ToolAnnotations::default(),
+//!     kind: ToolKind::Server,
+//!     non_iterative: false,
+//!     timeout: None,
+//! }];
+//! let channel = Channel::new("support");
+//! let request = Request::new(&Mode::MODERATE, &channel, "Please cancel my order.").with_tools(&tools);
+//! let decision = policy.evaluate_request(&request)?;
+//! assert_eq!(decision.role, Role::REASONING);
+//! assert_eq!(decision.limits.max_turns, Some(10));
+//!
+//! let arguments = JsonText::from_text(r#"{"order": 7}"#);
+//! let verdict = policy.judge(&decision, &Call::new(&tools[0], &arguments));
+//! let Verdict::Ask { reason } = verdict else { panic!("moderate mode asks first") };
+//! assert_eq!(
+//!     reason,
+//!     "Mode moderate asks a person before order_cancel runs, because it may change something for good."
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod config;
+mod decide;
+mod error;
+mod judge;
+mod names;
+mod policy;
+mod profiles;
+mod request;
+mod rules;
+
+pub use config::{
+    Answer, ChannelConfig, ChannelModeConfig, GatherConfig, ModeConfig, OpeningConfig, PlanConfig,
+    PolicyConfig, ToolAnswersConfig, UnlistedTools,
+};
+pub use error::PolicyError;
+pub use policy::Policy;
+pub use request::{Call, Request, RequestError};

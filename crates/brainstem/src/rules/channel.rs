@@ -1,0 +1,202 @@
+//! A checked channel.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use neuraxis_core::{JsonText, Mode, Opening, Role};
+use serde::de::IgnoredAny;
+
+use super::{Known, RoleRule, ToolPatterns, check_limits, unknown_name};
+use crate::config::{
+    ChannelConfig, ChannelModeConfig, GatherConfig, OpeningConfig, PartialLimits, UnlistedTools,
+};
+use crate::error::PolicyError;
+use crate::profiles::BuiltInProfile;
+
+/// What a channel is for and what it offers.
+#[derive(Debug, Clone)]
+pub(crate) struct ChannelRules {
+    pub(crate) role: Role,
+    pub(crate) profile: BuiltInProfile,
+    pub(crate) allowed_modes: Option<Vec<Mode>>,
+    pub(crate) limits: PartialLimits,
+    pub(crate) opening: Opening,
+    pub(crate) system_prompt: Option<Arc<str>>,
+    offer: Offer,
+    when: BTreeMap<Mode, ModeException>,
+}
+
+/// Which tools a channel offers.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) tools: ToolPatterns,
+    pub(crate) unlisted: UnlistedTools,
+}
+
+/// What is different in one mode.
+#[derive(Debug, Clone)]
+struct ModeException {
+    roles: Option<RoleRule>,
+    offer: Offer,
+}
+
+impl ChannelRules {
+    /// Checks a channel. `meant` is the built-in channel that a misspelled name may stand for.
+    pub(crate) fn check(
+        at: &str,
+        config: &ChannelConfig,
+        known: &Known,
+        meant: Option<&str>,
+    ) -> Result<Self, PolicyError> {
+        let role_at = format!("{at}.role");
+        let Some(role) = &config.role else {
+            return Err(PolicyError::MissingRole {
+                at: role_at,
+                nearest: meant.map(str::to_owned),
+            });
+        };
+        known.role(&role_at, role)?;
+        let tools = config.tools.as_deref().unwrap_or_default();
+        let offer = Offer {
+            tools: ToolPatterns::check(&format!("{at}.tools"), tools)?,
+            unlisted: config.unlisted_tools.unwrap_or_default(),
+        };
+        let prompt = config.system_prompt.as_deref().map(str::trim);
+        Ok(Self {
+            role: role.clone(),
+            profile: check_profile(at, config.profile.as_deref())?,
+            allowed_modes: check_allowed_modes(at, config, known)?,
+            limits: check_limits(at, config.limits())?,
+            opening: check_opening(at, config.opening.as_ref(), &offer, known)?,
+            system_prompt: prompt.filter(|prompt| !prompt.is_empty()).map(Arc::from),
+            when: check_exceptions(at, config, &offer, known)?,
+            offer,
+        })
+    }
+
+    /// Returns which tools the channel offers in a mode.
+    pub(crate) fn offer(&self, mode: &Mode) -> &Offer {
+        self.when
+            .get(mode)
+            .map_or(&self.offer, |exception| &exception.offer)
+    }
+
+    /// Returns which roles may serve in a mode, where the channel says so itself.
+    pub(crate) fn roles(&self, mode: &Mode) -> Option<&RoleRule> {
+        self.when
+            .get(mode)
+            .and_then(|exception| exception.roles.as_ref())
+    }
+}
+
+fn check_profile(at: &str, name: Option<&str>) -> Result<BuiltInProfile, PolicyError> {
+    let Some(name) = name else {
+        return Ok(BuiltInProfile::MainThread);
+    };
+    BuiltInProfile::named(name).ok_or_else(|| {
+        let known = BuiltInProfile::ALL.into_iter().map(BuiltInProfile::name);
+        unknown_name(&format!("{at}.profile"), "profile", name, known.collect())
+    })
+}
+
+fn check_allowed_modes(
+    at: &str,
+    config: &ChannelConfig,
+    known: &Known,
+) -> Result<Option<Vec<Mode>>, PolicyError> {
+    let Some(modes) = &config.allowed_modes else {
+        return Ok(None);
+    };
+    let at = format!("{at}.allowed_modes");
+    if modes.is_empty() {
+        let remedy = "name a mode, or leave it out for all modes";
+        return Err(PolicyError::AllowsNothing {
+            at,
+            remedy,
+            nearest: None,
+        });
+    }
+    modes.iter().try_for_each(|mode| known.mode(&at, mode))?;
+    Ok(Some(modes.clone()))
+}
+
+fn check_exceptions(
+    at: &str,
+    config: &ChannelConfig,
+    offer: &Offer,
+    known: &Known,
+) -> Result<BTreeMap<Mode, ModeException>, PolicyError> {
+    let mut exceptions = BTreeMap::new();
+    for (mode, exception) in &config.when {
+        known.mode(&format!("{at}.when"), mode)?;
+        let at = format!("{at}.when.{mode}");
+        if let Some(allowed) = config
+            .allowed_modes
+            .as_ref()
+            .filter(|modes| !modes.contains(mode))
+        {
+            let allowed = allowed.iter().map(Mode::to_string).collect();
+            return Err(PolicyError::UnreachableMode { at, allowed });
+        }
+        exceptions.insert(mode.clone(), check_exception(&at, exception, offer, known)?);
+    }
+    Ok(exceptions)
+}
+
+fn check_exception(
+    at: &str,
+    config: &ChannelModeConfig,
+    offer: &Offer,
+    known: &Known,
+) -> Result<ModeException, PolicyError> {
+    let roles = config.roles.as_ref();
+    let roles = roles.map(|roles| RoleRule::check(&format!("{at}.roles"), roles, known));
+    let tools = match &config.tools {
+        Some(tools) => ToolPatterns::check(&format!("{at}.tools"), tools)?,
+        None => offer.tools.clone(),
+    };
+    let unlisted = config.unlisted_tools.unwrap_or(offer.unlisted);
+    Ok(ModeException {
+        roles: roles.transpose()?,
+        offer: Offer { tools, unlisted },
+    })
+}
+
+fn check_opening(
+    at: &str,
+    config: Option<&OpeningConfig>,
+    offer: &Offer,
+    known: &Known,
+) -> Result<Opening, PolicyError> {
+    let Some(OpeningConfig::Gather(GatherConfig {
+        role,
+        tool,
+        default_arguments,
+    })) = config
+    else {
+        return Ok(Opening::Direct);
+    };
+    let at = format!("{at}.opening.gather");
+    known.role(&format!("{at}.role"), role)?;
+    if !offer.tools.matches(tool) {
+        let at = format!("{at}.tool");
+        return Err(PolicyError::OpeningToolNotListed {
+            at,
+            tool: tool.to_string(),
+        });
+    }
+    check_object(default_arguments).map_err(|reason| PolicyError::OpeningArguments {
+        at: format!("{at}.default_arguments"),
+        reason,
+    })?;
+    Ok(Opening::Gather {
+        role: role.clone(),
+        tool: tool.clone(),
+        default_arguments: default_arguments.clone(),
+    })
+}
+
+fn check_object(text: &JsonText) -> Result<(), String> {
+    let object = text.decode::<BTreeMap<String, IgnoredAny>>();
+    object.map(drop).map_err(|error| error.to_string())
+}

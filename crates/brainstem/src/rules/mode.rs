@@ -1,0 +1,122 @@
+//! A checked mode.
+
+use neuraxis_core::{ToolClass, ToolSpec};
+
+use super::{Known, RoleRule, check_limits};
+use crate::config::{Answer, ModeConfig, PartialLimits, ToolAnswersConfig};
+use crate::error::PolicyError;
+
+/// What a mode allows.
+#[derive(Debug, Clone)]
+pub(crate) struct ModeRules {
+    pub(crate) roles: RoleRule,
+    pub(crate) tools: ToolAnswers,
+    pub(crate) limits: PartialLimits,
+    pub(crate) temperature: Option<f32>,
+    pub(crate) max_output_tokens: Option<u32>,
+}
+
+impl ModeRules {
+    /// Checks a mode. `meant` is the built-in mode that a misspelled name may stand for.
+    pub(crate) fn check(
+        at: &str,
+        config: &ModeConfig,
+        known: &Known,
+        meant: Option<&str>,
+    ) -> Result<Self, PolicyError> {
+        let roles = match &config.roles {
+            Some(roles) => RoleRule::check(&format!("{at}.roles"), roles, known)?,
+            None => RoleRule::Any,
+        };
+        let tools = ToolAnswers::new(&config.tools);
+        if tools.deny_all() {
+            return Err(PolicyError::AllowsNothing {
+                at: format!("{at}.tools"),
+                remedy: "set read_only, idempotent or irreversible to \"allow\" or \"ask\"",
+                nearest: meant.map(str::to_owned),
+            });
+        }
+        if let Some(given) = config
+            .temperature
+            .filter(|given| !(0.0..=2.0).contains(given))
+        {
+            return Err(PolicyError::TemperatureOutOfRange {
+                at: format!("{at}.temperature"),
+                given,
+            });
+        }
+        if config.max_output_tokens == Some(0) {
+            return Err(PolicyError::LimitTooSmall {
+                at: format!("{at}.max_output_tokens"),
+                least: "1",
+            });
+        }
+        Ok(Self {
+            roles,
+            tools,
+            limits: check_limits(at, config.limits())?,
+            temperature: config.temperature,
+            max_output_tokens: config.max_output_tokens,
+        })
+    }
+}
+
+/// What a mode answers about tools.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToolAnswers {
+    read_only: Answer,
+    idempotent: Answer,
+    irreversible: Answer,
+    open_world: Answer,
+    destructive: Answer,
+}
+
+impl ToolAnswers {
+    /// What is left out is denied: a mode that forgets something must not allow it.
+    fn new(config: &ToolAnswersConfig) -> Self {
+        let answer = |given: Option<Answer>| given.unwrap_or(Answer::Deny);
+        Self {
+            read_only: answer(config.read_only),
+            idempotent: answer(config.idempotent),
+            irreversible: answer(config.irreversible),
+            open_world: answer(config.open_world),
+            destructive: answer(config.destructive),
+        }
+    }
+
+    fn deny_all(&self) -> bool {
+        [self.read_only, self.idempotent, self.irreversible]
+            .iter()
+            .all(|answer| *answer == Answer::Deny)
+    }
+
+    /// Answers about a tool: the strictest answer to anything it is.
+    pub(crate) fn answer(&self, tool: &ToolSpec) -> Answer {
+        let answers = self.applying(tool).map(|(answer, _)| answer);
+        // Every tool has a class, so that there always is an answer; without one the call would be denied.
+        answers.max().unwrap_or(Answer::Deny)
+    }
+
+    /// Returns what it is about a tool that leads to the given answer: what it does or may do.
+    pub(crate) fn causes(&self, tool: &ToolSpec, answer: Answer) -> Vec<&'static str> {
+        let applying = self.applying(tool).filter(|(other, _)| *other == answer);
+        applying.map(|(_, clause)| clause).collect()
+    }
+
+    fn applying(&self, tool: &ToolSpec) -> impl Iterator<Item = (Answer, &'static str)> {
+        let class = match tool.class {
+            ToolClass::ReadOnly => (self.read_only, "reads"),
+            ToolClass::Idempotent => (self.idempotent, "changes something"),
+            ToolClass::Irreversible => (self.irreversible, "may change something for good"),
+        };
+        let open_world = (self.open_world, "reaches outside this machine");
+        let destructive = (self.destructive, "may destroy something");
+        [
+            Some(class),
+            tool.annotations.open_world.then_some(open_world),
+            tool.annotations.destructive.then_some(destructive),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}

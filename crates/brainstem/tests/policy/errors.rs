@@ -1,0 +1,60 @@
+//! What is said about configurations that are no policy.
+
+use std::fmt::Write;
+
+use neuraxis_brainstem::{Policy, PolicyConfig};
+
+const CASES: &[&str] = &[
+    "[modes.moderate\nmax_turns = 5",
+    "[modes.moderate]\nmax_turn = 5",
+    "[modes.moderate]\nmax_turns = \"five\"",
+    "[modes.moderate]\nmax_turns = -1",
+    "[modes.moderate.tools]\nwriting = \"ask\"",
+    "[modes.moderate.tools]\nread_only = \"maybe\"",
+    "[channels.chat]\nopening = \"slowly\"",
+    "[rules]\nallow = []",
+    "[modes.\"no good\"]\nmax_turns = 5",
+    "[channels.\"\\u001b[31m\"]\nrole = \"router\"",
+    "[modes.moderat]\nmax_turns = 5",
+    "[modes.moderate]\nroles = [\"resoning\"]",
+    "[modes.moderate]\nroles = []",
+    "[modes.moderate]\nmax_turns = 0",
+    "[modes.moderate]\ntool_timeout = \"10us\"",
+    "[modes.moderate]\nmax_output_tokens = 0",
+    "[modes.moderate]\ntemperature = 2.5",
+    "[modes.moderate]\ntemperature = nan",
+    "[modes.moderate.tools]\nread_only = \"deny\"\nidempotent = \"deny\"\nirreversible = \"deny\"",
+    "[channels.code_tsk]\ntools = [\"read_file\"]",
+    "[channels.billing]\ntools = [\"invoice_*\"]",
+    "[channels.chat]\nrole = \"resoning\"",
+    "[channels.chat]\nprofile = \"main\"",
+    "[channels.chat]\ntools = [\"read_[\"]",
+    "[channels.chat]\ntools = [\"{a,b\"]",
+    "[channels.chat]\ntools = [\"\"]",
+    "[channels.chat]\nallowed_modes = [\"explorative\"]",
+    "[channels.chat]\nallowed_modes = []",
+    "[channels.chat.when.yolo]\ntools = []",
+    "[channels.deep_research.when.moderate]\ntools = []",
+    "[channels.code_task.when.conservative]\nroles = [\"coder\"]",
+    "[channels.chat]\nopening = { gather = { role = \"router\", tool = \"system_health\", default_arguments = \"{}\" } }",
+    "[channels.chat]\nopening = { gather = { role = \"rooter\", tool = \"calculate\", default_arguments = \"{}\" } }",
+    "[channels.chat]\nopening = { gather = { role = \"router\", tool = \"calculate\", default_arguments = \"[1]\" } }",
+    "[channels.chat]\nopening = { gather = { role = \"router\", tool = \"no good\", default_arguments = \"{}\" } }",
+    "[channels.chat]\nopening = { gather = { role = \"router\", tool = \"calculate\" } }",
+    "[plans.free]\nmax_cost_micro_usd = 0",
+];
+
+#[test]
+fn a_configuration_that_is_no_policy_is_refused_with_the_key_and_a_way_out() {
+    let mut listing = String::new();
+    for case in CASES {
+        let policy = PolicyConfig::from_toml(case).and_then(Policy::layered);
+        let message = policy.map(drop).unwrap_err().to_string();
+        assert!(
+            !message.contains(|letter: char| letter.is_control() && letter != '\n'),
+            "{message:?}"
+        );
+        writeln!(listing, "{case}\n  -> {message}\n").unwrap();
+    }
+    insta::assert_snapshot!(listing);
+}

@@ -1,0 +1,121 @@
+//! What deployments make of the built-in policy.
+
+use neuraxis_brainstem::{Answer, Policy, PolicyConfig, Request};
+use neuraxis_core::{Channel, Mode, Role, ToolClass};
+
+use crate::catalog::{all_tools, tool};
+
+fn layered(text: &str) -> Policy {
+    Policy::layered(PolicyConfig::from_toml(text).unwrap()).unwrap()
+}
+
+#[test]
+fn nothing_laid_over_the_built_in_policy_changes_nothing() {
+    let policy = Policy::layered(PolicyConfig::default()).unwrap();
+    assert_eq!(policy.hash(), Policy::built_in().hash());
+    assert_eq!(policy.config(), &PolicyConfig::built_in());
+}
+
+#[test]
+fn a_changed_policy_has_another_hash_and_the_same_said_otherwise_has_not() {
+    let hash = |text| layered(text).hash();
+    let built_in = Policy::built_in().hash();
+    assert_eq!(hash("[modes.moderate]\ndeadline = '3 minutes'"), built_in);
+    assert_ne!(hash("[modes.moderate]\ndeadline = '4m'"), built_in);
+    assert_ne!(
+        hash("[channels.chat]\nsystem_prompt = 'Be brief.'"),
+        built_in
+    );
+}
+
+#[test]
+fn a_decision_carries_the_hash_of_the_policy_in_force() {
+    let policy = layered("[modes.moderate]\nmax_turns = 4");
+    let decision = policy
+        .evaluate_request(&Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello"))
+        .unwrap();
+    assert_eq!(decision.policy_hash, policy.hash());
+    assert_eq!(decision.limits.max_turns, Some(4));
+}
+
+#[test]
+fn a_deployment_may_overrule_a_single_answer_of_a_mode() {
+    let policy = layered("[modes.moderate.tools]\nidempotent = 'deny'");
+    let tools = all_tools();
+    let request = Request::new(&Mode::MODERATE, &Channel::CODE_TASK, "Hello").with_tools(&tools);
+    let decision = policy.evaluate_request(&request).unwrap();
+    assert!(!decision.tools.contains(&"write_file".parse().unwrap()));
+    assert!(decision.tools.contains(&"apply_patch".parse().unwrap()));
+}
+
+#[test]
+fn a_deployment_may_add_modes_channels_roles_and_plans() {
+    let mut config = PolicyConfig::from_toml(
+        "
+        [modes.careful]
+        max_turns = 2
+        [modes.careful.tools]
+        read_only = 'ask'
+
+        [channels.pictures]
+        role = 'vision'
+        tools = ['image_*']
+        allowed_modes = ['careful', 'moderate']
+        max_tool_calls = 4
+
+        [plans.guest]
+        max_tokens = 10_000
+        ",
+    )
+    .unwrap();
+    config.extra_roles = vec![Role::new("vision")];
+    let policy = Policy::layered(config).unwrap();
+
+    let (mode, channel) = (Mode::new("careful"), Channel::new("pictures"));
+    let tools = [
+        tool("image_crop", ToolClass::ReadOnly),
+        tool("image_save", ToolClass::Idempotent),
+    ];
+    let decision = policy
+        .evaluate_request(&Request::new(&mode, &channel, "Crop it").with_tools(&tools))
+        .unwrap();
+    assert_eq!(
+        decision.allowed_roles,
+        [
+            Role::new("vision"),
+            Role::REASONING,
+            Role::ROUTER,
+            Role::CODING
+        ]
+    );
+    assert_eq!(decision.tools, ["image_crop".parse().unwrap()]);
+    assert_eq!(
+        (decision.limits.max_turns, decision.limits.max_tool_calls),
+        (Some(2), Some(4))
+    );
+    assert_eq!(policy.system_prompt(&decision), None);
+    assert_eq!(
+        policy.plans().map(ToString::to_string).collect::<Vec<_>>(),
+        ["basic", "full", "guest"]
+    );
+}
+
+#[test]
+fn code_tasks_in_conservative_mode_stay_without_tools_whatever_the_channel_lists() {
+    let policy = layered("[channels.code_task]\ntools = ['*']");
+    let tools = all_tools();
+    let request =
+        Request::new(&Mode::CONSERVATIVE, &Channel::CODE_TASK, "Hello").with_tools(&tools);
+    assert!(policy.evaluate_request(&request).unwrap().tools.is_empty());
+
+    let policy =
+        layered("[channels.code_task.when.conservative]\ntools = ['read_file', 'write_file']");
+    let decision = policy.evaluate_request(&request).unwrap();
+    assert_eq!(decision.tools, ["read_file".parse().unwrap()]);
+    assert_eq!(decision.role, Role::CODING, "the keys left out stay");
+}
+
+#[test]
+fn answers_are_ordered_from_the_mildest_to_the_strictest() {
+    assert!(Answer::Allow < Answer::Ask && Answer::Ask < Answer::Deny);
+}

@@ -1,0 +1,120 @@
+//! How calls are judged.
+
+use std::fmt::Write;
+
+use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
+use neuraxis_core::{Channel, Decision, JsonText, Mode, ToolClass, ToolSpec, Verdict};
+
+use crate::catalog::{all_tools, destructive, open_world, tool};
+
+fn judge(policy: &Policy, decision: &Decision, tool: &ToolSpec) -> Verdict {
+    policy.judge(decision, &Call::new(tool, &JsonText::from_text("{}")))
+}
+
+/// Decides about a chat request and then offers the tool whatever the policy decided, so that judging is all that counts.
+fn decision_offering(policy: &Policy, mode: &Mode, tool: &ToolSpec) -> Decision {
+    let mut decision = policy
+        .evaluate_request(&Request::new(mode, &Channel::CHAT, "Hello"))
+        .unwrap();
+    decision.tools = vec![tool.name.clone()];
+    decision
+}
+
+#[test]
+fn every_kind_of_tool_is_judged_so_in_every_mode() {
+    let policy = Policy::built_in();
+    let mut table = String::new();
+    for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
+        writeln!(table, "mode {mode}").unwrap();
+        for class in [
+            ToolClass::ReadOnly,
+            ToolClass::Idempotent,
+            ToolClass::Irreversible,
+        ] {
+            let local = tool("it", class);
+            let kinds = [
+                ("local", local.clone()),
+                ("open-world", open_world(local.clone())),
+                ("destructive", destructive(local.clone())),
+                ("open-world, destructive", destructive(open_world(local))),
+            ];
+            for (kind, tool) in kinds {
+                let decision = decision_offering(&policy, &mode, &tool);
+                let verdict = match judge(&policy, &decision, &tool) {
+                    Verdict::Allow => "allow".to_owned(),
+                    Verdict::Ask { reason } => format!("ask    {reason}"),
+                    Verdict::Deny { reason } => format!("deny   {reason}"),
+                };
+                let kind = format!("{class}, {kind}");
+                writeln!(table, "  {kind:<38} {verdict}").unwrap();
+            }
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
+    let policy = Policy::built_in();
+    let tools = all_tools();
+    let harmless = tool("read_file", ToolClass::ReadOnly);
+    let request = Request::new(&Mode::EXPLORATORY, &Channel::CHAT, "Hello").with_tools(&tools);
+    let decision = policy.evaluate_request(&request).unwrap();
+    assert!(!decision.tools.is_empty(), "others are on offer");
+    assert_eq!(
+        judge(&policy, &decision, &harmless),
+        Verdict::Deny {
+            reason: "Tool read_file is not on offer on channel chat in mode exploratory."
+                .to_owned()
+        }
+    );
+}
+
+#[test]
+fn a_call_in_a_mode_that_the_policy_no_longer_has_is_denied() {
+    let config = "[modes.careful.tools]\nread_only = 'allow'";
+    let former = Policy::layered(PolicyConfig::from_toml(config).unwrap()).unwrap();
+    let harmless = tool("it", ToolClass::ReadOnly);
+    let decision = decision_offering(&former, &Mode::new("careful"), &harmless);
+    assert_eq!(judge(&former, &decision, &harmless), Verdict::Allow);
+    assert_eq!(
+        judge(&Policy::built_in(), &decision, &harmless),
+        Verdict::Deny {
+            reason: "Tool it cannot be judged, because the policy no longer has mode careful."
+                .to_owned()
+        }
+    );
+}
+
+#[test]
+fn deny_beats_ask_and_ask_beats_allow() {
+    let config = "
+        [modes.mixed.tools]
+        read_only = 'allow'
+        idempotent = 'ask'
+        irreversible = 'deny'
+        open_world = 'ask'
+        destructive = 'deny'";
+    let policy = Policy::layered(PolicyConfig::from_toml(config).unwrap()).unwrap();
+    let verdict = |tool: ToolSpec| {
+        judge(
+            &policy,
+            &decision_offering(&policy, &Mode::new("mixed"), &tool),
+            &tool,
+        )
+    };
+    let class = |class| tool("it", class);
+    assert_eq!(verdict(class(ToolClass::ReadOnly)), Verdict::Allow);
+    assert!(matches!(
+        verdict(open_world(class(ToolClass::ReadOnly))),
+        Verdict::Ask { .. }
+    ));
+    assert!(matches!(
+        verdict(destructive(class(ToolClass::Idempotent))),
+        Verdict::Deny { .. }
+    ));
+    assert!(matches!(
+        verdict(open_world(class(ToolClass::Irreversible))),
+        Verdict::Deny { .. }
+    ));
+}
