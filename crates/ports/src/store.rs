@@ -56,6 +56,8 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
 
     /// Appends the records of one step, all or none. A record that ends the run frees its session.
     ///
+    /// Committing the last step once more changes nothing and succeeds: a caller whose answer was lost may repeat it.
+    ///
     /// # Errors
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last ones kept.

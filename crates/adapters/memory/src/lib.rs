@@ -1,0 +1,27 @@
+//! A session store in memory: an adapter of the `SessionStore` port.
+//!
+//! **For** embedding, for tests, and for a deployment that needs nothing to outlive its process. It is the fastest
+//! store there is: records and messages are shared, never copied or encoded.
+//!
+//! **Not for** keeping anything: what it holds is gone with the process. Nothing bounds it but what its callers put in;
+//! deleting a session frees all that belongs to it.
+//!
+//! ```
+//! use neuraxis_core::jiff::Timestamp;
+//! use neuraxis_memory::MemoryStore;
+//! use neuraxis_ports::{Session, SessionStore};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryStore::new();
+//! let session = Session::new("main".parse()?, Timestamp::UNIX_EPOCH);
+//! store.create_session(&session).await?;
+//! assert!(store.history(&session.id).await?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+
+mod shelves;
+mod store;
+
+pub use store::MemoryStore;

@@ -1,0 +1,68 @@
+//! Records and messages are shared with whoever reads them, not copied.
+
+use std::sync::Arc;
+
+use neuraxis_core::Seq;
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{Session, SessionStore};
+use neuraxis_testkit::{CountingIds, RunLog, START, reply};
+
+#[tokio::test]
+async fn what_was_committed_is_what_is_read_the_same_allocation() {
+    let store = MemoryStore::new();
+    let session = Session::new("main".parse().unwrap(), START);
+    store.create_session(&session).await.unwrap();
+    let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+    let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+    let records = [
+        log.started("Hello?"),
+        log.replied(reply::text("Hi.")),
+        log.finished("Hi."),
+    ];
+    store.commit(&lease, &records).await.unwrap();
+
+    let read = store.records(log.run(), Seq(0)).await.unwrap();
+    assert!(
+        read.iter()
+            .zip(&records)
+            .all(|(read, committed)| Arc::ptr_eq(read, committed))
+    );
+    let (one, other) = (
+        store.history(&session.id).await.unwrap(),
+        store.history(&session.id).await.unwrap(),
+    );
+    assert_eq!(one.messages().as_ptr(), other.messages().as_ptr());
+}
+
+#[tokio::test]
+async fn a_deleted_session_frees_its_records() {
+    let store = MemoryStore::new();
+    let session = Session::new("main".parse().unwrap(), START);
+    store.create_session(&session).await.unwrap();
+    let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
+    let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+    let records = [log.started("Hello?"), log.finished("")];
+    store.commit(&lease, &records).await.unwrap();
+    assert_eq!(Arc::strong_count(&records[0]), 2);
+    store.delete_session(&session.id).await.unwrap();
+    assert_eq!(Arc::strong_count(&records[0]), 1);
+}
+
+#[tokio::test]
+async fn of_sessions_of_the_same_moment_the_later_one_is_listed_first() {
+    let store = MemoryStore::new();
+    for id in ["b", "c", "a"] {
+        store
+            .create_session(&Session::new(id.parse().unwrap(), START))
+            .await
+            .unwrap();
+    }
+    let listed: Vec<_> = store
+        .sessions()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|session| session.id.to_string())
+        .collect();
+    assert_eq!(listed, ["a", "c", "b"]);
+}

@@ -1,0 +1,51 @@
+//! The rules of the [`Approver`] port.
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use neuraxis_core::{
+    AgentId, AskApproval, CallIndex, ContentIndex, EffectId, JsonText, ToolCallId,
+};
+use neuraxis_ports::Approver;
+
+use super::promptly;
+use crate::ids::CountingIds;
+
+/// Mounts the rules of the [`Approver`](neuraxis_ports::Approver) port as tests. The approver given must answer every
+/// question by itself.
+#[macro_export]
+macro_rules! approver_suite {
+    ($approver:expr) => {
+        $crate::mount_rules! { approver, $approver, [
+            several_questions_may_be_open_at_once
+            a_question_may_be_withdrawn
+        ] }
+    };
+}
+
+/// Several questions of one run are open at once, and each gets its answer.
+pub async fn several_questions_may_be_open_at_once(approver: impl Approver) {
+    let asks: Vec<_> = (0..8).map(ask).collect();
+    let replies = join_all(asks.iter().map(|ask| approver.decide(ask)));
+    assert_eq!(promptly("a question stays open", replies).await.len(), 8);
+}
+
+/// A question whose future is dropped is withdrawn, and the next one is answered all the same.
+pub async fn a_question_may_be_withdrawn(approver: impl Approver) {
+    let withdrawn = approver.decide(&ask(0)).now_or_never();
+    drop(withdrawn);
+    promptly("the second question stays open", approver.decide(&ask(1))).await;
+}
+
+fn ask(number: u32) -> AskApproval {
+    let run = CountingIds::nth_run(1);
+    let arguments = JsonText::from_text(format!(r#"{{"number":{number}}}"#));
+    AskApproval {
+        effect_id: EffectId { run, number },
+        agent: AgentId::ROOT,
+        tool_call_id: ToolCallId::new(run, AgentId::ROOT, ContentIndex(1), CallIndex(number)),
+        name: "write".to_owned(),
+        arguments_hash: arguments.hash(),
+        arguments,
+        reason: "it writes".to_owned(),
+    }
+}

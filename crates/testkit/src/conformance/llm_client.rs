@@ -1,0 +1,268 @@
+//! The rules of the [`LlmClient`] port.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::any::Any;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler, ReplyDelta};
+use neuraxis_ports::{LlmClient, ReplyStream};
+
+use super::promptly;
+use crate::context::call_context;
+
+/// Mounts the rules of the [`LlmClient`](neuraxis_ports::LlmClient) port as tests. Takes a
+/// [`Subject`](crate::conformance::llm_client::Subject).
+#[macro_export]
+macro_rules! llm_client_suite {
+    ($subject:expr) => {
+        $crate::mount_rules! { llm_client, $subject, [
+            a_streamed_reply_is_the_same_as_a_whole_one
+            a_stream_ends_once_and_nothing_follows
+            a_call_cancelled_from_the_start_is_cancelled
+            a_stream_cancelled_midway_is_cancelled
+            a_call_cancelled_while_it_waits_is_cancelled
+            dropping_a_call_does_no_harm
+            dropping_a_stream_midway_does_no_harm
+            calls_may_run_at_the_same_time
+            its_info_stays_the_same_and_names_the_model
+        ] }
+    };
+}
+
+/// A client under test and what can be asked of it.
+#[derive(Debug)]
+pub struct Subject {
+    client: Arc<dyn LlmClient>,
+    requests: Vec<ModelRequest>,
+    stalled: Option<Arc<dyn LlmClient>>,
+    _server: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Subject {
+    /// Takes a client, and requests to each of which it gives the same reply every time, however it is asked. At least
+    /// one; at best a text, a text with reasoning and tool calls. Each reply streams in two pieces or more.
+    pub fn new(client: impl LlmClient, requests: impl IntoIterator<Item = ModelRequest>) -> Self {
+        let requests = requests.into_iter().collect();
+        Self {
+            client: Arc::new(client),
+            requests,
+            stalled: None,
+            _server: None,
+        }
+    }
+
+    /// Adds a client whose calls wait for an answer that never comes. A client that never waits has none.
+    #[must_use]
+    pub fn with_stalled(mut self, client: impl LlmClient) -> Self {
+        self.stalled = Some(Arc::new(client));
+        self
+    }
+
+    /// Keeps what the clients talk to for as long as they need it.
+    #[must_use]
+    pub fn keeping(mut self, server: impl Any + Send + Sync) -> Self {
+        self._server = Some(Box::new(server));
+        self
+    }
+
+    fn first(&self) -> &ModelRequest {
+        self.requests.first().expect("the subject has a request")
+    }
+}
+
+/// Assembled, the pieces of a streamed reply are the reply that comes whole.
+pub async fn a_streamed_reply_is_the_same_as_a_whole_one(subject: Subject) {
+    assert!(!subject.requests.is_empty(), "the subject has no request");
+    for request in &subject.requests {
+        let whole = respond(&subject, request).await;
+        let mut assembler = ReplyAssembler::default();
+        for delta in stream(&subject, request).await.expect("the stream holds") {
+            assembler
+                .push(delta)
+                .expect("the stream does not contradict itself");
+        }
+        assert_eq!(assembler.finish().expect("the stream is whole"), whole);
+    }
+}
+
+/// A stream has one end, as its last item.
+pub async fn a_stream_ends_once_and_nothing_follows(subject: Subject) {
+    for request in &subject.requests {
+        let deltas = stream(&subject, request).await.expect("the stream holds");
+        let ends: Vec<_> = deltas
+            .iter()
+            .map(|delta| matches!(delta, ReplyDelta::End(_)))
+            .collect();
+        assert_eq!(
+            ends.iter().filter(|end| **end).count(),
+            1,
+            "not exactly one end: {deltas:?}"
+        );
+        assert_eq!(
+            ends.last(),
+            Some(&true),
+            "something follows the end: {deltas:?}"
+        );
+    }
+}
+
+/// A call whose token is cancelled already gives nothing but the error that says so.
+pub async fn a_call_cancelled_from_the_start_is_cancelled(subject: Subject) {
+    let ctx = call_context();
+    ctx.cancellation.cancel();
+    let whole = promptly(
+        "respond goes on",
+        subject.client.respond(subject.first(), &ctx),
+    )
+    .await;
+    assert_cancelled(whole);
+    let streamed = promptly("the stream goes on", async {
+        let stream: ReplyStream = subject.client.stream_respond(subject.first(), &ctx).await?;
+        stream.try_collect::<Vec<_>>().await
+    });
+    assert_cancelled(streamed.await);
+}
+
+/// A stream whose token is cancelled after the first piece ends in the error that says so.
+pub async fn a_stream_cancelled_midway_is_cancelled(subject: Subject) {
+    for request in &subject.requests {
+        let ctx = call_context();
+        let mut stream = subject
+            .client
+            .stream_respond(request, &ctx)
+            .await
+            .expect("the stream begins");
+        let first = stream
+            .next()
+            .await
+            .expect("a first piece comes")
+            .expect("the first piece is no error");
+        assert!(
+            !matches!(first, ReplyDelta::End(_)),
+            "the reply streams in one piece: nothing can be tested"
+        );
+        ctx.cancellation.cancel();
+        let rest = promptly("the stream goes on", stream.try_collect::<Vec<_>>()).await;
+        assert_cancelled(rest);
+    }
+}
+
+/// A call that waits for its answer ends at once when its token is cancelled.
+pub async fn a_call_cancelled_while_it_waits_is_cancelled(subject: Subject) {
+    let Some(client) = &subject.stalled else {
+        return;
+    };
+    let ctx = call_context();
+    let mut whole = client.respond(subject.first(), &ctx);
+    assert!(
+        (&mut whole).now_or_never().is_none(),
+        "the stalled client answers"
+    );
+    ctx.cancellation.cancel();
+    assert_cancelled(promptly("respond goes on", whole).await);
+
+    let ctx = call_context();
+    let streamed = async {
+        let stream = client.stream_respond(subject.first(), &ctx).await?;
+        stream.try_collect::<Vec<_>>().await
+    };
+    let mut streamed = Box::pin(streamed);
+    assert!(
+        (&mut streamed).now_or_never().is_none(),
+        "the stalled client answers"
+    );
+    ctx.cancellation.cancel();
+    assert_cancelled(promptly("the stream goes on", streamed).await);
+}
+
+/// A call whose future is dropped leaves the client usable.
+pub async fn dropping_a_call_does_no_harm(subject: Subject) {
+    let expected = respond(&subject, subject.first()).await;
+    let ctx = call_context();
+    drop(subject.client.respond(subject.first(), &ctx).now_or_never());
+    drop(
+        subject
+            .client
+            .stream_respond(subject.first(), &ctx)
+            .now_or_never(),
+    );
+    assert_eq!(respond(&subject, subject.first()).await, expected);
+}
+
+/// A stream that is dropped after the first piece leaves the client usable.
+pub async fn dropping_a_stream_midway_does_no_harm(subject: Subject) {
+    let expected = respond(&subject, subject.first()).await;
+    let ctx = call_context();
+    let mut stream = subject
+        .client
+        .stream_respond(subject.first(), &ctx)
+        .await
+        .expect("the stream begins");
+    stream
+        .next()
+        .await
+        .expect("a first piece comes")
+        .expect("the first piece is no error");
+    drop(stream);
+    assert_eq!(respond(&subject, subject.first()).await, expected);
+}
+
+/// Calls at the same time give each its own reply.
+pub async fn calls_may_run_at_the_same_time(subject: Subject) {
+    let mut expected = Vec::new();
+    for request in &subject.requests {
+        expected.push(respond(&subject, request).await);
+    }
+    let together = || {
+        join_all(
+            subject
+                .requests
+                .iter()
+                .map(|request| respond(&subject, request)),
+        )
+    };
+    let (one, other) = tokio::join!(together(), together());
+    assert_eq!((&one, &other), (&expected, &expected));
+}
+
+/// What is known of the model without asking does not change, and replies come from that provider.
+pub async fn its_info_stays_the_same_and_names_the_model(subject: Subject) {
+    let before = subject.client.info();
+    assert!(
+        !before.model.provider.is_empty() && !before.model.model.is_empty(),
+        "no name: {before:?}"
+    );
+    let reply = respond(&subject, subject.first()).await;
+    assert_eq!(subject.client.info(), before);
+    assert_eq!(
+        reply.model.provider, before.model.provider,
+        "the reply names another provider"
+    );
+}
+
+async fn respond(subject: &Subject, request: &ModelRequest) -> Reply {
+    let ctx = call_context();
+    promptly("respond hangs", subject.client.respond(request, &ctx))
+        .await
+        .expect("the client answers")
+}
+
+async fn stream(subject: &Subject, request: &ModelRequest) -> Result<Vec<ReplyDelta>, LlmError> {
+    let ctx = call_context();
+    let deltas = async {
+        subject
+            .client
+            .stream_respond(request, &ctx)
+            .await?
+            .try_collect()
+            .await
+    };
+    promptly("the stream hangs", deltas).await
+}
+
+fn assert_cancelled<T: std::fmt::Debug>(result: Result<T, LlmError>) {
+    let kind = result.expect_err("a cancelled call gives no reply").kind;
+    assert_eq!(kind, LlmErrorKind::Cancelled);
+}

@@ -1,0 +1,154 @@
+//! The rules of the [`SessionStore`] port.
+
+pub mod records;
+pub mod runs;
+pub mod sessions;
+
+use std::sync::Arc;
+
+use neuraxis_core::{Message, Record, RunId, Seq, SessionId};
+use neuraxis_ports::{RunLease, Session, SessionStore};
+
+use crate::clock::START;
+use crate::ids::CountingIds;
+use crate::reply;
+use crate::run_log::RunLog;
+
+/// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store.
+#[macro_export]
+macro_rules! session_store_suite {
+    ($store:expr) => {
+        $crate::mount_rules! { session_store::sessions, $store, [
+            a_session_is_found_after_it_was_created
+            a_session_id_is_taken_once
+            an_unknown_session_is_named_in_the_error
+            sessions_are_listed_the_newest_first
+            a_deleted_session_is_gone_with_its_runs
+            a_deleted_session_id_may_be_used_again
+            a_busy_session_is_not_deleted
+            an_ended_run_adds_its_messages_to_the_history
+            a_run_at_work_adds_nothing_to_the_history
+            sessions_do_not_mix
+        ] }
+        $crate::mount_rules! { session_store::runs, $store, [
+            a_busy_session_takes_no_second_run
+            of_runs_that_begin_at_once_one_wins
+            a_run_with_an_answer_frees_its_session
+            a_failed_run_frees_its_session
+            the_end_of_a_sub_agent_does_not_free_the_session
+            a_waiting_run_keeps_its_session
+            leases_of_a_session_rise
+            a_run_that_begins_again_makes_its_older_lease_stale
+            an_ended_run_does_not_begin_again
+            a_run_of_another_session_does_not_begin
+        ] }
+        $crate::mount_rules! { session_store::records, $store, [
+            a_run_has_no_records_before_its_first_commit
+            an_unknown_run_is_named_in_the_error
+            records_come_back_as_they_were_committed
+            records_are_read_after_a_given_one
+            a_gap_in_the_records_is_refused
+            a_record_is_committed_once
+            the_last_commit_of_a_run_may_be_repeated
+            records_out_of_order_are_refused_all
+            records_of_another_run_are_refused
+            an_ended_run_takes_no_more_records
+            a_lease_of_nobody_is_refused
+            a_commit_of_nothing_changes_nothing
+            a_dropped_commit_has_happened_whole_or_not_at_all
+        ] }
+    };
+}
+
+/// A session with a run at work.
+struct Busy {
+    session: SessionId,
+    log: RunLog,
+    lease: RunLease,
+}
+
+#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+impl Busy {
+    /// Adds the session `main` and begins its first run.
+    async fn new(store: &impl SessionStore) -> Self {
+        let session = id("main");
+        store
+            .create_session(&session_of("main", 0))
+            .await
+            .expect("the session is new");
+        Self::begin(store, &session, 1).await
+    }
+
+    /// Begins a run of a session that is free.
+    async fn begin(store: &impl SessionStore, session: &SessionId, number: u64) -> Self {
+        let run = CountingIds::nth_run(number);
+        let lease = store
+            .begin_run(session, run)
+            .await
+            .expect("the session is free");
+        assert_eq!(
+            (&lease.session, lease.run),
+            (session, run),
+            "the lease is for something else"
+        );
+        Self {
+            session: session.clone(),
+            log: RunLog::new(run, session.clone()),
+            lease,
+        }
+    }
+
+    /// Commits records, which must succeed.
+    async fn commit(&self, store: &impl SessionStore, records: &[Arc<Record>]) {
+        store
+            .commit(&self.lease, records)
+            .await
+            .expect("the records follow");
+    }
+
+    /// Plays the run to its end: one question, one answer.
+    async fn finish(
+        mut self,
+        store: &impl SessionStore,
+        question: &str,
+        answer: &str,
+    ) -> Vec<Arc<Record>> {
+        let records = vec![
+            self.log.started(question),
+            self.log.replied(reply::text(answer)),
+            self.log.finished(answer),
+        ];
+        self.commit(store, &records).await;
+        records
+    }
+}
+
+#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+fn id(text: &str) -> SessionId {
+    text.parse().expect("a valid session id")
+}
+
+/// A session made so many seconds after the start of time.
+fn session_of(text: &str, seconds: u64) -> Session {
+    let at = START
+        .checked_add(std::time::Duration::from_secs(seconds))
+        .unwrap_or(START);
+    let mut session = Session::new(id(text), at);
+    session.owner = Some(format!("owner of {text}"));
+    session
+}
+
+#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+async fn records(store: &impl SessionStore, run: RunId) -> Vec<Arc<Record>> {
+    store.records(run, Seq(0)).await.expect("the run is known")
+}
+
+#[expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+async fn history(store: &impl SessionStore, session: &SessionId) -> Vec<String> {
+    let history = store.history(session).await.expect("the session is known");
+    history
+        .messages()
+        .iter()
+        .map(|message| Message::text(message))
+        .collect()
+}

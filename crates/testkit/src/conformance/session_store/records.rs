@@ -1,0 +1,205 @@
+//! Rules of records: what is kept, in which order, and what is refused.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use neuraxis_core::{Record, Seq};
+use neuraxis_ports::{RunLease, SessionStore, StoreError};
+
+use super::{Busy, history, records};
+use crate::ids::CountingIds;
+use crate::reply;
+use crate::run_log::RunLog;
+
+/// A run that has begun is known, though nothing was committed.
+pub async fn a_run_has_no_records_before_its_first_commit(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    assert_eq!(records(&store, busy.log.run()).await, []);
+}
+
+/// The records of a run that never began are an error that names it.
+pub async fn an_unknown_run_is_named_in_the_error(store: impl SessionStore) {
+    let run = CountingIds::nth_run(7);
+    assert_eq!(
+        store.records(run, Seq(0)).await,
+        Err(StoreError::NoSuchRun(run))
+    );
+}
+
+/// Records come back equal, to the byte of their JSON, in the order of their commits.
+pub async fn records_come_back_as_they_were_committed(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let first = [
+        busy.log.started("Ünïcode \"quotes\" \\ and\nlines? 🦀"),
+        busy.log.warned("slow"),
+    ];
+    let second = [busy
+        .log
+        .replied(reply::calls([("look", "{ \"at\" : 1.50 }")]))];
+    busy.commit(&store, &first).await;
+    busy.commit(&store, &second).await;
+    let kept = records(&store, busy.log.run()).await;
+    let committed: Vec<_> = first.into_iter().chain(second).collect();
+    assert_eq!(kept, committed);
+    let json = |records: &[Arc<Record>]| {
+        records
+            .iter()
+            .map(|record| record.to_json())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(json(&kept), json(&committed));
+}
+
+/// A reader goes on after the last record it has.
+pub async fn records_are_read_after_a_given_one(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let all = busy.finish(&store, "Hello?", "Hi.").await;
+    let [_, second, third] = all.as_slice() else {
+        unreachable!("a finished run has three records")
+    };
+    let after = async |seq| {
+        store
+            .records(run, Seq(seq))
+            .await
+            .expect("the run is known")
+    };
+    assert_eq!(after(1).await, [Arc::clone(second), Arc::clone(third)]);
+    assert_eq!(after(2).await, [Arc::clone(third)]);
+    assert_eq!(after(3).await, []);
+    assert_eq!(after(u64::MAX).await, []);
+}
+
+/// Records that leave a gap are refused, be it the first or a later one.
+pub async fn a_gap_in_the_records_is_refused(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let (run, stale) = (busy.log.run(), Err(StoreError::Stale(busy.log.run())));
+    let all = [
+        busy.log.started("Hello?"),
+        busy.log.warned("slow"),
+        busy.log.warned("slower"),
+    ];
+    let [first, _, third] = all.each_ref();
+    assert_eq!(
+        store.commit(&busy.lease, std::slice::from_ref(third)).await,
+        stale
+    );
+    assert_eq!(
+        store
+            .commit(&busy.lease, &[Arc::clone(first), Arc::clone(third)])
+            .await,
+        stale
+    );
+    assert_eq!(
+        records(&store, run).await,
+        [],
+        "part of a refused commit was kept"
+    );
+    busy.commit(&store, &all).await;
+}
+
+/// The same record is not kept twice: repeating the last commit, whose answer may have been lost, changes nothing.
+pub async fn a_record_is_committed_once(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.commit(&busy.lease, &first).await, Ok(()));
+    assert_eq!(records(&store, busy.log.run()).await, first);
+    let second = [busy.log.warned("slow")];
+    busy.commit(&store, &second).await;
+    assert_eq!(
+        store.commit(&busy.lease, &first).await,
+        Err(StoreError::Stale(busy.log.run())),
+        "an earlier commit was repeated"
+    );
+    let all = [first, second].concat();
+    assert_eq!(records(&store, busy.log.run()).await, all);
+}
+
+/// The commit that ended a run may be repeated like any other, without ending anything twice.
+pub async fn the_last_commit_of_a_run_may_be_repeated(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let (session, run, lease) = (busy.session.clone(), busy.log.run(), busy.lease.clone());
+    let ended = busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(store.commit(&lease, &ended).await, Ok(()));
+    assert_eq!(records(&store, run).await, ended);
+    assert_eq!(history(&store, &session).await, ["Hello?", "Hi."]);
+}
+
+/// Records in the wrong order are refused, all of them.
+pub async fn records_out_of_order_are_refused_all(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let (first, second) = (busy.log.started("Hello?"), busy.log.warned("slow"));
+    assert_eq!(
+        store.commit(&busy.lease, &[second, first]).await,
+        Err(StoreError::Stale(run))
+    );
+    assert_eq!(records(&store, run).await, []);
+}
+
+/// A lease lets nobody write records of another run.
+pub async fn records_of_another_run_are_refused(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let mut other = RunLog::new(CountingIds::nth_run(2), busy.session.clone());
+    let foreign = [other.started("Hello?")];
+    assert_eq!(
+        store.commit(&busy.lease, &foreign).await,
+        Err(StoreError::Stale(busy.log.run()))
+    );
+    assert_eq!(records(&store, busy.log.run()).await, []);
+}
+
+/// After the record that ended a run nothing more is kept of it.
+pub async fn an_ended_run_takes_no_more_records(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let ended = [busy.log.started("Hello?"), busy.log.finished("Hi.")];
+    busy.commit(&store, &ended).await;
+    let late = [busy.log.warned("slow")];
+    assert_eq!(
+        store.commit(&busy.lease, &late).await,
+        Err(StoreError::Stale(run))
+    );
+    assert_eq!(records(&store, run).await, ended);
+}
+
+/// A lease that the store did not give is worth nothing.
+pub async fn a_lease_of_nobody_is_refused(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    let forged = RunLease::new(busy.session.clone(), run, busy.lease.token.wrapping_add(1));
+    assert_eq!(
+        store.commit(&forged, &first).await,
+        Err(StoreError::Stale(run))
+    );
+    let unknown = CountingIds::nth_run(7);
+    let forged = RunLease::new(busy.session.clone(), unknown, busy.lease.token);
+    assert_eq!(
+        store.commit(&forged, &first).await,
+        Err(StoreError::Stale(unknown))
+    );
+    busy.commit(&store, &first).await;
+}
+
+/// A commit without records succeeds for the holder of the lease and changes nothing.
+pub async fn a_commit_of_nothing_changes_nothing(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    busy.commit(&store, &[]).await;
+    assert_eq!(records(&store, busy.log.run()).await, []);
+}
+
+/// A commit whose future is dropped has kept all of its records or none.
+pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let all = [
+        busy.log.started("Hello?"),
+        busy.log.warned("slow"),
+        busy.log.warned("slower"),
+    ];
+    drop(store.commit(&busy.lease, &all).now_or_never());
+    let kept = records(&store, busy.log.run()).await;
+    assert!(kept.is_empty() || kept == all, "a part was kept: {kept:?}");
+}

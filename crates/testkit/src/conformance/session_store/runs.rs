@@ -1,0 +1,187 @@
+//! Rules of runs: who holds a session, and from when to when.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::sync::Arc;
+
+use neuraxis_core::{AgentId, FinishReason, RecordBody, RunOutcome, RunUsage, Waiting};
+use neuraxis_ports::{SessionStore, StoreError};
+
+use super::{Busy, id, records, session_of};
+use crate::ids::CountingIds;
+
+/// While a run is at work, no other begins, and the error names the one at work.
+pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let second = store
+        .begin_run(&busy.session, CountingIds::nth_run(2))
+        .await;
+    assert_eq!(
+        second,
+        Err(StoreError::SessionBusy {
+            session: busy.session,
+            run: busy.log.run()
+        })
+    );
+}
+
+/// Of many runs that begin at the same time exactly one gets the session.
+pub async fn of_runs_that_begin_at_once_one_wins(store: impl SessionStore) {
+    const RUNS: u64 = 32;
+    let store = Arc::new(store);
+    store
+        .create_session(&session_of("main", 0))
+        .await
+        .expect("the session is new");
+    let begin = |number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            store
+                .begin_run(&id("main"), CountingIds::nth_run(number))
+                .await
+        })
+    };
+    let mut won = Vec::new();
+    for attempt in (1..=RUNS).map(begin).collect::<Vec<_>>() {
+        match attempt.await.expect("begin_run does not panic") {
+            Ok(lease) => won.push(lease.run),
+            Err(error) => assert!(matches!(error, StoreError::SessionBusy { .. }), "{error}"),
+        }
+    }
+    assert_eq!(
+        won.len(),
+        1,
+        "these runs hold the session at the same time: {won:?}"
+    );
+}
+
+/// A run that ended with an answer frees its session.
+pub async fn a_run_with_an_answer_frees_its_session(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let session = busy.session.clone();
+    busy.finish(&store, "Hello?", "Hi.").await;
+    Busy::begin(&store, &session, 2).await;
+}
+
+/// A run that ended without an answer frees its session.
+pub async fn a_failed_run_frees_its_session(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let ended = [busy.log.started("Hello?"), busy.log.failed("no model")];
+    busy.commit(&store, &ended).await;
+    Busy::begin(&store, &busy.session, 2).await;
+}
+
+/// A sub-agent that ends leaves its run at work.
+pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let content = "found".to_owned();
+    let outcome = RunOutcome {
+        content,
+        finish_reason: FinishReason::Stop,
+        turns: 1,
+        usage: RunUsage::default(),
+    };
+    let ended = [
+        busy.log.started("Hello?"),
+        busy.log
+            .record_of(AgentId(1), RecordBody::Final(Box::new(outcome))),
+    ];
+    busy.commit(&store, &ended).await;
+    let error = StoreError::SessionBusy {
+        session: busy.session.clone(),
+        run: busy.log.run(),
+    };
+    assert_eq!(
+        store
+            .begin_run(&busy.session, CountingIds::nth_run(2))
+            .await,
+        Err(error)
+    );
+    let more = [busy.log.warned("slow")];
+    busy.commit(&store, &more).await;
+}
+
+/// A run that waits for somebody has not ended.
+pub async fn a_waiting_run_keeps_its_session(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let waiting = RecordBody::Waiting(Waiting {
+        pending: Vec::new(),
+    });
+    let waits = [busy.log.started("Hello?"), busy.log.record(waiting)];
+    busy.commit(&store, &waits).await;
+    let error = StoreError::SessionBusy {
+        session: busy.session.clone(),
+        run: busy.log.run(),
+    };
+    assert_eq!(
+        store
+            .begin_run(&busy.session, CountingIds::nth_run(2))
+            .await,
+        Err(error)
+    );
+}
+
+/// Each lease of a session has a greater token than the one before.
+pub async fn leases_of_a_session_rise(store: impl SessionStore) {
+    let first = Busy::new(&store).await;
+    let (session, token) = (first.session.clone(), first.lease.token);
+    first.finish(&store, "Hello?", "Hi.").await;
+    let second = Busy::begin(&store, &session, 2).await;
+    assert!(
+        second.lease.token > token,
+        "{} came after {token}",
+        second.lease.token
+    );
+}
+
+/// A run taken up again gets a new lease and goes on where it was; the stalled holder of the old one cannot write.
+pub async fn a_run_that_begins_again_makes_its_older_lease_stale(store: impl SessionStore) {
+    let mut stalled = Busy::new(&store).await;
+    let run = stalled.log.run();
+    let started = stalled.log.started("Hello?");
+    stalled.commit(&store, std::slice::from_ref(&started)).await;
+
+    let lease = store
+        .begin_run(&stalled.session, run)
+        .await
+        .expect("the same run may begin again");
+    assert!(
+        lease.token > stalled.lease.token,
+        "{} came after {}",
+        lease.token,
+        stalled.lease.token
+    );
+    let next = stalled.log.warned("slow");
+    let late = store
+        .commit(&stalled.lease, std::slice::from_ref(&next))
+        .await;
+    assert_eq!(late, Err(StoreError::Stale(run)));
+    assert_eq!(
+        store.commit(&lease, std::slice::from_ref(&next)).await,
+        Ok(())
+    );
+    assert_eq!(records(&store, run).await, [started, next]);
+}
+
+/// A run that has ended cannot be taken up again.
+pub async fn an_ended_run_does_not_begin_again(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let (session, run) = (busy.session.clone(), busy.log.run());
+    busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(
+        store.begin_run(&session, run).await,
+        Err(StoreError::Stale(run))
+    );
+    Busy::begin(&store, &session, 2).await;
+}
+
+/// A run belongs to the session it began in.
+pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    assert_eq!(store.create_session(&session_of("side", 1)).await, Ok(()));
+    assert_eq!(
+        store.begin_run(&id("side"), run).await,
+        Err(StoreError::Stale(run))
+    );
+    Busy::begin(&store, &id("side"), 2).await;
+}

@@ -1,0 +1,60 @@
+//! Test support for everything that is built on the ports of Neuraxis.
+//!
+//! **For** tests, as a dev-dependency:
+//!
+//! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
+//!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`VirtualClock`],
+//!   [`CountingIds`];
+//! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
+//! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
+//!   [`tool_context`], [`RunLog`];
+//! - the suite that every implementation of a port must pass, in [`conformance`].
+//!
+//! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
+//! so that tests can pause time instead of sleeping.
+//!
+//! ```
+//! use neuraxis_ports::LlmClient;
+//! use neuraxis_testkit::{ScriptedModel, call_context, reply, request};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), neuraxis_core::LlmError> {
+//! let model = ScriptedModel::new().then(reply::calls([("add", r#"{"a":1,"b":2}"#)])).then(reply::text("3"));
+//!
+//! let first = model.respond(&request("What is 1 + 2?"), &call_context()).await?;
+//! assert_eq!(first.calls().count(), 1);
+//! let second = model.respond(&request("go on"), &call_context()).await?;
+//! assert_eq!(second.text(), "3");
+//! assert_eq!(model.requests().len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+
+mod approver;
+mod clock;
+pub mod conformance;
+mod context;
+mod gauge;
+mod ids;
+pub mod messages;
+pub mod mock;
+mod model;
+pub mod reply;
+mod request;
+mod run_log;
+mod spec;
+mod store;
+mod tool;
+mod trace;
+
+pub use approver::ScriptedApprover;
+pub use clock::{START, VirtualClock};
+pub use context::{call_context, tool_context};
+pub use ids::CountingIds;
+pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
+pub use request::{request, request_of};
+pub use run_log::RunLog;
+pub use spec::{SpecBuilder, spec};
+pub use store::{FailingStore, Fault, StoreOperation};
+pub use tool::{Act, ScriptedTool, SeenToolCall};
+pub use trace::RecordingSink;

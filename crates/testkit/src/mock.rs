@@ -1,0 +1,103 @@
+//! A `mockall` mock of each port, for tests whose claim is which calls are made and in which order.
+//!
+//! Not for the rest: where only the result matters, the fakes of this crate read better.
+
+use std::sync::Arc;
+
+use mockall::mock;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{
+    AskApproval, JsonText, LlmError, ModelRequest, Record, Reply, RunId, Seq, SessionId,
+    ToolOutput, ToolSpec, Transcript,
+};
+use neuraxis_ports::{
+    Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream, RunLease,
+    Session, SessionStore, StoreError, Tool, ToolContext, ToolError, TraceSink, TurnContext,
+    async_trait,
+};
+
+mock! {
+    /// A mock of [`LlmClient`].
+    #[derive(Debug)]
+    pub LlmClient {}
+
+    #[async_trait]
+    impl LlmClient for LlmClient {
+        async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError>;
+        async fn stream_respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<ReplyStream, LlmError>;
+        fn info(&self) -> ModelInfo;
+    }
+}
+
+mock! {
+    /// A mock of [`Tool`].
+    #[derive(Debug)]
+    pub Tool {}
+
+    #[async_trait]
+    impl Tool for Tool {
+        fn spec(&self) -> &ToolSpec;
+        fn should_use(&self, turn: &TurnContext) -> bool;
+        async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+    }
+}
+
+mock! {
+    /// A mock of [`TraceSink`].
+    #[derive(Debug)]
+    pub TraceSink {}
+
+    impl TraceSink for TraceSink {
+        fn record(&self, record: &Record);
+    }
+}
+
+mock! {
+    /// A mock of [`SessionStore`].
+    #[derive(Debug)]
+    pub SessionStore {}
+
+    #[async_trait]
+    impl SessionStore for SessionStore {
+        async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
+        async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
+        async fn sessions(&self) -> Result<Vec<Session>, StoreError>;
+        async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
+        async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
+        async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
+        async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
+        async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
+    }
+}
+
+mock! {
+    /// A mock of [`Approver`].
+    #[derive(Debug)]
+    pub Approver {}
+
+    #[async_trait]
+    impl Approver for Approver {
+        async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+    }
+}
+
+mock! {
+    /// A mock of [`Clock`].
+    #[derive(Debug)]
+    pub Clock {}
+
+    impl Clock for Clock {
+        fn now(&self) -> Timestamp;
+    }
+}
+
+mock! {
+    /// A mock of [`Ids`].
+    #[derive(Debug)]
+    pub Ids {}
+
+    impl Ids for Ids {
+        fn new_id(&self) -> Uuid;
+    }
+}

@@ -1,0 +1,220 @@
+//! A model that plays scripts.
+
+mod playing;
+mod script;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::{StreamExt, stream};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply, ReplyAssembler};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+
+use self::playing::Playing;
+pub use self::script::Script;
+use crate::gauge::Gauge;
+
+/// Plays one [`Script`] a call and remembers the requests. Out of scripts, it fails with an error that no retry helps.
+///
+/// ```
+/// use neuraxis_core::{LlmError, LlmErrorKind};
+/// use neuraxis_testkit::{Script, ScriptedModel, reply};
+///
+/// let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
+/// let model = ScriptedModel::new()
+///     .then(Script::from(reply::text("a longer answer")).split(3).fail_at(2, broken))
+///     .then(reply::calls([("look", "{}")]))
+///     .then(Script::hanging());
+/// assert_eq!(model.remaining(), 3);
+/// ```
+pub struct ScriptedModel {
+    info: ModelInfo,
+    scripts: Mutex<VecDeque<Script>>,
+    otherwise: Option<Box<Improvise>>,
+    calls: Mutex<Vec<SeenModelCall>>,
+    gauge: Gauge,
+}
+
+type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
+
+/// A call that a [`ScriptedModel`] got.
+#[derive(Debug, Clone)]
+pub struct SeenModelCall {
+    /// What was sent.
+    pub request: ModelRequest,
+    /// Under which circumstances.
+    pub context: CallContext,
+    /// How the reply was wanted.
+    pub mode: CallMode,
+}
+
+/// How a reply was wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallMode {
+    /// Whole, by `respond`.
+    Whole,
+    /// Piece by piece, by `stream_respond`.
+    Streamed,
+}
+
+impl ScriptedModel {
+    /// Makes a model without scripts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            info: ModelInfo::new(ModelRef::new("testkit", "scripted")),
+            scripts: Mutex::default(),
+            otherwise: None,
+            calls: Mutex::default(),
+            gauge: Gauge::default(),
+        }
+    }
+
+    /// Makes a model that plays the same script again and again.
+    pub fn always(script: impl Into<Script>) -> Self {
+        let script = script.into();
+        Self::answering(move |_| script.clone())
+    }
+
+    /// Makes a model that chooses its script by the request.
+    pub fn answering<S: Into<Script>>(
+        choose: impl Fn(&ModelRequest) -> S + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            otherwise: Some(Box::new(move |request| choose(request).into())),
+            ..Self::new()
+        }
+    }
+
+    /// Gives the model another name. The replies keep the one they were made with.
+    #[must_use]
+    pub fn named(mut self, model: ModelRef) -> Self {
+        self.info = ModelInfo::new(model);
+        self
+    }
+
+    /// Adds the script of the next call.
+    #[must_use]
+    pub fn then(self, script: impl Into<Script>) -> Self {
+        self.push(script);
+        self
+    }
+
+    /// Adds the script of the next call to a model in use.
+    pub fn push(&self, script: impl Into<Script>) {
+        lock(&self.scripts).push_back(script.into());
+    }
+
+    /// Returns how many scripts were not played.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        lock(&self.scripts).len()
+    }
+
+    /// Returns the calls so far.
+    #[must_use]
+    pub fn calls(&self) -> Vec<SeenModelCall> {
+        lock(&self.calls).clone()
+    }
+
+    /// Returns the requests so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        lock(&self.calls)
+            .iter()
+            .map(|call| call.request.clone())
+            .collect()
+    }
+
+    /// Returns how many calls are open: neither finished nor given up.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        self.gauge.now()
+    }
+
+    /// Returns how many calls were open at the same time, at the most.
+    #[must_use]
+    pub fn most_open_calls(&self) -> usize {
+        self.gauge.most()
+    }
+
+    fn begin(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+        mode: CallMode,
+    ) -> Result<Playing, LlmError> {
+        let number = {
+            let mut calls = lock(&self.calls);
+            calls.push(SeenModelCall {
+                request: request.clone(),
+                context: ctx.clone(),
+                mode,
+            });
+            calls.len()
+        };
+        let next = lock(&self.scripts).pop_front();
+        let script = next.or_else(|| self.otherwise.as_ref().map(|choose| choose(request)));
+        let script = script.ok_or_else(|| {
+            LlmError::new(
+                LlmErrorKind::BadRequest,
+                format!("the test has no script for model call {number}"),
+            )
+        })?;
+        Ok(Playing::new(
+            script,
+            ctx.cancellation.clone(),
+            self.gauge.open(),
+        ))
+    }
+}
+
+impl Default for ScriptedModel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ScriptedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scripts = lock(&self.scripts);
+        f.debug_struct("ScriptedModel")
+            .field("info", &self.info)
+            .field("scripts", &*scripts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl LlmClient for ScriptedModel {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let mut playing = self.begin(request, ctx, CallMode::Whole)?;
+        let mut assembler = ReplyAssembler::default();
+        while let Some(delta) = playing.next().await {
+            assembler.push(delta?)?;
+        }
+        assembler.finish()
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let mut playing = self.begin(request, ctx, CallMode::Streamed)?;
+        playing.reach_a_delta().await?;
+        let deltas = stream::unfold(playing, async |mut playing| {
+            Some((playing.next().await?, playing))
+        });
+        Ok(deltas.boxed())
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,66 @@
+//! A script being played to one call.
+
+use std::collections::VecDeque;
+
+use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
+use neuraxis_ports::CancellationToken;
+
+use super::script::{Script, Step};
+use crate::gauge::Open;
+
+/// What is left of a script. Dropping it gives the call up.
+pub(super) struct Playing {
+    steps: VecDeque<Step>,
+    cancellation: CancellationToken,
+    _open: Open,
+}
+
+impl Playing {
+    pub(super) fn new(script: Script, cancellation: CancellationToken, open: Open) -> Self {
+        Self {
+            steps: script.steps,
+            cancellation,
+            _open: open,
+        }
+    }
+
+    /// Returns what comes next: a delta, an error as the last item, or nothing more.
+    pub(super) async fn next(&mut self) -> Option<Result<ReplyDelta, LlmError>> {
+        if let Err(error) = self.reach_a_delta().await {
+            self.steps.clear();
+            return Some(Err(error));
+        }
+        match self.steps.pop_front() {
+            Some(Step::Delta(delta)) => Some(Ok(delta)),
+            _ => None,
+        }
+    }
+
+    /// Plays what comes before the next delta, or before the end.
+    pub(super) async fn reach_a_delta(&mut self) -> Result<(), LlmError> {
+        while let Some(step) = self.steps.front() {
+            if self.cancellation.is_cancelled() {
+                return Err(LlmError::new(
+                    LlmErrorKind::Cancelled,
+                    "given up by its caller",
+                ));
+            }
+            match step {
+                Step::Delta(_) => return Ok(()),
+                Step::Fail(error) => return Err(error.clone()),
+                Step::Hang => self.cancellation.cancelled().await,
+                Step::Wait(wait) => {
+                    if self
+                        .cancellation
+                        .run_until_cancelled(tokio::time::sleep(*wait))
+                        .await
+                        .is_some()
+                    {
+                        self.steps.pop_front();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! How one call of a scripted model goes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use neuraxis_core::{BlockIndex, LlmError, Reply, ReplyDelta, ReplyEnd, ReplyPart};
+
+/// How one call goes: deltas, waits, and how it ends. Made of a [`Reply`], an [`LlmError`] or deltas.
+///
+/// Asked whole or streamed, the same script gives the same reply. The parts of a reply become blocks in their order.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Script {
+    pub(super) steps: VecDeque<Step>,
+}
+
+/// A step of a script.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Delta(ReplyDelta),
+    Fail(LlmError),
+    Wait(Duration),
+    Hang,
+}
+
+impl Script {
+    /// Plays exactly these deltas. Without an [`ReplyDelta::End`] the reply is cut.
+    pub fn deltas(deltas: impl IntoIterator<Item = ReplyDelta>) -> Self {
+        Self {
+            steps: deltas.into_iter().map(Step::Delta).collect(),
+        }
+    }
+
+    /// Gives nothing until the call is cancelled.
+    pub fn hanging() -> Self {
+        Self {
+            steps: VecDeque::from([Step::Hang]),
+        }
+    }
+
+    /// Splits texts and arguments into pieces of so many characters.
+    pub fn split(self, chars: usize) -> Self {
+        let split = |step| match step {
+            Step::Delta(delta) => split_delta(delta, chars.max(1))
+                .into_iter()
+                .map(Step::Delta)
+                .collect(),
+            other => vec![other],
+        };
+        Self {
+            steps: self.steps.into_iter().flat_map(split).collect(),
+        }
+    }
+
+    /// Waits before the first delta.
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.steps.push_front(Step::Wait(wait));
+        self
+    }
+
+    /// Waits before each delta.
+    pub fn paced(self, wait: Duration) -> Self {
+        Self {
+            steps: self
+                .steps
+                .into_iter()
+                .flat_map(|step| [Step::Wait(wait), step])
+                .collect(),
+        }
+    }
+
+    /// Fails after so many deltas.
+    pub fn fail_at(self, deltas: usize, error: LlmError) -> Self {
+        self.end_at(deltas, Some(Step::Fail(error)))
+    }
+
+    /// Gives nothing more after so many deltas, until the call is cancelled.
+    pub fn hang_at(self, deltas: usize) -> Self {
+        self.end_at(deltas, Some(Step::Hang))
+    }
+
+    /// Ends after so many deltas, as if the connection had been closed.
+    pub fn cut_at(self, deltas: usize) -> Self {
+        self.end_at(deltas, None)
+    }
+
+    fn end_at(self, deltas: usize, end: Option<Step>) -> Self {
+        let mut kept = 0;
+        let within = |step: &Step| {
+            kept += usize::from(matches!(step, Step::Delta(_)));
+            kept <= deltas
+        };
+        Self {
+            steps: self
+                .steps
+                .into_iter()
+                .take_while(within)
+                .chain(end)
+                .collect(),
+        }
+    }
+}
+
+impl From<Reply> for Script {
+    fn from(reply: Reply) -> Self {
+        let Reply {
+            parts,
+            finish,
+            usage,
+            model,
+        } = reply;
+        let parts = parts
+            .into_iter()
+            .zip(0..)
+            .flat_map(|(part, block)| part_deltas(part, BlockIndex(block)));
+        Self::deltas(parts.chain([ReplyDelta::End(ReplyEnd {
+            finish,
+            usage,
+            model,
+        })]))
+    }
+}
+
+impl From<LlmError> for Script {
+    fn from(error: LlmError) -> Self {
+        Self {
+            steps: VecDeque::from([Step::Fail(error)]),
+        }
+    }
+}
+
+fn part_deltas(part: ReplyPart, block: BlockIndex) -> Vec<ReplyDelta> {
+    let (content, id, signature, state) = match part {
+        ReplyPart::Text(part) => (
+            ReplyDelta::Text {
+                block,
+                text: part.text,
+            },
+            None,
+            None,
+            part.state,
+        ),
+        ReplyPart::Reasoning(part) => (
+            ReplyDelta::Reasoning {
+                block,
+                text: part.text,
+            },
+            part.id,
+            part.signature,
+            part.state,
+        ),
+        ReplyPart::ToolCall(call) => {
+            let (name, arguments) = (Some(call.name), call.arguments.as_str().to_owned());
+            (
+                ReplyDelta::ToolCall {
+                    block,
+                    provider_id: call.provider_id,
+                    name,
+                    arguments,
+                },
+                None,
+                None,
+                call.state,
+            )
+        }
+    };
+    let has_state = id.is_some() || signature.is_some() || state.is_some();
+    let state = has_state.then_some(ReplyDelta::State {
+        block,
+        id,
+        signature,
+        state,
+    });
+    std::iter::once(content).chain(state).collect()
+}
+
+fn split_delta(delta: ReplyDelta, chars: usize) -> Vec<ReplyDelta> {
+    match delta {
+        ReplyDelta::Text { block, text } => pieces(&text, chars)
+            .map(|text| ReplyDelta::Text { block, text })
+            .collect(),
+        ReplyDelta::Reasoning { block, text } => pieces(&text, chars)
+            .map(|text| ReplyDelta::Reasoning { block, text })
+            .collect(),
+        ReplyDelta::ToolCall {
+            block,
+            provider_id,
+            name,
+            arguments,
+        } => {
+            let head = ReplyDelta::ToolCall {
+                block,
+                provider_id,
+                name,
+                arguments: String::new(),
+            };
+            let more = |arguments| ReplyDelta::ToolCall {
+                block,
+                provider_id: None,
+                name: None,
+                arguments,
+            };
+            std::iter::once(head)
+                .chain(pieces(&arguments, chars).map(more))
+                .collect()
+        }
+        whole @ (ReplyDelta::State { .. } | ReplyDelta::End(_)) => vec![whole],
+    }
+}
+
+fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
+    let all: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = all
+        .chunks(chars)
+        .map(|piece| piece.iter().collect())
+        .collect();
+    pieces.into_iter()
+}

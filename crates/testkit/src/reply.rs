@@ -1,0 +1,79 @@
+//! Replies of a model.
+
+use neuraxis_core::{
+    BlockIndex, JsonText, ModelRef, ReasoningPart, Reply, ReplyFinish, ReplyPart, RequestedCall,
+    TextPart, Usage,
+};
+
+/// Makes a reply of one text.
+pub fn text(text: impl Into<String>) -> Reply {
+    of([text_part(text)], ReplyFinish::Stop)
+}
+
+/// Makes a reply whose text was cut at the output limit.
+pub fn cut(text: impl Into<String>) -> Reply {
+    of([text_part(text)], ReplyFinish::Length)
+}
+
+/// Makes a reply with reasoning before its text.
+pub fn reasoned(reasoning: impl Into<String>, text: impl Into<String>) -> Reply {
+    let reasoning = ReasoningPart {
+        index: BlockIndex(0),
+        text: reasoning.into(),
+        ..ReasoningPart::default()
+    };
+    of(
+        [ReplyPart::Reasoning(reasoning), text_part(text)],
+        ReplyFinish::Stop,
+    )
+}
+
+/// Makes a reply of tool calls, each with name and arguments as JSON text.
+pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> Reply {
+    of(calls.into_iter().map(call_part), ReplyFinish::ToolCalls)
+}
+
+/// Makes a reply of a text and tool calls after it.
+pub fn text_and_calls<'a>(
+    text: impl Into<String>,
+    calls: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Reply {
+    of(
+        std::iter::once(text_part(text)).chain(calls.into_iter().map(call_part)),
+        ReplyFinish::ToolCalls,
+    )
+}
+
+/// Makes a reply of nothing at all.
+#[must_use]
+pub fn empty() -> Reply {
+    of([], ReplyFinish::Stop)
+}
+
+/// Makes a reply of the given parts, by a test's model and without usage.
+pub fn of(parts: impl IntoIterator<Item = ReplyPart>, finish: ReplyFinish) -> Reply {
+    let model = ModelRef::new("testkit", "scripted");
+    Reply {
+        parts: parts.into_iter().collect(),
+        finish,
+        usage: Usage::default(),
+        model,
+    }
+}
+
+fn text_part(text: impl Into<String>) -> ReplyPart {
+    ReplyPart::Text(TextPart {
+        text: text.into(),
+        state: None,
+    })
+}
+
+fn call_part((name, arguments): (&str, &str)) -> ReplyPart {
+    let (name, arguments) = (name.to_owned(), JsonText::from_text(arguments));
+    ReplyPart::ToolCall(RequestedCall {
+        provider_id: None,
+        name,
+        arguments,
+        state: None,
+    })
+}

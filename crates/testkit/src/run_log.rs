@@ -1,0 +1,146 @@
+//! Records of a run that no machine made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    AgentId, AgentSpec, Attempt, ContentIndex, EffectId, FinishReason, LOOP_VERSION, LlmCall,
+    Message, PrefixDigest, Profile, Purpose, Record, RecordBody, Reply, Role, RunId, RunOutcome,
+    RunSpec, RunStarted, RunUsage, Seq, SessionId, Turn, Warning,
+};
+
+use crate::clock::START;
+
+/// Writes records with rising numbers, a second apart, for tests of what keeps and shows them.
+///
+/// Not for tests of the loop: it does not check that records follow from each other.
+///
+/// ```
+/// use neuraxis_testkit::{CountingIds, RunLog, reply};
+///
+/// let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse()?);
+/// let records = [log.started("Hello?"), log.replied(reply::text("Hi.")), log.finished("Hi.")];
+/// assert_eq!(records[2].seq.0, 3);
+/// # Ok::<(), neuraxis_core::InvalidId>(())
+/// ```
+#[derive(Debug)]
+pub struct RunLog {
+    run: RunId,
+    session: SessionId,
+    next: Seq,
+    at: Timestamp,
+    asked: Vec<Arc<Message>>,
+}
+
+impl RunLog {
+    /// Begins the log of a run.
+    #[must_use]
+    pub const fn new(run: RunId, session: SessionId) -> Self {
+        Self {
+            run,
+            session,
+            next: Seq(1),
+            at: START,
+            asked: Vec::new(),
+        }
+    }
+
+    /// Returns the run.
+    #[must_use]
+    pub const fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The run began with a user message.
+    pub fn started(&mut self, message: &str) -> Arc<Record> {
+        let agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+        let mut spec = RunSpec::new(self.run, [Message::user(message)], agent);
+        spec.session_id = Some(self.session.clone());
+        self.asked.clone_from(&spec.messages);
+        self.record(RecordBody::RunStarted(Box::new(RunStarted {
+            loop_version: LOOP_VERSION,
+            session_id: Some(self.session.clone()),
+            history: PrefixDigest::default(),
+            spec: Arc::new(spec),
+        })))
+    }
+
+    /// The model replied.
+    pub fn replied(&mut self, reply: Reply) -> Arc<Record> {
+        let messages = std::mem::take(&mut self.asked);
+        self.record(RecordBody::LlmCall(Box::new(LlmCall {
+            effect_id: EffectId {
+                run: self.run,
+                number: 1,
+            },
+            attempt: Attempt(1),
+            purpose: Purpose::Turn,
+            role: Role::REASONING,
+            served_by: Role::REASONING,
+            prefix: PrefixDigest::default(),
+            results: Vec::new(),
+            messages,
+            reply: Arc::new(reply),
+            cost: None,
+            duration: Duration::from_millis(5),
+            first_delta: None,
+        })))
+    }
+
+    /// Something went wrong that the run survives.
+    pub fn warned(&mut self, message: &str) -> Arc<Record> {
+        self.record(RecordBody::Warning(Warning {
+            code: "test".to_owned(),
+            message: message.to_owned(),
+        }))
+    }
+
+    /// The run ended with an answer.
+    pub fn finished(&mut self, content: &str) -> Arc<Record> {
+        self.record(RecordBody::Final(Box::new(outcome(
+            content,
+            FinishReason::Stop,
+        ))))
+    }
+
+    /// The run ended without one.
+    pub fn failed(&mut self, why: &str) -> Arc<Record> {
+        self.record(RecordBody::RunFailed(Box::new(outcome(
+            "",
+            FinishReason::Failed(why.to_owned()),
+        ))))
+    }
+
+    /// Anything else happened to the root agent.
+    pub fn record(&mut self, body: RecordBody) -> Arc<Record> {
+        self.record_of(AgentId::ROOT, body)
+    }
+
+    /// Something happened to an agent.
+    pub fn record_of(&mut self, agent: AgentId, body: RecordBody) -> Arc<Record> {
+        let (seq, at) = (self.next, self.at);
+        self.next = seq.next();
+        self.at = at.checked_add(Duration::from_secs(1)).unwrap_or(at);
+        let content_index = Some(ContentIndex(0));
+        Arc::new(Record {
+            seq,
+            content_index,
+            run_id: self.run,
+            agent,
+            turn: Turn(1),
+            at,
+            active_ms: None,
+            body,
+        })
+    }
+}
+
+fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
+    RunOutcome {
+        content: content.to_owned(),
+        finish_reason,
+        turns: 1,
+        usage: RunUsage::default(),
+    }
+}

@@ -1,0 +1,158 @@
+//! A session store with faults in front of a real one.
+
+use std::collections::VecDeque;
+use std::future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript};
+use neuraxis_ports::{RunLease, Session, SessionStore, StoreError, async_trait};
+
+/// Passes everything on to another store, but for the faults that a test orders.
+#[derive(Debug)]
+pub struct FailingStore<S> {
+    inner: S,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    faults: VecDeque<(StoreOperation, Fault)>,
+    broken: Option<StoreError>,
+    calls: Vec<StoreOperation>,
+}
+
+/// Something a store does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is named after a method of the port")]
+pub enum StoreOperation {
+    CreateSession,
+    Session,
+    Sessions,
+    DeleteSession,
+    History,
+    BeginRun,
+    Commit,
+    Records,
+}
+
+/// How an operation goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not happen, and says so.
+    Refuse(StoreError),
+    /// It happens, but its caller gets an error.
+    LoseAnswer(StoreError),
+    /// It does not happen and never answers.
+    Hang,
+}
+
+impl<S> FailingStore<S> {
+    /// Puts itself in front of a store.
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Orders a fault for the next operation of that kind; several are used up in order.
+    pub fn fail_next(&self, operation: StoreOperation, fault: Fault) {
+        self.state().faults.push_back((operation, fault));
+    }
+
+    /// Refuses everything from now on.
+    pub fn break_down(&self, error: StoreError) {
+        self.state().broken = Some(error);
+    }
+
+    /// Ends a break-down and forgets the faults not used up.
+    pub fn repair(&self) {
+        let mut state = self.state();
+        state.broken = None;
+        state.faults.clear();
+    }
+
+    /// Returns what the store was asked to do, in order.
+    #[must_use]
+    pub fn calls(&self) -> Vec<StoreOperation> {
+        self.state().calls.clone()
+    }
+
+    /// Returns the store behind it.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self, operation: StoreOperation) -> Option<Fault> {
+        let mut state = self.state();
+        state.calls.push(operation);
+        if let Some(error) = &state.broken {
+            return Some(Fault::Refuse(error.clone()));
+        }
+        let place = state.faults.iter().position(|(of, _)| *of == operation)?;
+        state.faults.remove(place).map(|(_, fault)| fault)
+    }
+
+    async fn pass<T>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match self.fault(operation) {
+            None => call.await,
+            Some(Fault::Refuse(error)) => Err(error),
+            Some(Fault::LoseAnswer(error)) => call.await.and(Err(error)),
+            Some(Fault::Hang) => future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl<S: SessionStore> SessionStore for FailingStore<S> {
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
+        self.pass(
+            StoreOperation::CreateSession,
+            self.inner.create_session(session),
+        )
+        .await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
+        self.pass(StoreOperation::Session, self.inner.session(id))
+            .await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.sessions())
+            .await
+    }
+
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.pass(StoreOperation::DeleteSession, self.inner.delete_session(id))
+            .await
+    }
+
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        self.pass(StoreOperation::History, self.inner.history(id))
+            .await
+    }
+
+    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
+        self.pass(StoreOperation::BeginRun, self.inner.begin_run(session, run))
+            .await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Commit, self.inner.commit(lease, records))
+            .await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.pass(StoreOperation::Records, self.inner.records(run, after))
+            .await
+    }
+}

@@ -1,0 +1,120 @@
+//! How one call of a scripted tool goes.
+
+use std::future;
+use std::time::Duration;
+
+use neuraxis_core::{JsonText, ProgressSteps, ToolOutput};
+use neuraxis_ports::{ToolContext, ToolError};
+
+/// How one call goes: what it does on the way, in the order it was told, and how it ends.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Act {
+    before: Vec<Step>,
+    end: End,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Wait(Duration),
+    Progress {
+        name: String,
+        steps: Option<ProgressSteps>,
+    },
+    Output(String),
+}
+
+#[derive(Debug, Clone)]
+enum End {
+    Return(Result<ToolOutput, ToolError>),
+    Panic(String),
+    Hang,
+    Stall,
+}
+
+impl Act {
+    /// Returns a value, given as JSON text.
+    pub fn value(json: &str) -> Self {
+        Self::output(ToolOutput::new(JsonText::from_text(json)))
+    }
+
+    /// Returns an output.
+    pub fn output(output: ToolOutput) -> Self {
+        Self::ending(End::Return(Ok(output)))
+    }
+
+    /// Fails with an error that the same call would meet again.
+    pub fn error(message: &str) -> Self {
+        Self::failing(ToolError::permanent(message))
+    }
+
+    /// Fails with the given error.
+    pub fn failing(error: ToolError) -> Self {
+        Self::ending(End::Return(Err(error)))
+    }
+
+    /// Panics.
+    pub fn panicking(message: &str) -> Self {
+        Self::ending(End::Panic(message.to_owned()))
+    }
+
+    /// Does nothing until the call is cancelled, then fails.
+    pub fn hanging() -> Self {
+        Self::ending(End::Hang)
+    }
+
+    /// Does nothing for ever, even when the call is cancelled.
+    pub fn stalling() -> Self {
+        Self::ending(End::Stall)
+    }
+
+    /// Waits before it goes on, deaf to cancelling.
+    pub fn after(self, wait: Duration) -> Self {
+        self.with(Step::Wait(wait))
+    }
+
+    /// Says what it is doing and how far it is.
+    pub fn reporting(self, name: &str, steps: Option<ProgressSteps>) -> Self {
+        self.with(Step::Progress {
+            name: name.to_owned(),
+            steps,
+        })
+    }
+
+    /// Shows output while it runs.
+    pub fn printing(self, text: &str) -> Self {
+        self.with(Step::Output(text.to_owned()))
+    }
+
+    fn ending(end: End) -> Self {
+        Self {
+            before: Vec::new(),
+            end,
+        }
+    }
+
+    fn with(mut self, step: Step) -> Self {
+        self.before.push(step);
+        self
+    }
+
+    #[expect(clippy::panic, reason = "a tool that panics is what the test asks for")]
+    pub(super) async fn play(self, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        for step in self.before {
+            match step {
+                Step::Wait(wait) => tokio::time::sleep(wait).await,
+                Step::Progress { name, steps } => ctx.progress.report(&name, None, steps),
+                Step::Output(text) => ctx.progress.output(&text),
+            }
+        }
+        match self.end {
+            End::Return(result) => result,
+            End::Panic(message) => panic!("{message}"),
+            End::Hang => {
+                ctx.cancellation.cancelled().await;
+                Err(ToolError::permanent("cancelled"))
+            }
+            End::Stall => future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The fakes keep to the rules of their ports, and every rule is mounted.
+
+mod the_scripted_model {
+    use neuraxis_testkit::conformance::llm_client::Subject;
+    use neuraxis_testkit::{Script, ScriptedModel, reply, request};
+
+    fn subject() -> Subject {
+        let model = ScriptedModel::answering(|request| {
+            let asked = request
+                .messages
+                .messages()
+                .first()
+                .map(|message| message.text())
+                .unwrap_or_default();
+            match asked.as_str() {
+                "think" => Script::from(reply::reasoned("hm, hm", "a longer answer")).split(3),
+                "call" => Script::from(reply::text_and_calls(
+                    "so:",
+                    [("look", r#"{"at":"it"}"#), ("go", "{}")],
+                )),
+                _ => Script::from(reply::text("hello there")).split(4),
+            }
+        });
+        let requests = [request("hello"), request("think"), request("call")];
+        Subject::new(model, requests).with_stalled(ScriptedModel::always(Script::hanging()))
+    }
+
+    neuraxis_testkit::llm_client_suite!(subject());
+}
+
+mod the_scripted_tool {
+    use neuraxis_testkit::{ScriptedTool, spec};
+
+    neuraxis_testkit::tool_suite!(
+        ScriptedTool::echoing(spec("echo").read_only()),
+        r#"{"say":"hello"}"#
+    );
+}
+
+mod the_hanging_tool {
+    use neuraxis_testkit::conformance::tool::a_cancelled_call_ends_promptly;
+    use neuraxis_testkit::{Act, ScriptedTool, spec};
+
+    #[tokio::test]
+    async fn ends_when_it_is_cancelled() {
+        a_cancelled_call_ends_promptly((ScriptedTool::always(spec("hang"), Act::hanging()), "{}"))
+            .await;
+    }
+}
+
+mod the_recording_sink {
+    use neuraxis_testkit::RecordingSink;
+
+    neuraxis_testkit::trace_sink_suite!(RecordingSink::default());
+}
+
+mod the_scripted_approver {
+    use neuraxis_testkit::ScriptedApprover;
+
+    neuraxis_testkit::approver_suite!(ScriptedApprover::new());
+}
+
+mod the_virtual_clock {
+    use std::time::Duration;
+
+    use neuraxis_testkit::VirtualClock;
+
+    neuraxis_testkit::clock_suite!(VirtualClock::ticking(Duration::from_millis(1)));
+}
+
+mod the_counting_ids {
+    use neuraxis_testkit::CountingIds;
+
+    neuraxis_testkit::ids_suite!(CountingIds::new());
+}
+
+#[test]
+fn every_rule_of_a_suite_is_mounted_by_its_macro() {
+    let suites = [
+        include_str!("../src/conformance/approver.rs").to_owned(),
+        include_str!("../src/conformance/clock.rs").to_owned(),
+        include_str!("../src/conformance/ids.rs").to_owned(),
+        include_str!("../src/conformance/llm_client.rs").to_owned(),
+        [
+            include_str!("../src/conformance/session_store.rs"),
+            include_str!("../src/conformance/session_store/records.rs"),
+            include_str!("../src/conformance/session_store/runs.rs"),
+            include_str!("../src/conformance/session_store/sessions.rs"),
+        ]
+        .concat(),
+        include_str!("../src/conformance/tool.rs").to_owned(),
+        include_str!("../src/conformance/trace_sink.rs").to_owned(),
+    ];
+    for suite in suites {
+        let (_, list) = suite.split_once("mount_rules!").unwrap();
+        let (list, _) = list.rsplit_once("] }").unwrap();
+        let mounted: Vec<&str> = list
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .collect();
+        let rules = suite
+            .split("\npub async fn ")
+            .skip(1)
+            .map(|rest| rest.split(['(', '<']).next().unwrap());
+        for rule in rules {
+            assert!(mounted.contains(&rule), "{rule} is mounted nowhere");
+        }
+    }
+}
