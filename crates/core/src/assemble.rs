@@ -211,7 +211,14 @@ impl Block {
                 arguments,
             } => {
                 let name = name.ok_or_else(|| invalid("a tool call has no name"))?;
-                let arguments = JsonText::from_text(arguments);
+                // A call without arguments is one with none of them: an empty text is not JSON, and some servers
+                // refuse a history that holds one.
+                let is_empty = arguments.trim().is_empty();
+                let arguments = if is_empty {
+                    JsonText::from_text("{}")
+                } else {
+                    JsonText::from_text(arguments)
+                };
                 Some(ReplyPart::ToolCall(RequestedCall {
                     provider_id,
                     name,
@@ -319,6 +326,15 @@ mod tests {
     fn a_call_whose_name_changes_is_an_invalid_response() {
         let error = assemble([call(Some("a"), ""), call(Some("b"), ""), end()]).unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+    }
+
+    #[test]
+    fn a_call_without_arguments_has_an_empty_object() {
+        let reply = assemble([call(Some("t"), ""), end()]).unwrap();
+        assert_eq!(
+            reply.calls().next().map(|call| call.arguments.as_str()),
+            Some("{}")
+        );
     }
 
     #[test]

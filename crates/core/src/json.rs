@@ -64,14 +64,18 @@ impl JsonText {
         serde_json::from_str::<&RawValue>(&self.0).is_ok()
     }
 
-    /// Returns the text if it is one JSON value on one line, otherwise the text as a JSON string: what a record's `value`
-    /// must be, since a log has one record a line.
+    /// Returns the text if it is one JSON value on one line, without space around it, otherwise the text as a JSON
+    /// string: what a record's `value` must be, since a log has one record a line.
     #[must_use]
     pub fn into_value(self) -> Self {
-        if self.is_valid() && !self.0.contains(['\n', '\r']) {
-            self
-        } else {
+        // Space around a value would be gone once the value was read back from its record.
+        let value = self.0.trim_matches([' ', '\t', '\n', '\r']);
+        if !self.is_valid() || value.contains(['\n', '\r']) {
             Self::string(&self.0)
+        } else if value.len() < self.0.len() {
+            Self::from_text(value)
+        } else {
+            self
         }
     }
 

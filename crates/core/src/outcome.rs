@@ -47,6 +47,8 @@ impl ToolOutput {
             other => other,
         });
         let metadata = self.metadata.map(JsonText::into_value);
+        // In a record, metadata of `null` is no metadata.
+        let metadata = metadata.filter(|metadata| metadata.as_str() != "null");
         Self {
             value: self.value.into_value(),
             metadata,

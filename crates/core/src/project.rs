@@ -13,7 +13,7 @@ use crate::json::JsonText;
 use crate::message::{AssistantMessage, Message, Part, ToolCall, ToolMessage};
 use crate::profile::Opening;
 use crate::record::{LlmCall, Record, RecordBody, RunStarted};
-use crate::reply::{Reply, ReplyPart, RequestedCall};
+use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 
 /// Returns the messages that a run added to its session's history: those it was started with, its replies, and the
 /// results of its calls. Only the root agent's; sub-agents have conversations of their own.
@@ -108,8 +108,7 @@ impl Reader {
     }
 
     fn gather(&mut self, record: &Record, reply: Option<&Reply>) {
-        let chosen =
-            reply.and_then(|reply| Some((reply.calls().next()?.clone(), reply.model.clone())));
+        let chosen = reply.and_then(|reply| Some((chosen_call(reply)?, reply.model.clone())));
         let (call, model) = match (chosen, &self.opening) {
             (Some((call, model)), _) => (call, Some(model)),
             (
@@ -203,6 +202,12 @@ pub(crate) fn assign_ids<'a>(
         }
     });
     parts.collect()
+}
+
+/// Returns the call by which an opening's reply chooses what to gather: its first, unless it was cut off.
+pub(crate) fn chosen_call(reply: &Reply) -> Option<RequestedCall> {
+    let is_whole = matches!(reply.finish, ReplyFinish::Stop | ReplyFinish::ToolCalls);
+    is_whole.then(|| reply.calls().next().cloned()).flatten()
 }
 
 fn count(length: usize) -> u64 {

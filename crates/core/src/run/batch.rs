@@ -110,4 +110,10 @@ impl Batch {
     pub(super) fn is_over(&self) -> bool {
         self.calls.iter().all(Call::is_over)
     }
+
+    /// Tells whether a call failed, other than by reaching a limit.
+    pub(super) fn has_failed(&self) -> bool {
+        let mut failures = self.calls.iter().filter_map(Call::failure);
+        failures.any(|failure| failure != ToolFailure::LimitReached)
+    }
 }

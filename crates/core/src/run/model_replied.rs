@@ -10,11 +10,11 @@ use crate::input::ModelReplied;
 use crate::message::{AssistantMessage, Message, ToolCall};
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::Opening;
-use crate::project::assign_ids;
+use crate::project::{assign_ids, chosen_call};
 use crate::record::{LlmCall, Origin, RecordBody};
 use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 use crate::run::RunTree;
-use crate::run::agent::{ModelCall, Phase};
+use crate::run::agent::{Agent, ModelCall, OfferedTools, Phase};
 use crate::run::batch::{Batch, Call, CallState};
 use crate::run::draft::Draft;
 
@@ -126,31 +126,27 @@ impl RunTree {
             return;
         }
         self.begin_batch(agent, &calls, Origin::Model);
+        let is_closing = |agent: &Agent| agent.closing.is_some();
         let not_run = match reply.finish {
-            ReplyFinish::Length => {
-                Some("not run: the reply was truncated at its length limit, resend it smaller")
+            ReplyFinish::Length => Some((
+                ToolFailure::InvalidArguments,
+                "not run: the reply was truncated at its length limit, resend it smaller",
+            )),
+            ReplyFinish::ContentFilter => Some((
+                ToolFailure::InvalidArguments,
+                "not run: the provider cut the reply off with its content filter",
+            )),
+            _ if self.agent(agent).is_some_and(is_closing) => {
+                Some((ToolFailure::LimitReached, "not run: time is up"))
             }
-            ReplyFinish::ContentFilter => {
-                Some("not run: the provider cut the reply off with its content filter")
-            }
+            _ if call.tools == OfferedTools::None => Some((
+                ToolFailure::NotEnabled,
+                "TOOL_NOT_ENABLED: no tool is available in this turn",
+            )),
             ReplyFinish::Stop | ReplyFinish::ToolCalls => None,
         };
-        if let Some(why) = not_run {
-            self.settle_all(
-                draft,
-                agent,
-                &ToolOutcome::failed(ToolFailure::InvalidArguments, why),
-            );
-            self.schedule(draft, agent);
-        } else if self
-            .agent(agent)
-            .is_some_and(|agent| agent.closing.is_some())
-        {
-            self.settle_all(
-                draft,
-                agent,
-                &ToolOutcome::failed(ToolFailure::LimitReached, "not run: time is up"),
-            );
+        if let Some((failure, why)) = not_run {
+            self.settle_all(draft, agent, &ToolOutcome::failed(failure, why));
             self.schedule(draft, agent);
         } else {
             self.vet_batch(draft, agent);
@@ -197,7 +193,7 @@ impl RunTree {
         else {
             return;
         };
-        let chosen = reply.and_then(|reply| Some((reply, reply.calls().next()?.clone())));
+        let chosen = reply.and_then(|reply| Some((reply, chosen_call(reply)?)));
         let (origin, part, model) = match chosen {
             Some((reply, chosen)) => (
                 Origin::Model,
@@ -223,7 +219,8 @@ impl RunTree {
         self.vet_batch(draft, agent);
     }
 
-    /// Adds the model's message to the conversation; what the record of its call holds need not be recorded again.
+    /// Adds the model's message to the conversation; what the record of its call holds need not be recorded again. Nor
+    /// need what an opening was asked that failed: the run's first record has it.
     fn append_reply(&mut self, agent: AgentId, message: Message) {
         let Some(agent) = self.agent_mut(agent) else {
             return;
@@ -231,8 +228,10 @@ impl RunTree {
         let is_empty =
             matches!(&message, Message::Assistant(assistant) if assistant.parts.is_empty());
         if !is_empty {
-            agent.recorded = agent.recorded.with(&message);
+            let recorded = usize::try_from(agent.recorded.count).unwrap_or(usize::MAX);
             agent.transcript.push(message);
+            let new = agent.transcript.since(recorded).iter();
+            agent.recorded = new.fold(agent.recorded, |digest, message| digest.with(message));
         }
     }
 

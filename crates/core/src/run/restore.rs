@@ -41,20 +41,27 @@ impl RunTree {
             if step.records.is_empty() {
                 return Err(diverged(record.seq, None, Some(record)));
             }
+            if matches!(record.body, RecordBody::Resumed(_)) {
+                // Whatever was open has been asked for anew.
+                effects.clear();
+            }
             rest = matching(rest, &step)?;
             effects.extend(step.effects);
         }
-        effects.retain(|effect| run.is_unanswered(effect));
+        effects.retain_mut(|effect| run.is_unanswered(effect));
         Ok((run, effects))
     }
 
-    fn is_unanswered(&self, effect: &Effect) -> bool {
+    /// Tells whether an effect is still to be answered, and brings the attempt of a model call up to date.
+    fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
         self.agents.iter().any(|agent| match &agent.phase {
-            // An earlier attempt was followed by the one that is under way.
             Phase::Model(call) => {
-                call.effect_id == id
-                    && matches!(effect, Effect::CallModel(asked) if asked.attempt == call.attempt)
+                let is_open = call.effect_id == id;
+                if let (true, Effect::CallModel(asked)) = (is_open, &mut *effect) {
+                    asked.attempt = call.attempt;
+                }
+                is_open
             }
             Phase::Tools(batch) => batch.calls.iter().any(|call| call.effect() == Some(id)),
             Phase::Ended => false,

@@ -24,17 +24,22 @@ impl RunTree {
     /// Starts every call that may run now; once all have their results, goes on with the next turn.
     pub(super) fn schedule(&mut self, draft: &mut Draft, agent: AgentId) {
         let stops = self.agent_spec(agent).profile.tool_errors == ToolErrors::Stop;
-        let failed = |batch: &Batch| batch.calls.iter().any(|call| call.failure().is_some());
-        if stops && self.agent(agent).and_then(Agent::batch).is_some_and(failed) {
-            self.refuse_unstarted(draft, agent);
-        }
         let parallel = self.agent_spec(agent).profile.parallel;
-        let startable = self
-            .agent(agent)
-            .and_then(Agent::batch)
-            .map(|batch| batch.startable(parallel));
-        for call in startable.unwrap_or_default() {
-            self.start_call(draft, agent, &call);
+        // Again and again, because a call may be over the moment it would start and make way for the next.
+        loop {
+            let batch = self.agent(agent).and_then(Agent::batch);
+            if stops && batch.is_some_and(Batch::has_failed) {
+                self.refuse_unstarted(draft, agent);
+            }
+            let batch = self.agent(agent).and_then(Agent::batch);
+            let startable = batch.map(|batch| batch.startable(parallel));
+            let startable = startable.unwrap_or_default();
+            if startable.is_empty() {
+                break;
+            }
+            for call in startable {
+                self.start_call(draft, agent, &call);
+            }
         }
         if self
             .agent(agent)
@@ -56,7 +61,7 @@ impl RunTree {
         });
         let ready: Vec<_> = ready.map(|call| call.id.clone()).collect();
         for call in ready {
-            let message = "not run: an earlier call of the same reply failed";
+            let message = "not run: another call of the same reply failed";
             self.refuse(draft, agent, &call, ToolFailure::Cancelled, message);
         }
     }
@@ -171,7 +176,7 @@ impl RunTree {
             .calls
             .iter()
             .any(|call| matches!(call.state, CallState::HandedOver));
-        let any_failed = batch.calls.iter().any(|call| call.failure().is_some());
+        let any_failed = batch.has_failed();
         let unknown = batch
             .calls
             .iter()
@@ -189,9 +194,11 @@ impl RunTree {
         };
         agent.turns_used = agent.turns_used.saturating_add(u32::from(counts));
         let text = agent.text.clone();
+        // A limit ends the run in its own way, although it makes calls fail.
+        let at_limit = agent.closing.is_some();
         if handed_over {
             self.finish(draft, id, FinishReason::ClientTools, text);
-        } else if any_failed && stops {
+        } else if any_failed && stops && !at_limit {
             self.finish(draft, id, FinishReason::ToolError, text);
         } else {
             if let Some(agent) = self.agent_mut(id) {

@@ -5,7 +5,7 @@ use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::ids::{AgentId, EffectId, ToolCallId};
 use crate::input::{Vetted, Vetting};
-use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
 use crate::run::RunTree;
@@ -240,13 +240,9 @@ impl RunTree {
 
     fn stop_for_unknown_tool(&mut self, draft: &mut Draft, id: AgentId, name: String) {
         let shown: String = name.chars().take(64).collect();
-        let message =
-            format!("not run: the reply called the unknown tool {shown:?}, which ends the run");
-        self.settle_all(
-            draft,
-            id,
-            &ToolOutcome::failed(ToolFailure::UnknownTool, &message),
-        );
+        let why = format!("the reply called the unknown tool {shown:?}, which ends the run");
+        // Calls approved before may be running by now.
+        self.abandon_batch(draft, id, ToolFailure::UnknownTool, &why);
         self.append_results(id);
         let text = self
             .agent(id)

@@ -1,0 +1,199 @@
+//! How an orchestrator is put together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use neuraxis_brainstem::Policy;
+use neuraxis_core::Role;
+use neuraxis_ports::{
+    Approver, ApproverReply, Clock, Ids, LlmClient, SessionStore, Tool, TraceSink, async_trait,
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::{CatalogError, ToolCatalog};
+use crate::orchestrator::{Engine, Orchestrator};
+use crate::resilience::RetryPolicy;
+use crate::system::{SystemClock, UuidV7};
+
+/// How many tools may run at the same time, over all runs, unless the builder says otherwise.
+const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
+
+/// Collects what an [`Orchestrator`] needs: at least one model and a store.
+#[derive(Debug)]
+pub struct OrchestratorBuilder {
+    models: BTreeMap<Role, Arc<dyn LlmClient>>,
+    tools: Vec<Arc<dyn Tool>>,
+    policy: Arc<Policy>,
+    store: Option<Arc<dyn SessionStore>>,
+    sinks: Vec<Arc<dyn TraceSink>>,
+    approver: Arc<dyn Approver>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    retry: RetryPolicy,
+    project_id: Option<Arc<str>>,
+    max_parallel_tools: usize,
+}
+
+/// What is missing from, or wrong with, an orchestrator.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No model was given.
+    #[error("no model was given: add one with `model`")]
+    NoModel,
+    /// No store was given.
+    #[error("no session store was given: add one with `store`")]
+    NoStore,
+    /// A tool cannot be offered.
+    #[error(transparent)]
+    Tool(#[from] CatalogError),
+}
+
+impl OrchestratorBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            models: BTreeMap::new(),
+            tools: Vec::new(),
+            policy: Arc::new(Policy::built_in()),
+            store: None,
+            sinks: Vec::new(),
+            approver: Arc::new(NobodyApproves),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(UuidV7),
+            retry: RetryPolicy::default(),
+            project_id: None,
+            max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
+        }
+    }
+
+    /// Sets the model that serves a role. A role without one is served by the first there is of reasoning, router and
+    /// coding.
+    #[must_use]
+    pub fn model(mut self, role: Role, client: Arc<dyn LlmClient>) -> Self {
+        self.models.insert(role, client);
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Adds several tools.
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Sets the policy, in place of the built-in one.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// Sets where sessions and records are kept.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds a sink that receives every record.
+    #[must_use]
+    pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Sets who is asked about calls that need approval. Without one, such calls are denied.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = approver;
+        self
+    }
+
+    /// Sets the clock, in place of the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets who makes ids, in place of UUIDv7.
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets how failed model calls are repeated.
+    #[must_use]
+    pub const fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Names the project that tools work for.
+    #[must_use]
+    pub fn project_id(mut self, project: impl Into<Arc<str>>) -> Self {
+        self.project_id = Some(project.into());
+        self
+    }
+
+    /// Sets how many tools may run at the same time, over all runs; at least one.
+    #[must_use]
+    pub const fn max_parallel_tools(mut self, most: usize) -> Self {
+        self.max_parallel_tools = most;
+        self
+    }
+
+    /// Puts the orchestrator together.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names what is missing or which tool is wrong.
+    pub fn build(self) -> Result<Orchestrator, BuildError> {
+        if self.models.is_empty() {
+            return Err(BuildError::NoModel);
+        }
+        let store = self.store.ok_or(BuildError::NoStore)?;
+        let mut catalog = ToolCatalog::default();
+        for tool in self.tools {
+            catalog.add(tool)?;
+        }
+        Ok(Orchestrator::new(Engine {
+            models: self.models,
+            catalog,
+            policy: self.policy,
+            store,
+            sinks: self.sinks,
+            approver: self.approver,
+            clock: self.clock,
+            ids: self.ids,
+            retry: self.retry,
+            project_id: self.project_id,
+            tool_permits: Arc::new(Semaphore::new(
+                self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
+            )),
+            tasks: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
+        }))
+    }
+}
+
+/// The approver where there is nobody to ask.
+#[derive(Debug)]
+struct NobodyApproves;
+
+#[async_trait]
+impl Approver for NobodyApproves {
+    async fn decide(&self, _ask: &neuraxis_core::AskApproval) -> ApproverReply {
+        ApproverReply::Nobody
+    }
+}

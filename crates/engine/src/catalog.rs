@@ -1,0 +1,216 @@
+//! The tools of an engine, each with its compiled schema.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::Validator;
+use neuraxis_core::{JsonText, ToolFailure, ToolKind, ToolName, ToolOutcome, ToolSpec};
+use neuraxis_ports::{Tool, ToolContext};
+use serde_json::Value;
+
+/// The most bytes of a tool's result. A larger one becomes an error that tells the model to ask for less.
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
+
+/// How many faults of a call's arguments a message names.
+const MAX_FAULTS: usize = 3;
+
+/// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
+#[derive(Clone, Default)]
+pub struct ToolCatalog {
+    tools: Vec<Arc<Entry>>,
+    by_name: BTreeMap<ToolName, Arc<Entry>>,
+}
+
+struct Entry {
+    tool: Arc<dyn Tool>,
+    schema: Validator,
+}
+
+/// A tool that cannot be offered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatalogError {
+    /// Two tools have the same name.
+    #[error("there are two tools named {0}")]
+    DuplicateName(ToolName),
+    /// The parameters are not a JSON Schema.
+    #[error("the parameters of tool {name} are not a JSON Schema: {message}")]
+    InvalidSchema {
+        /// The tool.
+        name: ToolName,
+        /// What is wrong.
+        message: String,
+    },
+    /// The tool is one that this loop version does not run.
+    #[error("tool {0} starts a sub-agent, which this version does not run yet")]
+    AgentTool(ToolName),
+}
+
+/// Why a call was not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolCallError {
+    /// There is no such tool.
+    #[error("unknown tool {name:?}; the tools are: {known}")]
+    UnknownTool {
+        /// The name that was given.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The arguments are not JSON or do not fit the schema.
+    #[error("the arguments are not valid: {0}")]
+    InvalidArguments(String),
+}
+
+impl ToolCatalog {
+    /// Adds a tool.
+    ///
+    /// # Errors
+    ///
+    /// A [`CatalogError`] if its name is taken or its schema is none.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
+        let spec = tool.spec();
+        let name = spec.name.clone();
+        if spec.kind == ToolKind::Agent {
+            return Err(CatalogError::AgentTool(name));
+        }
+        if self.by_name.contains_key(&name) {
+            return Err(CatalogError::DuplicateName(name));
+        }
+        let invalid = |message: String| CatalogError::InvalidSchema {
+            name: name.clone(),
+            message,
+        };
+        let schema: Value = spec
+            .parameters
+            .decode()
+            .map_err(|error| invalid(error.to_string()))?;
+        let schema =
+            jsonschema::validator_for(&schema).map_err(|error| invalid(error.to_string()))?;
+        let entry = Arc::new(Entry { tool, schema });
+        self.tools.push(Arc::clone(&entry));
+        self.by_name.insert(name, entry);
+        Ok(())
+    }
+
+    /// Returns what is known of each tool.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.iter().map(|entry| entry.tool.spec())
+    }
+
+    /// Returns a tool.
+    #[must_use]
+    pub fn tool(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
+        self.by_name.get(name).map(|entry| &entry.tool)
+    }
+
+    /// Checks a call without running it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolCallError`] that names the known tools, or says where the arguments are wrong and why.
+    pub fn check(&self, name: &str, arguments: &JsonText) -> Result<&Arc<dyn Tool>, ToolCallError> {
+        let entry = name
+            .parse()
+            .ok()
+            .and_then(|name: ToolName| self.by_name.get(&name));
+        let Some(entry) = entry else {
+            let known: Vec<_> = self.specs().map(|spec| spec.name.as_str()).collect();
+            let name = name.chars().take(64).collect();
+            return Err(ToolCallError::UnknownTool {
+                name,
+                known: known.join(", "),
+            });
+        };
+        let invalid = ToolCallError::InvalidArguments;
+        let value: Value = arguments
+            .decode()
+            .map_err(|error| invalid(format!("not JSON: {error}")))?;
+        let faults: Vec<String> = entry
+            .schema
+            .iter_errors(&value)
+            .take(MAX_FAULTS)
+            .map(|fault| describe(&fault))
+            .collect();
+        if faults.is_empty() {
+            Ok(&entry.tool)
+        } else {
+            Err(invalid(faults.join("; ")))
+        }
+    }
+
+    /// Runs a call that was checked, for as long as it may take. Whatever the tool does, an outcome comes back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the tool.
+    pub async fn run(
+        tool: Arc<dyn Tool>,
+        arguments: JsonText,
+        ctx: ToolContext,
+        timeout: Duration,
+    ) -> ToolOutcome {
+        let cancellation = ctx.cancellation.clone();
+        // A task of its own: a tool that panics or blocks its thread takes nothing else with it.
+        let task = tokio::spawn(async move { tool.call(arguments, ctx).await });
+        let _stop = StopOnDrop {
+            cancellation: cancellation.clone(),
+            task: task.abort_handle(),
+        };
+        let result = tokio::select! {
+            biased;
+            result = tokio::time::timeout(timeout, task) => result,
+            () = cancellation.cancelled() => {
+                return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
+            }
+        };
+        match result {
+            Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
+            Ok(Err(_)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
+            Ok(Ok(Err(error))) => ToolOutcome::failed(ToolFailure::Error, &error.message),
+            Ok(Ok(Ok(output))) => {
+                let size = output.value.as_str().len();
+                if size > MAX_RESULT_BYTES {
+                    let message = format!(
+                        "the result has {size} bytes, more than {MAX_RESULT_BYTES}: ask for less"
+                    );
+                    return ToolOutcome::failed(ToolFailure::Error, &message);
+                }
+                ToolOutcome::done(output)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ToolCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.specs().map(|spec| spec.name.as_str()))
+            .finish()
+    }
+}
+
+/// Tells a tool to give up when nobody waits for it anymore, and then makes it.
+struct StopOnDrop {
+    cancellation: neuraxis_ports::CancellationToken,
+    task: tokio::task::AbortHandle,
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.cancellation.cancel();
+        self.task.abort();
+    }
+}
+
+fn describe(fault: &jsonschema::ValidationError<'_>) -> String {
+    let place = fault.instance_path().to_string();
+    if place.is_empty() {
+        fault.to_string()
+    } else {
+        format!("at {place}: {fault}")
+    }
+}

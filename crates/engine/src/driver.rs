@@ -1,0 +1,278 @@
+//! Drives one run: performs what the machine asks for, brings it the answers, and keeps its records.
+
+mod active_time;
+mod log;
+mod model_call;
+mod tool_call;
+mod vet;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, AskApproval, CallModel, Cancelled, Decision, Effect,
+    EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
+    RunUsage, SessionId, Stamp, Step, Transcript,
+};
+use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
+use tokio::sync::{mpsc, watch};
+
+use crate::feed::Feed;
+use crate::orchestrator::Engine;
+use crate::request::Delivery;
+use crate::result::{self, OrchestratorResult};
+use crate::run_handle::RunHandle;
+use crate::steps;
+use active_time::ActiveTime;
+use log::RunLog;
+use model_call::ModelAttempt;
+
+/// How many inputs from outside may wait for a run to take them.
+const INBOX_SIZE: usize = 64;
+
+/// What is fixed for one run.
+#[derive(Debug)]
+pub(crate) struct RunScope {
+    pub(crate) run_id: RunId,
+    pub(crate) session_id: SessionId,
+    pub(crate) delivery: Delivery,
+    pub(crate) trace: TraceContext,
+    pub(crate) decision: Decision,
+}
+
+/// One run at work.
+pub(crate) struct Driver {
+    engine: Arc<Engine>,
+    scope: RunScope,
+    tree: RunTree,
+    first: Option<Step>,
+    /// A handle of its own, so that appending borrows no more than it needs.
+    log: Arc<RunLog>,
+    inbox: mpsc::Receiver<Input>,
+    result: watch::Sender<Option<Arc<OrchestratorResult>>>,
+    work: FuturesUnordered<BoxFuture<'static, Work>>,
+    /// Answers that needed no waiting.
+    ready: VecDeque<Input>,
+    /// The tool calls that run, each with what stops it.
+    running: HashMap<EffectId, CancellationToken>,
+    active: ActiveTime,
+    outcome: Option<RunOutcome>,
+}
+
+/// Something that was under way and is over.
+enum Work {
+    /// One attempt of a model call.
+    Model(Box<CallModel>, Box<ModelAttempt>),
+    /// An answer for the machine.
+    Answer(Box<Input>),
+    /// A question that will be answered some other way.
+    Later,
+}
+
+impl Driver {
+    /// Starts a run: its first records are kept before this returns.
+    pub(crate) async fn start(
+        engine: Arc<Engine>,
+        scope: RunScope,
+        lease: RunLease,
+        spec: RunSpec,
+        history: Transcript,
+    ) -> Result<(Self, RunHandle), StoreError> {
+        let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
+        let (tree, step) = RunTree::start(spec, history, stamp);
+        let (sender, inbox) = mpsc::channel(INBOX_SIZE);
+        let (result, receiver) = watch::channel(None);
+        let feed = Arc::new(Feed::default());
+        let handle = RunHandle {
+            run_id: scope.run_id,
+            session_id: scope.session_id.clone(),
+            inbox: sender,
+            result: receiver,
+            feed: Arc::clone(&feed),
+            ids: Arc::clone(&engine.ids),
+        };
+        let mut driver = Self {
+            scope,
+            tree,
+            first: None,
+            log: Arc::new(RunLog {
+                engine: Arc::clone(&engine),
+                lease,
+                feed,
+            }),
+            engine,
+            inbox,
+            result,
+            work: FuturesUnordered::new(),
+            ready: VecDeque::new(),
+            running: HashMap::new(),
+            active: ActiveTime::start(),
+            outcome: None,
+        };
+        driver.log.append(&step.records).await?;
+        driver.first = Some(step);
+        Ok((driver, handle))
+    }
+
+    /// Goes on until the run ends or waits for somebody who is not here.
+    pub(crate) async fn drive(mut self) {
+        let Some(mut step) = self.first.take() else {
+            return;
+        };
+        loop {
+            let wake_at = step.wake_at;
+            self.active.follow(step.status);
+            self.perform(step.effects);
+            if step.status.is_ended() || self.stands_still(step.status) {
+                break;
+            }
+            let input = self.next_input(wake_at).await;
+            step = match self.tree.advance(self.stamp(), input) {
+                Ok(step) => step,
+                Err(error) => {
+                    // An answer that cannot be comes from outside; the machine is unchanged and goes on.
+                    tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
+                    Step {
+                        status: self.tree.status(),
+                        effects: Vec::new(),
+                        records: Vec::new(),
+                        wake_at,
+                    }
+                }
+            };
+            let log = Arc::clone(&self.log);
+            if let Err(error) = log.append(&step.records).await {
+                tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
+                self.outcome = Some(unrecorded(&error));
+                break;
+            }
+        }
+        self.conclude();
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::CallModel(call) => self.call_model(call, Duration::ZERO),
+                Effect::Vet(vet) => {
+                    let vetted = self.vet(&vet);
+                    self.ready.push_back(Input::Vetted(vetted));
+                }
+                Effect::RunTool(run) => self.run_tool(run),
+                Effect::CancelTool(cancel) => {
+                    if let Some(running) = self.running.remove(&cancel.effect_id) {
+                        running.cancel();
+                    }
+                }
+                Effect::AskApproval(ask) => self.ask_approval(ask),
+                // No profile that this engine makes names a hook.
+                Effect::Consult(_) => {}
+                Effect::Finish(outcome) => self.outcome = Some(outcome),
+            }
+        }
+    }
+
+    /// Tells whether nothing here will ever bring an answer.
+    fn stands_still(&self, status: RunStatus) -> bool {
+        status == RunStatus::Waiting && self.work.is_empty() && self.ready.is_empty()
+    }
+
+    async fn next_input(&mut self, wake_at: Option<Duration>) -> Input {
+        if let Some(input) = self.ready.pop_front() {
+            return input;
+        }
+        let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
+        tokio::select! {
+            Some(work) = self.work.next() => self.work_over(work),
+            Some(input) = self.inbox.recv() => input,
+            () = sleep_until(deadline) => Input::TimePassed,
+            () = self.engine.shutdown.cancelled() => {
+                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
+                Input::Cancelled(Cancelled { id, reason: "the engine is shutting down".to_owned() })
+            }
+        }
+    }
+
+    fn work_over(&mut self, work: Work) -> Input {
+        match work {
+            Work::Model(call, attempt) => self.attempt_over(*call, *attempt),
+            Work::Answer(input) => {
+                if let Input::ToolFinished(finished) = input.as_ref() {
+                    self.running.remove(&finished.effect_id);
+                }
+                *input
+            }
+            // Nothing happened yet: time passing changes nothing while a run waits.
+            Work::Later => Input::TimePassed,
+        }
+    }
+
+    fn ask_approval(&mut self, ask: AskApproval) {
+        let approver = Arc::clone(&self.engine.approver);
+        self.work.push(Box::pin(async move {
+            let (decision, by) = match approver.decide(&ask).await {
+                ApproverReply::Decided { decision, by } => (decision, by),
+                ApproverReply::Nobody => {
+                    let reason = Some(
+                        "it needs a person's approval, and nobody can give it here".to_owned(),
+                    );
+                    (ApprovalDecision::Deny { reason }, None)
+                }
+                ApproverReply::Later => return Work::Later,
+            };
+            Work::Answer(Box::new(Input::ApprovalDecided(ApprovalDecided {
+                id: InputId::new(format!("approver-{}", ask.effect_id)),
+                tool_call_id: ask.tool_call_id,
+                arguments_hash: ask.arguments_hash,
+                decision,
+                by,
+            })))
+        }));
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp::new(self.engine.clock.now(), self.active.elapsed())
+    }
+
+    /// Publishes the result. What is still under way is dropped with the driver, and so stopped.
+    fn conclude(mut self) {
+        let records = self.log.feed.records();
+        let outcome = self.outcome.take();
+        let result = OrchestratorResult {
+            reply: outcome.as_ref().map(result::reply).unwrap_or_default(),
+            steps: steps::steps(&records),
+            trace_id: self.scope.trace.trace_id_hex(),
+            session_id: self.scope.session_id.clone(),
+            run_id: self.scope.run_id,
+            status: outcome
+                .as_ref()
+                .map_or(RunStatus::Waiting, RunOutcome::status),
+            turns: outcome.as_ref().map_or(0, |outcome| outcome.turns),
+            usage: outcome
+                .as_ref()
+                .map(|outcome| outcome.usage.clone())
+                .unwrap_or_default(),
+            finish_reason: outcome.map(|outcome| outcome.finish_reason),
+        };
+        self.result.send_replace(Some(Arc::new(result)));
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn unrecorded(error: &StoreError) -> RunOutcome {
+    RunOutcome {
+        content: String::new(),
+        finish_reason: FinishReason::Failed(format!("the run could not be recorded: {error}")),
+        turns: 0,
+        usage: RunUsage::default(),
+    }
+}

@@ -1,0 +1,183 @@
+//! Performs model calls: attempt by attempt, streamed where a person reads along.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use neuraxis_core::{
+    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
+    NextAttempt, Reply, ReplyAssembler, ReplyDelta, Role,
+};
+use neuraxis_ports::{CallContext, LlmClient};
+use tokio::time::Instant;
+
+use crate::driver::{Driver, Work};
+use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
+use crate::request::Delivery;
+
+/// What one attempt of a model call came to.
+pub(super) struct ModelAttempt {
+    result: Result<Reply, LlmError>,
+    served_by: Role,
+    duration: Duration,
+    first_delta: Option<Duration>,
+}
+
+impl Driver {
+    /// Begins an attempt of a model call, after a delay if it is not the first.
+    pub(super) fn call_model(&mut self, call: CallModel, delay: Duration) {
+        let Some((served_by, client)) = self.engine.model(&call.role) else {
+            let error = LlmError::new(LlmErrorKind::ModelNotFound, "no model is configured");
+            let attempt = ModelAttempt {
+                result: Err(error),
+                served_by: call.role.clone(),
+                duration: delay,
+                first_delta: None,
+            };
+            let answer = self.attempt_over(call, attempt);
+            self.ready.push_back(answer);
+            return;
+        };
+        let (served_by, client) = (served_by.clone(), Arc::clone(client));
+        let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
+        ctx.attempt = call.attempt;
+        let reads_along =
+            call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
+        let live = reads_along.then(|| self.live_call(&call));
+        self.work.push(Box::pin(async move {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            let started = Instant::now();
+            let (result, first_delta) = match live {
+                Some((feed, buffer)) => {
+                    streamed(client.as_ref(), &call, &ctx, &feed, &buffer).await
+                }
+                None => (client.respond(&call.request, &ctx).await, None),
+            };
+            let attempt = ModelAttempt {
+                result,
+                served_by,
+                duration: started.elapsed(),
+                first_delta,
+            };
+            Work::Model(Box::new(call), Box::new(attempt))
+        }));
+    }
+
+    fn live_call(&self, call: &CallModel) -> (Arc<Feed>, Arc<CallBuffer>) {
+        let live = LiveCall {
+            effect_id: call.effect_id,
+            content_index: call.content_index,
+            run_id: self.scope.run_id,
+            agent: call.agent,
+        };
+        (Arc::clone(&self.log.feed), self.log.feed.open(live))
+    }
+
+    /// Turns what an attempt came to into an input, and begins the next attempt where one may help.
+    pub(super) fn attempt_over(&mut self, call: CallModel, attempt: ModelAttempt) -> Input {
+        let ModelAttempt {
+            result,
+            served_by,
+            duration,
+            first_delta,
+        } = attempt;
+        let effect_id = call.effect_id;
+        let number = call.attempt;
+        let error = match result {
+            Ok(reply) => {
+                return Input::ModelReplied(ModelReplied {
+                    effect_id,
+                    attempt: number,
+                    reply,
+                    served_by,
+                    cost: None,
+                    duration,
+                    first_delta,
+                });
+            }
+            Err(error) => error,
+        };
+        let delay = self.engine.retry.delay(&error, number);
+        let next = if delay.is_some() {
+            NextAttempt::Follows
+        } else {
+            NextAttempt::None
+        };
+        tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
+        if let Some(delay) = delay {
+            self.call_model(
+                CallModel {
+                    attempt: number.next(),
+                    ..call
+                },
+                delay,
+            );
+        }
+        Input::ModelFailed(ModelFailed {
+            effect_id,
+            attempt: number,
+            error,
+            next,
+            served_by,
+            duration,
+        })
+    }
+}
+
+/// Makes an attempt whose deltas are shown as they come. What was shown of a failed one is retracted.
+async fn streamed(
+    client: &dyn LlmClient,
+    call: &CallModel,
+    ctx: &CallContext,
+    feed: &Feed,
+    buffer: &CallBuffer,
+) -> (Result<Reply, LlmError>, Option<Duration>) {
+    let started = Instant::now();
+    let mut first_delta = None;
+    let assembled = async {
+        let mut stream = client.stream_respond(&call.request, ctx).await?;
+        let mut assembler = ReplyAssembler::default();
+        while let Some(delta) = stream.next().await {
+            let delta = delta?;
+            first_delta.get_or_insert_with(|| started.elapsed());
+            if show(buffer, call.attempt, &delta) {
+                feed.grown();
+            }
+            assembler.push(delta)?;
+        }
+        assembler.finish()
+    };
+    let result = assembled.await;
+    if result.is_err() {
+        buffer.retract(call.attempt);
+        feed.grown();
+    }
+    (result, first_delta)
+}
+
+/// Shows a delta; false if there is nothing to show of it.
+fn show(buffer: &CallBuffer, attempt: Attempt, delta: &ReplyDelta) -> bool {
+    match delta {
+        ReplyDelta::Text { block, text } => buffer.text(attempt, *block, LiveText::Text, text),
+        ReplyDelta::Reasoning { block, text } => {
+            buffer.text(attempt, *block, LiveText::Reasoning, text);
+        }
+        ReplyDelta::ToolCall {
+            block,
+            name,
+            arguments,
+            ..
+        } => {
+            buffer.text(
+                attempt,
+                *block,
+                LiveText::ToolCall { name: name.clone() },
+                arguments,
+            );
+        }
+        ReplyDelta::State { .. } | ReplyDelta::End(_) => return false,
+    }
+    true
+}

@@ -1,0 +1,113 @@
+//! Performs tool calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    Attempt, BlockIndex, Input, LiveBody, ProgressSteps, RunTool, ToolCallId, ToolFailure,
+    ToolFinished, ToolOutcome,
+};
+use neuraxis_ports::{Progress, ProgressSink, ToolContext, TurnContext};
+use tokio::time::Instant;
+
+use crate::catalog::ToolCatalog;
+use crate::driver::{Driver, Work};
+use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
+
+impl Driver {
+    pub(super) fn run_tool(&mut self, run: RunTool) {
+        let Some(tool) = self.engine.catalog.tool(&run.name).cloned() else {
+            let outcome = ToolOutcome::failed(ToolFailure::UnknownTool, "the tool is gone");
+            self.ready
+                .push_back(finished(&run, outcome, Duration::ZERO));
+            return;
+        };
+        let reports = self.reports(&run);
+        let ctx = self.tool_context(&run, Arc::clone(&reports));
+        self.running.insert(run.effect_id, ctx.cancellation.clone());
+        let permits = Arc::clone(&self.engine.tool_permits);
+        self.work.push(Box::pin(async move {
+            // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
+            let permit = permits.acquire_owned().await;
+            reports.started(run.name.as_str());
+            let started = Instant::now();
+            let outcome = ToolCatalog::run(tool, run.arguments.clone(), ctx, run.timeout).await;
+            drop(permit);
+            Work::Answer(Box::new(finished(&run, outcome, started.elapsed())))
+        }));
+    }
+
+    fn reports(&self, run: &RunTool) -> Arc<Reports> {
+        let call = LiveCall {
+            effect_id: run.effect_id,
+            content_index: run.content_index,
+            run_id: self.scope.run_id,
+            agent: run.agent,
+        };
+        Arc::new(Reports {
+            feed: Arc::clone(&self.log.feed),
+            buffer: self.log.feed.open(call),
+            attempt: run.attempt,
+            tool_call_id: run.tool_call_id.clone(),
+        })
+    }
+
+    fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
+        let session = Some(self.scope.session_id.clone());
+        let turn = TurnContext::new(self.scope.run_id, session, run.agent, run.turn);
+        let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
+        ctx.project_id = self.engine.project_id.clone();
+        ctx.attempt = run.attempt;
+        ctx.progress = Progress::to(reports);
+        ctx
+    }
+}
+
+fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {
+    Input::ToolFinished(ToolFinished {
+        effect_id: run.effect_id,
+        attempt: run.attempt,
+        outcome,
+        duration,
+    })
+}
+
+/// Shows what a tool reports.
+#[derive(Debug)]
+struct Reports {
+    feed: Arc<Feed>,
+    buffer: Arc<CallBuffer>,
+    attempt: Attempt,
+    tool_call_id: ToolCallId,
+}
+
+impl Reports {
+    fn started(&self, name: &str) {
+        let (tool_call_id, name) = (self.tool_call_id.clone(), name.to_owned());
+        self.show(LiveBody::ToolStart { tool_call_id, name });
+    }
+
+    fn show(&self, body: LiveBody) {
+        self.buffer.event(self.attempt, body);
+        self.feed.grown();
+    }
+}
+
+impl ProgressSink for Reports {
+    fn progress(&self, name: &str, icon: Option<&str>, steps: Option<ProgressSteps>) {
+        self.show(LiveBody::ToolProgress {
+            tool_call_id: self.tool_call_id.clone(),
+            name: name.to_owned(),
+            icon: icon.map(str::to_owned),
+            steps,
+        });
+    }
+
+    fn output(&self, text: &str) {
+        let kind = LiveText::ToolOutput {
+            tool_call_id: self.tool_call_id.clone(),
+        };
+        self.buffer.text(self.attempt, BlockIndex(0), kind, text);
+        self.feed.grown();
+    }
+}

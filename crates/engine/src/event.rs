@@ -1,0 +1,55 @@
+//! What a listener hears: records as they are committed, and live events in between.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use neuraxis_core::{LiveEvent, Record};
+use neuraxis_ports::Stream;
+use serde::Serialize;
+
+/// Something that happened in a run. As JSON it is the record or the live event itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// A record: durable, and committed before it is heard.
+    Record(Arc<Record>),
+    /// A live event: shown at once, never stored.
+    Live(LiveEvent),
+}
+
+/// The events of one run, from its first to its last record, then the end.
+///
+/// A listener that is slow misses nothing: it reads merged text later. Dropping it disturbs nobody.
+pub struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
+
+impl Events {
+    pub(crate) fn new(stream: impl Stream<Item = Event> + Send + 'static) -> Self {
+        Self(Box::pin(stream))
+    }
+
+    /// Returns the next event, or `None` once the run has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no event.
+    pub async fn next(&mut self) -> Option<Event> {
+        poll_fn(|context| self.0.as_mut().poll_next(context)).await
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}

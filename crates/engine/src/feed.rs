@@ -1,0 +1,91 @@
+//! What a run's listeners read: its records, and one append-only buffer per call that is under way.
+//!
+//! There is no queue per listener: each keeps its place and reads on from there, so that a laggard gets merged text, and
+//! nobody waits for anybody.
+
+mod buffer;
+mod listener;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{EffectId, Record};
+use tokio::sync::Notify;
+
+pub(crate) use buffer::{CallBuffer, LiveText};
+
+use crate::event::Events;
+use listener::Listener;
+
+/// The shared state of a run's listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    state: Mutex<FeedState>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct FeedState {
+    records: Vec<Arc<Record>>,
+    open: Vec<Arc<CallBuffer>>,
+    ended: bool,
+}
+
+impl Feed {
+    /// Shows committed records, and forgets the buffers of the calls that they close.
+    pub(crate) fn publish(&self, records: &[Arc<Record>]) {
+        let mut state = self.lock();
+        state.records.extend_from_slice(records);
+        let closed: Vec<EffectId> = records
+            .iter()
+            .filter_map(|record| listener::closed_call(record))
+            .collect();
+        state
+            .open
+            .retain(|buffer| !closed.contains(&buffer.call.effect_id));
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Opens the buffer of a call that starts, or returns the one it has from an earlier attempt.
+    pub(crate) fn open(&self, call: buffer::LiveCall) -> Arc<CallBuffer> {
+        let mut state = self.lock();
+        if let Some(buffer) = state
+            .open
+            .iter()
+            .find(|buffer| buffer.call.effect_id == call.effect_id)
+        {
+            return Arc::clone(buffer);
+        }
+        let buffer = Arc::new(CallBuffer::new(call));
+        state.open.push(Arc::clone(&buffer));
+        buffer
+    }
+
+    /// Wakes the listeners after a buffer has grown.
+    pub(crate) fn grown(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Returns all records so far.
+    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
+        self.lock().records.clone()
+    }
+
+    /// Begins to listen, from the first record on.
+    pub(crate) fn listen(self: &Arc<Self>) -> Events {
+        Events::new(Listener::new(Arc::clone(self)).into_stream())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        // A panic while the lock was held can only have come from running out of memory; the state is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) use buffer::LiveCall;

@@ -1,0 +1,213 @@
+//! The append-only buffer of one call's live events.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{
+    AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId, Seq,
+};
+
+/// The most text kept of a tool's partial output, in bytes; what comes after is dropped, the result stays whole.
+const MAX_TOOL_OUTPUT: usize = 256 * 1024;
+
+/// The most progress reports kept of one call.
+const MAX_REPORTS: usize = 1_000;
+
+/// The call that a buffer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveCall {
+    pub(crate) effect_id: EffectId,
+    pub(crate) content_index: ContentIndex,
+    pub(crate) run_id: RunId,
+    pub(crate) agent: AgentId,
+}
+
+/// Text of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LiveText {
+    Reasoning,
+    Text,
+    ToolCall {
+        name: Option<String>,
+    },
+    ToolOutput {
+        tool_call_id: neuraxis_core::ToolCallId,
+    },
+}
+
+/// What a call has shown so far.
+#[derive(Debug)]
+pub(crate) struct CallBuffer {
+    pub(crate) call: LiveCall,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    items: Vec<Item>,
+    /// Bytes so far, by attempt and block.
+    lengths: HashMap<(Attempt, BlockIndex), usize>,
+}
+
+#[derive(Debug)]
+struct Item {
+    attempt: Attempt,
+    block: BlockIndex,
+    /// Bytes of the same block and attempt in earlier items.
+    offset: usize,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Text that grows while it is the last item.
+    Growing(LiveText, String),
+    /// Anything else.
+    Fixed(LiveBody),
+}
+
+/// How far a listener has read a buffer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    item: usize,
+    bytes: usize,
+    /// Whether anything of the item was read, be it only a name.
+    begun: bool,
+}
+
+impl CallBuffer {
+    pub(super) fn new(call: LiveCall) -> Self {
+        Self {
+            call,
+            shown: Mutex::default(),
+        }
+    }
+
+    /// Adds text; text that goes on with the last item's block is merged with it.
+    pub(crate) fn text(&self, attempt: Attempt, block: BlockIndex, kind: LiveText, more: &str) {
+        let mut shown = self.lock();
+        let Shown { items, lengths } = &mut *shown;
+        let length = lengths.entry((attempt, block)).or_default();
+        if matches!(kind, LiveText::ToolOutput { .. }) && *length >= MAX_TOOL_OUTPUT {
+            return;
+        }
+        match items.last_mut() {
+            Some(Item {
+                attempt: last,
+                block: last_block,
+                content: Content::Growing(last_kind, text),
+                ..
+            }) if (*last, *last_block) == (attempt, block) && kind.goes_on_from(last_kind) => {
+                text.push_str(more);
+            }
+            _ => items.push(Item {
+                attempt,
+                block,
+                offset: *length,
+                content: Content::Growing(kind, more.to_owned()),
+            }),
+        }
+        *length += more.len();
+    }
+
+    /// Adds an event that is no text.
+    pub(crate) fn event(&self, attempt: Attempt, body: LiveBody) {
+        let items = &mut self.lock().items;
+        if items.len() < MAX_REPORTS || matches!(body, LiveBody::TextRetracted) {
+            items.push(Item {
+                attempt,
+                block: BlockIndex(0),
+                offset: 0,
+                content: Content::Fixed(body),
+            });
+        }
+    }
+
+    /// Voids what was shown of an attempt, if anything was.
+    pub(crate) fn retract(&self, attempt: Attempt) {
+        let shown = self.lock().items.iter().any(|item| item.attempt == attempt);
+        if shown {
+            self.event(attempt, LiveBody::TextRetracted);
+        }
+    }
+
+    /// Returns what was added since the place was last moved on, and moves it on.
+    pub(super) fn read(&self, place: &mut Place, after: Seq) -> Vec<LiveEvent> {
+        let items = &self.lock().items;
+        let mut events = Vec::new();
+        while let Some(item) = items.get(place.item) {
+            let is_last = place.item + 1 == items.len();
+            let (read, begun) = (place.bytes, place.begun);
+            let body = match &item.content {
+                Content::Fixed(body) => Some(body.clone()),
+                Content::Growing(kind, text) => {
+                    let new = text.get(read..).unwrap_or_default();
+                    let names = !begun && matches!(kind, LiveText::ToolCall { name: Some(_) });
+                    *place = Place {
+                        bytes: text.len(),
+                        begun: true,
+                        ..*place
+                    };
+                    (!new.is_empty() || names).then(|| kind.body(new, !begun))
+                }
+            };
+            let keeps_growing = is_last && matches!(item.content, Content::Growing(..));
+            if let Some(body) = body {
+                events.push(self.live(item, item.offset + read, after, body));
+            }
+            if keeps_growing {
+                break;
+            }
+            *place = Place {
+                item: place.item + 1,
+                ..Place::default()
+            };
+        }
+        events
+    }
+
+    fn live(&self, item: &Item, offset: usize, after: Seq, body: LiveBody) -> LiveEvent {
+        LiveEvent {
+            after,
+            content_index: self.call.content_index,
+            run_id: self.call.run_id,
+            agent: self.call.agent,
+            call: self.call.effect_id,
+            attempt: item.attempt,
+            block: item.block,
+            offset: u64::try_from(offset).unwrap_or(u64::MAX),
+            body,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveText {
+    /// Tells whether text of this kind belongs to what the last item began: a call's name comes only once.
+    fn goes_on_from(&self, last: &Self) -> bool {
+        self == last
+            || matches!(
+                (self, last),
+                (Self::ToolCall { name: None }, Self::ToolCall { .. })
+            )
+    }
+
+    fn body(&self, new: &str, is_first: bool) -> LiveBody {
+        let text = new.to_owned();
+        match self {
+            Self::Reasoning => LiveBody::ReasoningDelta { text },
+            Self::Text => LiveBody::TextDelta { text },
+            Self::ToolCall { name } => LiveBody::ToolCallDelta {
+                name: name.clone().filter(|_| is_first),
+                arguments: text,
+            },
+            Self::ToolOutput { tool_call_id } => LiveBody::ToolOutput {
+                tool_call_id: tool_call_id.clone(),
+                text,
+            },
+        }
+    }
+}

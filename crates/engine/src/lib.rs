@@ -1,0 +1,52 @@
+//! Drives runs: performs the effects that the turn loop asks for, keeps its records, and streams what happens.
+//!
+//! **For** embedding Neuraxis in a program: build an [`Orchestrator`] from models, tools, a policy and a store, and hand
+//! it user messages. Runs are tasks that the engine owns; each is streamed, traced and stored as it goes.
+//!
+//! **Not for** deciding anything: the loop's rules are in `neuraxis-core`, what may run is decided in
+//! `neuraxis-brainstem`, and no adapter is named here; whoever composes an engine chooses them.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use neuraxis_core::{Channel, Mode, Role};
+//! use neuraxis_engine::Orchestrator;
+//! use neuraxis_memory::MemoryStore;
+//! use neuraxis_testkit::{ScriptedModel, reply};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let orchestrator = Orchestrator::builder()
+//!     .model(Role::REASONING, Arc::new(ScriptedModel::always(reply::text("42"))))
+//!     .store(Arc::new(MemoryStore::default()))
+//!     .build()?;
+//! let result = orchestrator
+//!     .handle_user_request(&"s1".parse()?, "What is 6 × 7?", Mode::MODERATE, Channel::CHAT)
+//!     .await?;
+//! assert_eq!(result.reply, "42");
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod catalog;
+mod driver;
+mod event;
+mod feed;
+mod orchestrator;
+mod request;
+mod resilience;
+mod result;
+mod run_handle;
+mod steps;
+mod system;
+
+pub use builder::{BuildError, OrchestratorBuilder};
+pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
+pub use event::{Event, Events};
+pub use orchestrator::Orchestrator;
+pub use request::{Delivery, RequestError, UserRequest};
+pub use resilience::RetryPolicy;
+pub use result::{OrchestratorResult, OrchestratorStep, StepType};
+pub use run_handle::{RunEnded, RunHandle};
+pub use system::{SystemClock, UuidV7};

@@ -1,0 +1,105 @@
+//! What a user asks, and why it may be refused before a run exists.
+
+use neuraxis_core::{Channel, Mode, PlanName, RunId, SessionId};
+use neuraxis_ports::{StoreError, TraceContext};
+
+/// A user message and the circumstances under which it is handled.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct UserRequest {
+    /// The session; made if there is none with this id.
+    pub session_id: SessionId,
+    /// What the user says.
+    pub message: String,
+    /// How much freedom the request has.
+    pub mode: Mode,
+    /// Where it comes from.
+    pub channel: Channel,
+    /// A named set of limits to be kept besides those of mode and channel.
+    pub plan: Option<PlanName>,
+    /// Whether models stream their replies or give them whole. The records are the same.
+    pub delivery: Delivery,
+    /// The trace to join; a new one if `None`.
+    pub trace: Option<TraceContext>,
+}
+
+/// Whether a person reads along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delivery {
+    /// Replies are streamed.
+    #[default]
+    Streamed,
+    /// Replies are asked for whole.
+    Whole,
+}
+
+impl UserRequest {
+    /// Makes a request in the default mode and channel.
+    pub fn new(session_id: SessionId, message: impl Into<String>) -> Self {
+        Self {
+            session_id,
+            message: message.into(),
+            mode: Mode::MODERATE,
+            channel: Channel::CHAT,
+            plan: None,
+            delivery: Delivery::default(),
+            trace: None,
+        }
+    }
+
+    /// Sets how much freedom the request has.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets where the request comes from.
+    #[must_use]
+    pub fn channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// Sets whether replies are streamed.
+    #[must_use]
+    pub const fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+}
+
+/// Why a request was refused. No run exists, nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The message holds nothing to answer.
+    #[error("the message is empty")]
+    EmptyMessage,
+    /// Policy does not allow such a request.
+    #[error(transparent)]
+    Policy(#[from] neuraxis_brainstem::RequestError),
+    /// The session has a run that has not ended.
+    #[error("session {session} is busy with run {run}")]
+    Busy {
+        /// The session.
+        session: SessionId,
+        /// The run that holds it.
+        run: RunId,
+    },
+    /// The store could not do its part.
+    #[error("the request could not be recorded")]
+    Store(#[source] StoreError),
+    /// The engine is shutting down.
+    #[error("the engine is shutting down")]
+    ShuttingDown,
+}
+
+impl From<StoreError> for RequestError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::SessionBusy { session, run } => Self::Busy { session, run },
+            error => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether and when a failed attempt of a model call is made again.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use neuraxis_core::{Attempt, LlmError, LlmErrorKind};
+
+/// How often a failed model call is repeated, and how long to wait before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included.
+    pub max_attempts: u32,
+    /// The wait after the first failure; doubled after each, with jitter.
+    pub first_delay: Duration,
+    /// The longest wait of our own making.
+    pub max_delay: Duration,
+    /// The longest wait that a provider may ask for; asked for more, we give up instead.
+    pub max_retry_after: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Three attempts, half a second doubled up to eight: what the official OpenAI client does, and like it no more
+    /// than two minutes of a provider's own asking.
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            first_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(8),
+            max_retry_after: Duration::from_secs(120),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Never repeats anything.
+    #[must_use]
+    pub const fn never() -> Self {
+        Self {
+            max_attempts: 1,
+            first_delay: Duration::ZERO,
+            max_delay: Duration::ZERO,
+            max_retry_after: Duration::ZERO,
+        }
+    }
+
+    /// Returns how long to wait before the next attempt, or `None` if there is none.
+    pub(crate) fn delay(&self, error: &LlmError, failed: Attempt) -> Option<Duration> {
+        if !error.is_retryable() || failed.0 >= self.max_attempts {
+            return None;
+        }
+        if let LlmErrorKind::RateLimited {
+            retry_after: Some(asked),
+        } = error.kind
+        {
+            return (asked <= self.max_retry_after).then_some(asked);
+        }
+        let backoff = ExponentialBuilder::default()
+            .with_jitter()
+            .with_min_delay(self.first_delay)
+            .with_max_delay(self.max_delay)
+            .with_max_times(usize::try_from(self.max_attempts).unwrap_or(usize::MAX));
+        backoff
+            .build()
+            .nth(usize::try_from(failed.0.saturating_sub(1)).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: LlmErrorKind) -> LlmError {
+        LlmError::new(kind, "test")
+    }
+
+    #[test]
+    fn only_errors_that_may_pass_are_tried_again_and_only_so_often() {
+        let policy = RetryPolicy::default();
+        assert!(
+            policy
+                .delay(&error(LlmErrorKind::Connection), Attempt(1))
+                .is_some()
+        );
+        assert!(
+            policy
+                .delay(&error(LlmErrorKind::Connection), Attempt(3))
+                .is_none()
+        );
+        assert!(
+            policy
+                .delay(&error(LlmErrorKind::Unauthorized), Attempt(1))
+                .is_none()
+        );
+        assert!(
+            RetryPolicy::never()
+                .delay(&error(LlmErrorKind::Connection), Attempt(1))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_providers_own_delay_is_honored_unless_it_is_absurd() {
+        let policy = RetryPolicy::default();
+        let limited = |seconds| {
+            error(LlmErrorKind::RateLimited {
+                retry_after: Some(Duration::from_secs(seconds)),
+            })
+        };
+        assert_eq!(
+            policy.delay(&limited(7), Attempt(1)),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(policy.delay(&limited(3_600), Attempt(1)), None);
+    }
+
+    #[test]
+    fn delays_grow_and_stay_below_the_longest() {
+        let policy = RetryPolicy {
+            max_attempts: 20,
+            ..RetryPolicy::default()
+        };
+        let delays: Vec<_> = (1..12)
+            .map(|failed| {
+                policy
+                    .delay(&error(LlmErrorKind::Timeout), Attempt(failed))
+                    .unwrap()
+            })
+            .collect();
+        // Jitter adds up to the delay itself.
+        assert!(
+            delays[0] >= Duration::from_millis(500) && delays[0] <= Duration::from_secs(1),
+            "{delays:?}"
+        );
+        assert!(
+            delays.iter().all(|delay| *delay <= policy.max_delay * 2),
+            "{delays:?}"
+        );
+        assert!(delays[10] > delays[0], "{delays:?}");
+    }
+}

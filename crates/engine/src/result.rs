@@ -1,0 +1,79 @@
+//! What a caller gets back: always something, however the run went.
+
+use neuraxis_core::{FinishReason, RunId, RunOutcome, RunStatus, RunUsage, SessionId};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OrchestratorResult {
+    /// What to tell the user: the answer, or a friendly sentence saying why there is none.
+    pub reply: String,
+    /// What was done on the way.
+    pub steps: Vec<OrchestratorStep>,
+    /// The trace, as 32 hexadecimal digits.
+    pub trace_id: String,
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: RunId,
+    /// Where the run stands.
+    pub status: RunStatus,
+    /// Why it ended; `None` while it waits.
+    pub finish_reason: Option<FinishReason>,
+    /// Turns that counted.
+    pub turns: u32,
+    /// What it used.
+    pub usage: RunUsage,
+}
+
+/// One thing a run did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OrchestratorStep {
+    /// What kind of thing.
+    #[serde(rename = "type")]
+    pub kind: StepType,
+    /// What, in a few words for people.
+    pub description: String,
+    /// What, for programs: `model_role`, `tool_name`, `span_id`, `error` and others.
+    pub metadata: Map<String, Value>,
+}
+
+/// The kinds of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepType {
+    /// A model was asked and answered.
+    LlmCall,
+    /// A tool was called, with what came of it.
+    ToolCall,
+    /// The plan changed.
+    Plan,
+    /// Work was summed up.
+    Summary,
+    /// Something went wrong, or a limit was reached.
+    Warning,
+}
+
+/// Says what to tell the user at the end of a run.
+pub(crate) fn reply(outcome: &RunOutcome) -> String {
+    let notice = match &outcome.finish_reason {
+        FinishReason::Failed(why) => format!("I could not finish this: {why}"),
+        FinishReason::ToolError => "I stopped because a tool failed.".to_owned(),
+        FinishReason::UnknownTool(name) => {
+            format!("I stopped because the model called a tool that does not exist: {name:?}.")
+        }
+        FinishReason::Cancelled if outcome.content.is_empty() => {
+            "Cancelled before there was an answer.".to_owned()
+        }
+        _ => return outcome.content.clone(),
+    };
+    if outcome.content.is_empty() {
+        notice
+    } else {
+        format!("{}\n\n{notice}", outcome.content)
+    }
+}

@@ -1,0 +1,87 @@
+//! Calls that a person has to approve.
+
+use std::sync::Arc;
+
+use neuraxis_core::{Mode, RunStatus, ToolFailure};
+use neuraxis_ports::Approver;
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{Heard, builder, hear, request};
+
+async fn run(approver: Option<ScriptedApprover>) -> (Heard, Arc<ScriptedTool>) {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("write", r#"{"n":1}"#)]))
+        .then(reply::text("ok"));
+    let tool = Arc::new(ScriptedTool::echoing(spec("write")));
+    let mut builder = builder(model).tool(tool.clone());
+    if let Some(approver) = approver {
+        builder = builder.approver(Arc::new(approver) as Arc<dyn Approver>);
+    }
+    let heard = hear(
+        &builder.build().unwrap(),
+        request("go").mode(Mode::MODERATE),
+    )
+    .await;
+    (heard, tool)
+}
+
+#[tokio::test]
+async fn where_nobody_can_answer_an_ask_is_denied() {
+    let (heard, tool) = run(None).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    assert!(
+        heard.results()[0]
+            .value
+            .as_str()
+            .contains("nobody can give it here")
+    );
+    assert_eq!(tool.count(), 0);
+}
+
+#[tokio::test]
+async fn an_approved_call_runs_with_the_arguments_that_were_approved() {
+    let (heard, tool) = run(Some(ScriptedApprover::new().approve_with(r#"{"n":2}"#))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(tool.calls()[0].arguments.as_str(), r#"{"n":2}"#);
+    assert_eq!(heard.results()[0].value.as_str(), r#"{"n":2}"#);
+    let kinds = heard.kinds();
+    let asked = kinds
+        .iter()
+        .position(|kind| *kind == "approval_requested")
+        .unwrap();
+    let expected = [
+        "approval_requested",
+        "waiting",
+        "approval_decided",
+        "verdict",
+        "tool_call",
+        "tool_result",
+    ];
+    assert_eq!(kinds[asked..asked + 6], expected);
+}
+
+#[tokio::test]
+async fn a_denial_tells_the_model_why() {
+    let (heard, tool) = run(Some(ScriptedApprover::new().deny("not on a Friday"))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert!(
+        heard.results()[0]
+            .value
+            .as_str()
+            .contains("not on a Friday")
+    );
+    assert_eq!(tool.count(), 0);
+}
+
+#[tokio::test]
+async fn a_run_whose_answer_comes_later_is_put_aside_as_waiting() {
+    let later = ScriptedApprover::new().then(neuraxis_ports::ApproverReply::Later);
+    let (heard, tool) = run(Some(later)).await;
+    assert_eq!(
+        (heard.result.status, &heard.result.finish_reason),
+        (RunStatus::Waiting, &None)
+    );
+    assert_eq!(heard.kinds().last(), Some(&"waiting"));
+    assert_eq!(tool.count(), 0);
+}

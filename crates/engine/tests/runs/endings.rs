@@ -1,0 +1,174 @@
+//! How runs end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Channel, FinishReason, Mode, RunStatus};
+use neuraxis_engine::RequestError;
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{assert_paired, builder, hear, history, request, session, with_tools};
+
+#[tokio::test]
+async fn a_text_ends_the_run_and_joins_the_sessions_history() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::new()
+        .then(reply::text("one"))
+        .then(reply::text("two"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let ask = |text: &'static str| orchestrator.handle_user_request_in_moderation(text);
+    assert_eq!(ask("first").await, "one");
+    assert_eq!(ask("second").await, "two");
+    let texts: Vec<_> = history(store.as_ref())
+        .await
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect();
+    assert_eq!(texts, ["first", "one", "second", "two"]);
+}
+
+trait Ask {
+    async fn handle_user_request_in_moderation(&self, text: &str) -> String;
+}
+
+impl Ask for neuraxis_engine::Orchestrator {
+    async fn handle_user_request_in_moderation(&self, text: &str) -> String {
+        let result = self
+            .handle_user_request(&session(), text, Mode::MODERATE, Channel::CHAT)
+            .await
+            .unwrap();
+        assert_eq!(result.finish_reason, Some(FinishReason::Stop));
+        result.reply
+    }
+}
+
+#[tokio::test]
+async fn max_turns_ends_with_one_more_answer() {
+    let model = ScriptedModel::answering(|request| {
+        if request.tool_choice == neuraxis_core::ToolChoice::None {
+            reply::text("what I have")
+        } else {
+            reply::calls([("look", "{}")])
+        }
+    });
+    let look = ScriptedTool::echoing(spec("look").read_only());
+    let orchestrator = with_tools(model, vec![Arc::new(look)]);
+    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::MaxTurns));
+    assert_eq!(
+        (heard.result.turns, heard.result.reply.as_str()),
+        (3, "what I have")
+    );
+    let kinds = heard.kinds();
+    let limit = kinds
+        .iter()
+        .position(|kind| *kind == "max_turns_reached")
+        .unwrap();
+    assert_eq!(
+        kinds[limit..],
+        [
+            "max_turns_reached",
+            "max_turns_prompt_injected",
+            "llm_call",
+            "final"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_a_run_in_the_middle_of_a_tool_leaves_a_valid_history() {
+    let tool = Arc::new(ScriptedTool::always(
+        spec("slow").read_only(),
+        Act::stalling(),
+    ));
+    let orchestrator = with_tools(
+        ScriptedModel::always(reply::calls([("slow", "{}")])),
+        vec![tool.clone()],
+    );
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    while tool.open_calls() == 0 {
+        events.next().await.unwrap();
+    }
+    handle.cancel("enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, &result.finish_reason),
+        (RunStatus::Interrupted, &Some(FinishReason::Cancelled))
+    );
+    orchestrator.shutdown().await;
+    tokio::task::yield_now().await;
+    assert_eq!(tool.open_calls(), 0, "the tool still runs");
+    assert!(handle.cancel("again").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_future_of_a_request_cancels_its_run() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::new()
+        .then(Script::hanging())
+        .then(reply::text("back"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let asking = orchestrator.handle(request("first"));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), asking)
+            .await
+            .is_err()
+    );
+    // The session is free again as soon as the run has recorded its end.
+    let second = loop {
+        match orchestrator.handle(request("second")).await {
+            Err(RequestError::Busy { .. }) => tokio::task::yield_now().await,
+            other => break other.unwrap(),
+        }
+    };
+    assert_eq!(second.reply, "back");
+    assert_paired(history(store.as_ref()).await.messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_handle_and_its_events_leaves_the_run_at_work() {
+    let store = Arc::new(MemoryStore::new());
+    let model =
+        ScriptedModel::new().then(Script::from(reply::text("done")).after(Duration::from_secs(5)));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    drop(orchestrator.stream(request("go")).await.unwrap());
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(store.history(&session()).await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_run_ends_it_with_what_there_is() {
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls("So far so good.", [("slow", "{}")]))
+        .then(Script::hanging());
+    let tool = ScriptedTool::always(
+        spec("slow").read_only().timeout(Duration::from_secs(3_600)),
+        Act::stalling(),
+    );
+    let orchestrator = with_tools(model, vec![Arc::new(tool)]);
+    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
+    assert_eq!(heard.result.reply, "So far so good.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_ends_all_runs_and_takes_no_new_ones() {
+    let orchestrator = builder(ScriptedModel::always(Script::hanging()))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    orchestrator.shutdown().await;
+    assert_eq!(
+        handle.result().await.unwrap().status,
+        RunStatus::Interrupted
+    );
+    assert!(matches!(
+        orchestrator.stream(request("more")).await,
+        Err(RequestError::ShuttingDown)
+    ));
+}

@@ -1,0 +1,166 @@
+//! What listeners hear.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{LiveBody, RunStatus};
+use neuraxis_engine::{Delivery, Event, Events};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, request, with_tools};
+
+async fn text_of(mut events: Events) -> String {
+    let mut text = String::new();
+    while let Some(event) = events.next().await {
+        if let Event::Live(live) = event
+            && let LiveBody::TextDelta { text: more } = live.body
+        {
+            text.push_str(&more);
+        }
+    }
+    text
+}
+
+fn scripts() -> ScriptedModel {
+    let first = Script::from(reply::text_and_calls("Let me look. ", [("look", "{}")]))
+        .split(3)
+        .paced(Duration::from_millis(10));
+    let second = Script::from(reply::text("All is well."))
+        .split(2)
+        .paced(Duration::from_millis(10));
+    ScriptedModel::new().then(first).then(second)
+}
+
+fn look() -> Arc<ScriptedTool> {
+    Arc::new(ScriptedTool::always(
+        spec("look").read_only(),
+        Act::value("1")
+            .printing("peeking")
+            .after(Duration::from_millis(10)),
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_listener_ends_with_the_same_text_whenever_it_comes() {
+    let orchestrator = with_tools(scripts(), vec![look()]);
+    let (handle, early) = orchestrator.stream(request("go")).await.unwrap();
+    let early = tokio::spawn(text_of(early));
+    let midway = {
+        let handle = handle.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            text_of(handle.events()).await
+        })
+    };
+    handle.result().await.unwrap();
+    let late = text_of(handle.events()).await;
+    let whole = "Let me look. All is well.";
+    assert_eq!(
+        (
+            early.await.unwrap().as_str(),
+            midway.await.unwrap().as_str(),
+            late.as_str()
+        ),
+        (whole, whole, whole)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_events_come_between_the_records_they_belong_between() {
+    let heard = hear(&with_tools(scripts(), vec![look()]), request("go")).await;
+    let mut last = 0;
+    let mut kinds = Vec::new();
+    for event in &heard.events {
+        match event {
+            Event::Record(record) => {
+                assert_eq!(record.seq.0, last + 1);
+                last = record.seq.0;
+                kinds.push(record.body.kind());
+            }
+            Event::Live(live) => {
+                assert_eq!(live.after.0, last);
+                let value = serde_json::to_value(live).unwrap();
+                let kind = value["type"].as_str().unwrap().to_owned();
+                if kinds.last().copied() != Some(kind.as_str()) {
+                    kinds.push(Box::leak(kind.into_boxed_str()));
+                }
+            }
+        }
+    }
+    let expected = [
+        "run_started",
+        "decision",
+        "text_delta",
+        "tool_call_delta",
+        "llm_call",
+        "verdict",
+        "tool_call",
+        "tool_start",
+        "tool_output",
+        "tool_result",
+        "text_delta",
+        "llm_call",
+        "final",
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streamed_or_not_the_same_run_writes_the_same_records() {
+    let run = async |delivery| {
+        let heard = hear(
+            &with_tools(scripts(), vec![look()]),
+            request("go").delivery(delivery),
+        )
+        .await;
+        heard.assert_valid(RunStatus::Done);
+        let mut records: Vec<serde_json::Value> = heard
+            .records()
+            .iter()
+            .map(|record| serde_json::to_value(record).unwrap())
+            .collect();
+        for record in &mut records {
+            // How long things took is all that may differ.
+            let fields = record.as_object_mut().unwrap();
+            for field in ["active_ms", "duration_ms", "first_delta_ms", "at"] {
+                fields.remove(field);
+            }
+        }
+        records
+    };
+    assert_eq!(run(Delivery::Streamed).await, run(Delivery::Whole).await);
+}
+
+#[tokio::test]
+async fn a_recorded_run_is_restored_from_its_records_byte_for_byte() {
+    let heard = hear(&with_tools(scripts(), vec![look()]), request("go")).await;
+    let lines: Vec<String> = heard
+        .records()
+        .iter()
+        .map(|record| record.to_json())
+        .collect();
+    let read = lines
+        .iter()
+        .map(|line| Arc::new(neuraxis_core::Record::from_json(line).unwrap()));
+    let read: Vec<_> = read.collect();
+    let (run, open) =
+        neuraxis_core::RunTree::restore(neuraxis_core::Transcript::default(), &read).unwrap();
+    assert_eq!((run.status(), open.len()), (RunStatus::Done, 0));
+    assert_eq!(
+        read.iter()
+            .map(|record| record.to_json())
+            .collect::<Vec<_>>(),
+        lines
+    );
+}
+
+#[tokio::test]
+async fn a_sink_receives_every_record_in_order() {
+    let sink = Arc::new(neuraxis_testkit::RecordingSink::default());
+    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+        .trace_sink(sink.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    assert_eq!(sink.kinds(), heard.kinds());
+}

@@ -1,0 +1,190 @@
+//! Failing models, stores and clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, RunStatus};
+use neuraxis_engine::{Event, RequestError, RetryPolicy, StepType};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::StoreError;
+use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+
+use crate::support::{builder, hear, request, session};
+
+fn error(kind: LlmErrorKind) -> LlmError {
+    LlmError::new(kind, "as the test wants it")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_recorded_and_repeated_where_that_may_help() {
+    let model = ScriptedModel::new()
+        .then(error(LlmErrorKind::Server { status: Some(500) }))
+        .then(reply::text("fine"));
+    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(
+        heard.kinds(),
+        ["run_started", "decision", "llm_failed", "llm_call", "final"]
+    );
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(heard.result.steps[0].kind, StepType::Warning);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_keeps_failing_ends_the_run_with_a_friendly_reply() {
+    let model = ScriptedModel::always(error(LlmErrorKind::Connection));
+    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
+    heard.assert_valid(RunStatus::Failed);
+    assert_eq!(
+        heard
+            .kinds()
+            .iter()
+            .filter(|kind| **kind == "llm_failed")
+            .count(),
+        3
+    );
+    assert!(matches!(
+        &heard.result.finish_reason,
+        Some(FinishReason::Failed(_))
+    ));
+    assert!(
+        heard
+            .result
+            .reply
+            .starts_with("I could not finish this: no connection"),
+        "{}",
+        heard.result.reply
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_pass_is_not_tried_again() {
+    let model = ScriptedModel::always(error(LlmErrorKind::Unauthorized));
+    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
+    assert_eq!(
+        heard
+            .kinds()
+            .iter()
+            .filter(|kind| **kind == "llm_failed")
+            .count(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_of_an_attempt_that_failed_is_retracted() {
+    let broken = Script::from(reply::text("half a thought"))
+        .split(4)
+        .fail_at(2, error(LlmErrorKind::Connection));
+    let whole = Script::from(reply::text("whole")).split(2);
+    let heard = hear(
+        &builder(ScriptedModel::new().then(broken).then(whole))
+            .build()
+            .unwrap(),
+        request("go"),
+    )
+    .await;
+    let mut shown = String::new();
+    for event in &heard.events {
+        let Event::Live(live) = event else { continue };
+        match &live.body {
+            neuraxis_core::LiveBody::TextDelta { text } => shown.push_str(text),
+            neuraxis_core::LiveBody::TextRetracted => shown.clear(),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(shown, "whole");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_counts_as_incomplete() {
+    let cut = Script::from(reply::calls([("look", "{}")])).cut_at(1);
+    let orchestrator = builder(ScriptedModel::always(cut))
+        .retry(RetryPolicy::never())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Failed);
+    assert!(
+        !heard.kinds().contains(&"verdict"),
+        "a call of a cut reply went on"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let away = || Fault::Refuse(StoreError::Unavailable("gone for a moment".to_owned()));
+    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    store.fail_next(StoreOperation::Commit, away());
+    store.fail_next(StoreOperation::Commit, away());
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let kept =
+        neuraxis_ports::SessionStore::records(&*store, heard.result.run_id, neuraxis_core::Seq(0))
+            .await;
+    assert_eq!(kept.unwrap(), heard.records());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_whose_answer_was_lost_is_made_once() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
+    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    store.fail_next(StoreOperation::Commit, lost);
+    hear(&orchestrator, request("go"))
+        .await
+        .assert_valid(RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_be_recorded_ends_and_says_so() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model =
+        ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    for _ in 0..9 {
+        store.fail_next(
+            StoreOperation::Commit,
+            Fault::Refuse(StoreError::Unavailable("disk full".to_owned())),
+        );
+    }
+    while events.next().await.is_some() {}
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Failed);
+    assert!(
+        result.reply.contains("could not be recorded") && result.reply.contains("disk full"),
+        "{}",
+        result.reply
+    );
+}
+
+#[tokio::test]
+async fn a_request_on_a_session_at_work_is_refused_and_names_the_run() {
+    let orchestrator = builder(ScriptedModel::always(Script::hanging()))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    match orchestrator.stream(request("more")).await {
+        Err(RequestError::Busy { session: busy, run }) => {
+            assert_eq!((busy, run), (session(), handle.run_id()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_empty_message_is_refused() {
+    let orchestrator = builder(ScriptedModel::new()).build().unwrap();
+    assert!(matches!(
+        orchestrator.handle(request(" \n")).await,
+        Err(RequestError::EmptyMessage)
+    ));
+}

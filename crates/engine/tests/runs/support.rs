@@ -1,0 +1,111 @@
+//! What the tests have in common: an orchestrator of scripted parts.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
+    Transcript,
+};
+use neuraxis_engine::{Event, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionStore, Tool};
+use neuraxis_testkit::{CountingIds, ScriptedModel, VirtualClock};
+
+pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
+    Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(model))
+        .store(Arc::new(MemoryStore::new()))
+        .clock(Arc::new(VirtualClock::new()))
+        .ids(Arc::new(CountingIds::default()))
+}
+
+pub(crate) fn with_tools(model: ScriptedModel, tools: Vec<Arc<dyn Tool>>) -> Orchestrator {
+    builder(model).tools(tools).build().unwrap()
+}
+
+pub(crate) fn session() -> SessionId {
+    "s".parse().unwrap()
+}
+
+/// A request in exploratory mode, in which ordinary tools run unasked.
+pub(crate) fn request(message: &str) -> UserRequest {
+    UserRequest::new(session(), message).mode(Mode::EXPLORATORY)
+}
+
+/// A run, heard to its end.
+pub(crate) struct Heard {
+    pub(crate) events: Vec<Event>,
+    pub(crate) result: Arc<OrchestratorResult>,
+}
+
+pub(crate) async fn hear(orchestrator: &Orchestrator, request: UserRequest) -> Heard {
+    let (handle, mut stream) = orchestrator.stream(request).await.unwrap();
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        events.push(event);
+    }
+    let result = handle.result().await.unwrap();
+    Heard { events, result }
+}
+
+impl Heard {
+    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
+        let records = self.events.iter().filter_map(|event| match event {
+            Event::Record(record) => Some(Arc::clone(record)),
+            Event::Live(_) => None,
+        });
+        records.collect()
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+        self.records()
+            .iter()
+            .map(|record| record.body.kind())
+            .collect()
+    }
+
+    pub(crate) fn results(&self) -> Vec<ToolResult> {
+        let results = self
+            .records()
+            .into_iter()
+            .filter_map(|record| match &record.body {
+                RecordBody::ToolResult(result) => Some((**result).clone()),
+                _ => None,
+            });
+        results.collect()
+    }
+
+    /// Checks that the run ended once, as told, and left a history in which every call has its result.
+    pub(crate) fn assert_valid(&self, status: RunStatus) {
+        assert_eq!(self.result.status, status, "{:?}", self.result);
+        let ends = self
+            .kinds()
+            .iter()
+            .filter(|kind| matches!(**kind, "final" | "run_failed"))
+            .count();
+        assert_eq!(ends, 1, "{:?}", self.kinds());
+        assert_paired(&neuraxis_core::run_messages(&self.records()));
+    }
+}
+
+/// Checks that every call is answered by exactly one result, right after its message and in call order.
+pub(crate) fn assert_paired(messages: &[Arc<Message>]) {
+    let mut open: Vec<ToolCallId> = Vec::new();
+    for message in messages {
+        match message.as_ref() {
+            Message::Tool(tool) => {
+                assert!(!open.is_empty(), "a result without a call: {tool:?}");
+                assert_eq!(open.remove(0), tool.tool_call_id);
+            }
+            other => {
+                assert!(open.is_empty(), "calls without results: {open:?}");
+                open = other.tool_calls().map(|call| call.id.clone()).collect();
+            }
+        }
+    }
+    assert!(open.is_empty(), "calls without results: {open:?}");
+}
+
+pub(crate) async fn history(store: &dyn SessionStore) -> Transcript {
+    store.history(&session()).await.unwrap()
+}

@@ -1,0 +1,199 @@
+//! How tool calls are checked and run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{RunStatus, ToolFailure};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{hear, request, with_tools};
+
+const PATH_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
+
+#[tokio::test]
+async fn arguments_off_the_schema_are_not_run_and_the_model_is_told_where_and_why() {
+    let cases = [
+        (r#"{"path": 7}"#, "at /path: 7 is not of type \"string\""),
+        ("{}", "\"path\" is a required property"),
+        (
+            r#"{"path":"#,
+            "not JSON: EOF while parsing a value at line 1 column 8",
+        ),
+        (r#"["a"]"#, "is not of type \"object\""),
+        ("null", "is not of type \"object\""),
+    ];
+    for (arguments, why) in cases {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("read", arguments)]))
+            .then(reply::text("ok"));
+        let tool = Arc::new(ScriptedTool::echoing(
+            spec("read").read_only().schema(PATH_SCHEMA),
+        ));
+        let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
+        heard.assert_valid(RunStatus::Done);
+        let result = &heard.results()[0];
+        assert_eq!(
+            result.failure,
+            Some(ToolFailure::InvalidArguments),
+            "{arguments}"
+        );
+        let error = result
+            .value
+            .decode::<std::collections::BTreeMap<String, String>>()
+            .unwrap();
+        assert!(error["error"].contains(why), "{arguments}: {error:?}");
+        assert_eq!(tool.count(), 0, "{arguments} was run");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("raed", "{}")]))
+        .then(reply::text("ok"));
+    let tools: Vec<Arc<dyn neuraxis_ports::Tool>> = vec![
+        Arc::new(ScriptedTool::echoing(spec("read"))),
+        Arc::new(ScriptedTool::echoing(spec("look"))),
+    ];
+    let heard = hear(&with_tools(model, tools), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let value = heard.results()[0].value.clone();
+    assert_eq!(
+        value.as_str(),
+        r#"{"error":"unknown tool \"raed\"; the tools are: read, look"}"#
+    );
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("bad", "{}"), ("good", "{}")]))
+        .then(reply::text("went on"));
+    let bad = ScriptedTool::always(spec("bad").read_only(), Act::panicking("boom"));
+    let good = ScriptedTool::always(spec("good").read_only(), Act::value("1"));
+    let heard = hear(
+        &with_tools(model, vec![Arc::new(bad), Arc::new(good)]),
+        request("go"),
+    )
+    .await;
+    heard.assert_valid(RunStatus::Done);
+    let mut results = heard.results();
+    results.sort_by_key(|result| result.index);
+    assert_eq!(
+        (results[0].failure, results[1].failure),
+        (Some(ToolFailure::Panic), None)
+    );
+    assert_eq!(heard.result.reply, "went on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_stopped_when_its_time_is_up() {
+    for act in [Act::hanging(), Act::stalling()] {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("slow", "{}")]))
+            .then(reply::text("went on"));
+        let tool = ScriptedTool::always(
+            spec("slow").read_only().timeout(Duration::from_secs(2)),
+            act,
+        );
+        let tool = Arc::new(tool);
+        let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
+        heard.assert_valid(RunStatus::Done);
+        let result = &heard.results()[0];
+        assert_eq!(
+            result.value.as_str(),
+            r#"{"error":"tool execution timed out"}"#
+        );
+        assert_eq!(result.duration, Some(Duration::from_secs(2)));
+        tokio::task::yield_now().await;
+        assert_eq!(tool.open_calls(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
+    let calls = [("read", "1"), ("read", "2"), ("write", "3"), ("read", "4")];
+    let model = ScriptedModel::new()
+        .then(reply::calls(calls))
+        .then(reply::text("ok"));
+    let wait = Duration::from_secs(1);
+    let any = r#"{}"#;
+    let act = move |arguments: &neuraxis_core::JsonText| Act::value(arguments.as_str()).after(wait);
+    let read = Arc::new(ScriptedTool::answering(
+        spec("read").read_only().schema(any),
+        act,
+    ));
+    let write = Arc::new(ScriptedTool::answering(
+        spec("write").idempotent().schema(any),
+        act,
+    ));
+    let orchestrator = with_tools(model, vec![read.clone(), write.clone()]);
+    let started = tokio::time::Instant::now();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(read.most_open_calls(), 2);
+    assert_eq!(
+        started.elapsed().as_secs(),
+        3,
+        "two at once, then one, then one"
+    );
+    let values: Vec<_> = heard
+        .results()
+        .iter()
+        .map(|result| result.value.as_str().to_owned())
+        .collect();
+    assert_eq!(values, ["1", "2", "3", "4"]);
+}
+
+#[tokio::test]
+async fn a_result_too_large_to_keep_becomes_an_error_that_says_so() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("big", "{}")]))
+        .then(reply::text("ok"));
+    let value = format!("\"{}\"", "x".repeat(2 * 1024 * 1024));
+    let tool = ScriptedTool::always(spec("big").read_only(), Act::value(&value));
+    let heard = hear(&with_tools(model, vec![Arc::new(tool)]), request("go")).await;
+    let result = &heard.results()[0];
+    assert_eq!(result.failure, Some(ToolFailure::Error));
+    assert!(
+        result.value.as_str().contains("ask for less"),
+        "{}",
+        result.value
+    );
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_available_in_this_turn_is_not_run() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("ok"));
+    let tool = Arc::new(ScriptedTool::echoing(spec("look").read_only()).available_when(|_| false));
+    let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
+    assert!(
+        heard.results()[0]
+            .value
+            .as_str()
+            .contains("TOOL_NOT_ENABLED")
+    );
+    assert_eq!(tool.count(), 0);
+}
+
+#[test]
+fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
+    let build = |tools: Vec<Arc<dyn neuraxis_ports::Tool>>| {
+        crate::support::builder(ScriptedModel::new())
+            .tools(tools)
+            .build()
+            .unwrap_err()
+            .to_string()
+    };
+    let tool = |schema: &str| Arc::new(ScriptedTool::echoing(spec("t").schema(schema))) as Arc<_>;
+    assert_eq!(
+        build(vec![tool("{}"), tool("{}")]),
+        "there are two tools named t"
+    );
+    assert!(
+        build(vec![tool(r#"{"type": 7}"#)])
+            .starts_with("the parameters of tool t are not a JSON Schema")
+    );
+}
