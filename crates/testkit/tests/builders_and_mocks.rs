@@ -1,64 +1,13 @@
-//! The clock, the ids, the approver, the builders and the mocks.
+//! The builders build what they say, and the mocks stand for their ports.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{ApprovalDecision, JsonText, Record, ToolClass, ToolSpec};
-use neuraxis_ports::{Approver, ApproverReply, Clock, Ids, LlmClient, ModelInfo, Tool, TraceSink};
+use neuraxis_core::{ModelRef, Record, ToolClass, ToolSpec};
+use neuraxis_ports::{Clock, Ids, LlmClient, ModelInfo, Tool, TraceSink};
 use neuraxis_testkit::{
-    CountingIds, RunLog, START, ScriptedApprover, VirtualClock, call_context, messages, mock,
-    reply, request, spec,
+    CountingIds, RunLog, START, call_context, messages, mock, reply, request, spec,
 };
-
-#[test]
-fn the_clock_stands_still_until_it_is_moved() {
-    let clock = VirtualClock::new();
-    assert_eq!((clock.now(), clock.now()), (START, START));
-    clock.advance(Duration::from_secs(60));
-    assert_eq!(clock.now().to_string(), "2026-01-01T00:01:00Z");
-    clock.set(Timestamp::UNIX_EPOCH);
-    assert_eq!(clock.now(), Timestamp::UNIX_EPOCH);
-}
-
-#[test]
-fn the_ids_are_the_same_in_every_test() {
-    let ids = CountingIds::new();
-    assert_eq!(
-        ids.new_id().to_string(),
-        "019b76da-a800-7000-8000-000000000001"
-    );
-    assert_eq!(ids.new_id(), CountingIds::nth(2));
-}
-
-#[tokio::test]
-async fn the_approver_answers_in_order_and_then_nobody_does() {
-    let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse().unwrap());
-    let _ = log.started("Hello?");
-    let approver = ScriptedApprover::new()
-        .deny("no")
-        .then(ApproverReply::Later);
-    let ask = neuraxis_core::AskApproval {
-        effect_id: call_context().effect_id,
-        agent: neuraxis_core::AgentId::ROOT,
-        tool_call_id: neuraxis_core::ToolCallId::from_text("call_1"),
-        name: "write".to_owned(),
-        arguments: JsonText::from_text("{}"),
-        arguments_hash: JsonText::from_text("{}").hash(),
-        reason: "it writes".to_owned(),
-    };
-    let ApproverReply::Decided {
-        decision: ApprovalDecision::Deny { reason },
-        ..
-    } = approver.decide(&ask).await
-    else {
-        panic!("the first answer is no")
-    };
-    assert_eq!(reason.as_deref(), Some("no"));
-    assert_eq!(approver.decide(&ask).await, ApproverReply::Later);
-    assert_eq!(approver.decide(&ask).await, ApproverReply::Nobody);
-    assert_eq!(approver.asks(), [ask.clone(), ask.clone(), ask]);
-}
 
 #[test]
 fn a_log_counts_from_one_without_gaps_and_reads_back() {
@@ -106,7 +55,7 @@ async fn every_mock_stands_for_its_port() {
         .returning(|_, _| Ok(reply::text("mocked")));
     model
         .expect_info()
-        .returning(|| ModelInfo::new(neuraxis_core::ModelRef::new("mock", "m")));
+        .returning(|| ModelInfo::new(ModelRef::new("mock", "m")));
     let model: Arc<dyn LlmClient> = Arc::new(model);
     assert_eq!(
         model

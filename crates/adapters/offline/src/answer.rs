@@ -1,0 +1,147 @@
+//! From a request to an answer: which tools to call, or what to say.
+
+use neuraxis_core::{
+    JsonText, LlmError, LlmErrorKind, Message, ModelRequest, RequestedCall, ToolChoice, ToolClass,
+    ToolMessage, ToolName, ToolSpec,
+};
+
+use crate::question::Question;
+use crate::rules::{self, Rule};
+use crate::{help, named, report, schema};
+
+/// The most calls of one answer.
+const MAX_CALLS: usize = 8;
+
+/// What to answer.
+pub(crate) enum Answer {
+    /// Say this.
+    Text(String),
+    /// Call these tools.
+    Calls(Vec<Call>),
+}
+
+/// A call of an offered tool.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) tool: ToolName,
+    pub(crate) arguments: JsonText,
+}
+
+impl From<Call> for RequestedCall {
+    fn from(call: Call) -> Self {
+        Self {
+            provider_id: None,
+            name: call.tool.as_str().to_owned(),
+            arguments: call.arguments,
+            state: None,
+        }
+    }
+}
+
+/// Answers a request.
+///
+/// # Errors
+///
+/// [`LlmErrorKind::BadRequest`] if a tool must be called that the request does not offer.
+pub(crate) fn answer(request: &ModelRequest) -> Result<Answer, LlmError> {
+    let question = question(request);
+    let results = results(request);
+    match &request.tool_choice {
+        ToolChoice::Named(name) => forced(&question, offered(request, name)?),
+        ToolChoice::Required => required(&question, &request.tools),
+        // What was gathered is told; with it, nothing is left to be called.
+        ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
+            Ok(Answer::Text(report::report(&results)))
+        }
+        ToolChoice::None => Ok(Answer::Text(help::help(&question, &request.tools))),
+        ToolChoice::Auto => Ok(match chosen(&question, &request.tools) {
+            calls if calls.is_empty() => Answer::Text(help::help(&question, &request.tools)),
+            calls => Answer::Calls(calls),
+        }),
+    }
+}
+
+fn question(request: &ModelRequest) -> Question {
+    let mut messages = request.messages.messages().iter().rev();
+    let last = messages.find(|message| matches!(***message, Message::User { .. }));
+    Question::new(last.map(|message| message.text()).unwrap_or_default())
+}
+
+/// Returns the results that came after the last user message.
+fn results(request: &ModelRequest) -> Vec<&ToolMessage> {
+    let newest = request.messages.messages().iter().rev();
+    let since = newest.take_while(|message| !matches!(***message, Message::User { .. }));
+    let mut results: Vec<_> = since
+        .filter_map(|message| match &**message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        })
+        .collect();
+    results.reverse();
+    results
+}
+
+/// Chooses calls: of tools that the message names, otherwise of those whose rules it fits.
+fn chosen(question: &Question, tools: &[ToolSpec]) -> Vec<Call> {
+    let mut calls: Vec<_> = tools
+        .iter()
+        .filter_map(|tool| named::call(question, tool))
+        .collect();
+    if calls.is_empty() {
+        let rules = rules::fitting(question);
+        let offered = rules.iter().filter_map(|rule| {
+            let tool = tools.iter().find(|tool| tool.name.as_str() == rule.tool)?;
+            Some(call(question, tool, Some(rule)))
+        });
+        calls = offered.collect();
+    }
+    calls.truncate(MAX_CALLS);
+    calls
+}
+
+fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError> {
+    let calls = chosen(question, tools);
+    if !calls.is_empty() {
+        return Ok(Answer::Calls(calls));
+    }
+    // Nothing fits, yet something must be called: what does no harm and needs no arguments comes first.
+    let harm = |tool: &&ToolSpec| {
+        (
+            tool.class != ToolClass::ReadOnly,
+            schema::required(tool).len(),
+        )
+    };
+    match tools.iter().min_by_key(harm) {
+        Some(tool) => forced(question, tool),
+        None => Err(bad_request("a tool must be called, but none is offered")),
+    }
+}
+
+fn forced(question: &Question, tool: &ToolSpec) -> Result<Answer, LlmError> {
+    let rule = rules::of(tool.name.as_str());
+    let call = named::call(question, tool).unwrap_or_else(|| call(question, tool, rule));
+    Ok(Answer::Calls(vec![call]))
+}
+
+fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
+    let arguments = rule
+        .map(|rule| (rule.arguments)(question))
+        .unwrap_or_default();
+    Call {
+        tool: tool.name.clone(),
+        arguments: schema::fitting(arguments, tool),
+    }
+}
+
+fn offered<'a>(request: &'a ModelRequest, name: &ToolName) -> Result<&'a ToolSpec, LlmError> {
+    let tool = request.tools.iter().find(|tool| tool.name == *name);
+    tool.ok_or_else(|| {
+        bad_request(&format!(
+            "the tool {name} must be called, but it is not offered"
+        ))
+    })
+}
+
+fn bad_request(message: &str) -> LlmError {
+    LlmError::new(LlmErrorKind::BadRequest, message)
+}

@@ -1,0 +1,63 @@
+//! What to say when no rule fits.
+
+use neuraxis_core::ToolSpec;
+
+use crate::question::Question;
+use crate::report::CLOSING;
+use crate::{clean, rules};
+
+/// The most tools that are listed.
+const MAX_TOOLS: usize = 40;
+
+const NO_MODEL: &str =
+    "No language model is configured: fixed rules can only call tools and report what they return.";
+
+const HOW_TO_CONFIGURE: &str = "For real answers, configure a model under [models.reasoning] in neuraxis.toml; \
+    `neuraxis config show` prints what is in effect.";
+
+/// Says that there is no model, what can be asked instead, and how to get one.
+pub(crate) fn help(question: &Question, tools: &[ToolSpec]) -> String {
+    let mut paragraphs = vec![NO_MODEL.to_owned()];
+    paragraphs.extend(not_offered(question, tools));
+    paragraphs.push(match tools {
+        [] => "No tool is offered to this request.".to_owned(),
+        tools => list(tools),
+    });
+    paragraphs.push(HOW_TO_CONFIGURE.to_owned());
+    paragraphs.push(CLOSING.to_owned());
+    paragraphs.join("\n\n")
+}
+
+/// Names the tools that would have fitted.
+fn not_offered(question: &Question, tools: &[ToolSpec]) -> Option<String> {
+    let offered = |name: &str| tools.iter().any(|tool| tool.name.as_str() == name);
+    let missing = rules::fitting(question)
+        .into_iter()
+        .filter(|rule| !offered(rule.tool));
+    let lines: Vec<_> = missing
+        .map(|rule| {
+            let (tool, channel) = (rule.tool, rule.channel);
+            format!("This needs the tool {tool}, which is not offered here; the channel {channel} offers it.")
+        })
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn list(tools: &[ToolSpec]) -> String {
+    let mut lines =
+        vec!["Ask for what these tools do, or name one, with its arguments as JSON:".to_owned()];
+    lines.extend(tools.iter().take(MAX_TOOLS).map(|tool| {
+        let description = clean::line(&tool.description);
+        format!("- {}: {}", tool.name, first_sentence(&description))
+    }));
+    if let Some(more) = tools.len().checked_sub(MAX_TOOLS).filter(|more| *more > 0) {
+        lines.push(format!("- and {more} more"));
+    }
+    lines.join("\n")
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.find(". ")
+        .and_then(|end| text.get(..=end))
+        .unwrap_or(text)
+}

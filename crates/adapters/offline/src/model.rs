@@ -1,0 +1,130 @@
+//! The model that is none: answers by rules, whole or word by word.
+
+use futures_util::{StreamExt, stream};
+use neuraxis_core::{
+    BlockIndex, LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply, ReplyDelta, ReplyEnd,
+    ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
+};
+use neuraxis_ports::{
+    CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
+};
+
+use crate::answer::{Answer, answer};
+
+/// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OfflineModel;
+
+impl OfflineModel {
+    /// Makes the model.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+
+    fn model() -> ModelRef {
+        ModelRef::new("offline", "rules")
+    }
+}
+
+#[async_trait]
+impl LlmClient for OfflineModel {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        check(&ctx.cancellation)?;
+        let answer = answer(request)?;
+        let end = end(&answer);
+        let parts = match answer {
+            Answer::Text(text) => vec![ReplyPart::Text(TextPart { text, state: None })],
+            Answer::Calls(calls) => calls
+                .into_iter()
+                .map(|call| ReplyPart::ToolCall(call.into()))
+                .collect(),
+        };
+        Ok(Reply {
+            parts,
+            finish: end.finish,
+            usage: end.usage,
+            model: end.model,
+        })
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        check(&ctx.cancellation)?;
+        let cancellation = ctx.cancellation.clone();
+        let mut cut = false;
+        let deltas = stream::iter(deltas(answer(request)?))
+            .map(move |delta| check(&cancellation).map(|()| delta));
+        // The error that says so is the last item of a cancelled stream.
+        let deltas = deltas.take_while(move |delta| {
+            let goes_on = !cut;
+            cut = delta.is_err();
+            std::future::ready(goes_on)
+        });
+        Ok(deltas.boxed())
+    }
+
+    fn info(&self) -> ModelInfo {
+        let mut info = ModelInfo::new(Self::model());
+        info.notice =
+            Some("not a language model: fixed rules that call the offered tools".to_owned());
+        info
+    }
+}
+
+fn check(cancellation: &CancellationToken) -> Result<(), LlmError> {
+    if cancellation.is_cancelled() {
+        return Err(LlmError::new(
+            LlmErrorKind::Cancelled,
+            "given up by its caller",
+        ));
+    }
+    Ok(())
+}
+
+fn end(answer: &Answer) -> ReplyEnd {
+    let finish = match answer {
+        Answer::Text(_) => ReplyFinish::Stop,
+        Answer::Calls(_) => ReplyFinish::ToolCalls,
+    };
+    ReplyEnd {
+        finish,
+        usage: Usage::default(),
+        model: OfflineModel::model(),
+    }
+}
+
+fn deltas(answer: Answer) -> Vec<ReplyDelta> {
+    let end = ReplyDelta::End(end(&answer));
+    let deltas: Vec<ReplyDelta> = match answer {
+        Answer::Text(text) => {
+            let words = text.split_inclusive(char::is_whitespace);
+            words
+                .map(|word| ReplyDelta::Text {
+                    block: BlockIndex(0),
+                    text: word.to_owned(),
+                })
+                .collect()
+        }
+        Answer::Calls(calls) => {
+            let calls = calls.into_iter().map(RequestedCall::from).zip(0..);
+            calls
+                .map(|(call, block)| call_delta(call, BlockIndex(block)))
+                .collect()
+        }
+    };
+    deltas.into_iter().chain([end]).collect()
+}
+
+fn call_delta(call: RequestedCall, block: BlockIndex) -> ReplyDelta {
+    let arguments = call.arguments.as_str().to_owned();
+    ReplyDelta::ToolCall {
+        block,
+        provider_id: None,
+        name: Some(call.name),
+        arguments,
+    }
+}

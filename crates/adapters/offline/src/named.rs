@@ -1,0 +1,60 @@
+//! Calls of tools that the message names.
+
+use neuraxis_core::{JsonText, ToolSpec};
+use serde_json::value::RawValue;
+use serde_json::{Deserializer, Map, Value};
+
+use crate::answer::Call;
+use crate::question::Question;
+use crate::rules;
+use crate::schema;
+
+/// Makes the call of a tool that the message names. Its arguments are, in this order: the JSON object that follows the
+/// name; what the rule of the tool reads from the message; the text that follows, where the tool needs just one.
+pub(crate) fn call(question: &Question, tool: &ToolSpec) -> Option<Call> {
+    let rest = after_name(&question.text, tool.name.as_str())?;
+    let arguments = match (json(rest), rules::of(tool.name.as_str())) {
+        (Some(arguments), _) => arguments,
+        (None, Some(rule)) => schema::fitting((rule.arguments)(question), tool),
+        (None, None) => schema::fitting(only_text(rest, tool), tool),
+    };
+    Some(Call {
+        tool: tool.name.clone(),
+        arguments,
+    })
+}
+
+/// Returns what follows the name, if the name stands by itself.
+fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    text.match_indices(name).find_map(|(start, _)| {
+        let before = text.get(..start)?.chars().next_back();
+        let rest = text.get(start + name.len()..)?;
+        let part_of_more = before.is_some_and(|c| goes_on(c) || matches!(c, '/' | '.'))
+            || rest.starts_with(goes_on);
+        (!part_of_more).then_some(rest)
+    })
+}
+
+/// Returns the JSON object at the beginning of a text. One that is broken is returned as it stands, up to the end: the
+/// error about it is then the same as for any model's arguments.
+fn json(rest: &str) -> Option<JsonText> {
+    let rest = rest
+        .trim_start_matches(['`', '"', '\'', ':', '('])
+        .trim_start();
+    if !rest.starts_with('{') {
+        return None;
+    }
+    let first = Deserializer::from_str(rest).into_iter::<&RawValue>().next();
+    let text = first.and_then(Result::ok).map_or(rest, RawValue::get);
+    Some(JsonText::from_text(text))
+}
+
+fn only_text(rest: &str, tool: &ToolSpec) -> Map<String, Value> {
+    let quotes: &[_] = &['`', '"', '\'', ':'];
+    let rest = rest.trim_start_matches(quotes).trim().trim_matches(quotes);
+    let name = schema::only_text(tool).filter(|_| !rest.is_empty());
+    name.map(|name| (name, Value::from(rest)))
+        .into_iter()
+        .collect()
+}

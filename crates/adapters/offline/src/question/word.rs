@@ -1,0 +1,79 @@
+//! A word of a message.
+
+use crate::rules;
+
+/// A word without the punctuation around it.
+#[derive(Debug)]
+pub(crate) struct Word {
+    /// As it was written.
+    pub(crate) text: String,
+    /// In lower case.
+    pub(crate) lower: String,
+}
+
+/// Names of files without an extension that everybody knows.
+const KNOWN_FILES: &str =
+    "readme license changelog contributing makefile dockerfile justfile procfile";
+
+/// Tells whether a word stands in a list: words in lower case, apart by spaces.
+pub(crate) fn is_among(word: &str, list: &str) -> bool {
+    list.split_whitespace().any(|listed| listed == word)
+}
+
+impl Word {
+    /// Makes words of what stands between two spaces: none, one, or, of "CPU/memory", two.
+    pub(crate) fn of(raw: &str) -> Vec<Self> {
+        let text = raw.trim_start_matches(|c| "\"'`“([{<".contains(c));
+        let text = text.trim_end_matches(|c| "\"'`”)]}>,;:!?".contains(c));
+        // A full stop ends a sentence, unless the word is nothing else.
+        let only_stops = text.chars().all(|c| c == '.');
+        let text = if only_stops {
+            text
+        } else {
+            text.trim_end_matches('.')
+        };
+        let word = Self {
+            text: text.to_owned(),
+            lower: text.to_lowercase(),
+        };
+        if word.text.is_empty() {
+            Vec::new()
+        } else if word.is_choice() {
+            word.text.split('/').flat_map(Self::of).collect()
+        } else {
+            vec![word]
+        }
+    }
+
+    pub(crate) fn is_among(&self, list: &str) -> bool {
+        is_among(&self.lower, list)
+    }
+
+    pub(crate) fn is_glob(&self) -> bool {
+        self.text.contains('*')
+    }
+
+    pub(crate) fn looks_like_file(&self) -> bool {
+        self.looks_like_path() || self.is_among(KNOWN_FILES)
+    }
+
+    pub(crate) fn looks_like_path(&self) -> bool {
+        let is_other = self.text.contains("://")
+            || self.is_among("e.g i.e")
+            || rules::is_time_zone(&self.text);
+        !is_other && (self.text.contains(['/', '\\']) || self.has_extension())
+    }
+
+    fn has_extension(&self) -> bool {
+        self.text.rsplit_once('.').is_some_and(|(_, extension)| {
+            let begins = extension.starts_with(|c: char| c.is_ascii_alphabetic());
+            begins && extension.len() <= 10 && extension.chars().all(|c| c.is_ascii_alphanumeric())
+        })
+    }
+
+    /// Tells whether a slash stands between two alternatives, as in "and/or" and "CPU/memory".
+    fn is_choice(&self) -> bool {
+        let is_alternative = |part| is_among(part, "and or either") || rules::is_keyword(part);
+        self.text.contains('/') && self.lower.split('/').all(is_alternative)
+    }
+}

@@ -1,0 +1,50 @@
+//! The lines that are told of one result: a limited number, the rest only counted.
+
+use crate::clean;
+
+/// The most lines that are told of one result.
+const MAX_LINES: usize = 200;
+
+/// Collects lines.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    lines: Vec<String>,
+    more: usize,
+}
+
+impl Told {
+    /// Adds a line, made only if there is room for it.
+    pub(super) fn line(&mut self, line: impl FnOnce() -> String) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push(line());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Adds the lines of a text, cleaned and indented.
+    pub(super) fn text(&mut self, text: &str, indent: &str) {
+        for line in text.lines() {
+            self.line(|| format!("{indent}{}", clean::indented_line(line)));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Tells whether a line that was told contains the text.
+    pub(super) fn contains(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(text))
+    }
+
+    /// Returns all lines, with a last one that says how many are missing.
+    pub(super) fn into_text(self) -> String {
+        let more = (self.more > 0).then(|| format!("… and {} more lines", self.more));
+        self.lines
+            .into_iter()
+            .chain(more)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}

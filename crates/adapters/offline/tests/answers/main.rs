@@ -1,0 +1,7 @@
+//! What the model answers, question by question.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod ask;
+mod calls;
+mod help;
+mod reports;

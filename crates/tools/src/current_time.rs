@@ -1,0 +1,110 @@
+//! The tool `current_time`.
+
+use std::sync::Arc;
+
+use jiff::tz::{self, TimeZone};
+use jiff::{Timestamp, Zoned};
+use neuraxis_core::ToolClass;
+use neuraxis_ports::{Clock, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::function::{DefinitionError, FunctionTool};
+use crate::suggest::nearest;
+
+const DESCRIPTION: &str = "Tells the current date, time, weekday, time zone and UTC offset. Use it whenever the answer \
+    depends on what day or time it is now, or to convert \"now\" to another time zone. Never guess the date.";
+
+/// Makes `current_time`: the date and time, in this machine's time zone or any other.
+///
+/// The data of all time zones is built in, so that it works on a machine that has none.
+///
+/// # Errors
+///
+/// As [`FunctionTool::new`]; not with the definition as it stands.
+pub fn current_time(clock: Arc<dyn Clock>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "current_time",
+        DESCRIPTION,
+        move |arguments: Arguments, _ctx| {
+            let now = clock.now();
+            async move { Ok(describe(now, zone(arguments.time_zone.as_deref())?)) }
+        },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// An IANA time zone name, such as `Europe/Berlin` or `UTC`. Leave it out for the time zone of this machine.
+    time_zone: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct CurrentTime {
+    /// RFC 3339, to the second.
+    time: String,
+    time_zone: String,
+    utc_offset: String,
+    weekday: String,
+    unix_seconds: i64,
+    summary: String,
+}
+
+fn zone(name: Option<&str>) -> Result<TimeZone, ToolError> {
+    match name {
+        // A machine that does not say where it is counts as being on UTC.
+        None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),
+        Some(name) => TimeZone::get(name).map_err(|_| unknown_zone(name)),
+    }
+}
+
+fn unknown_zone(name: &str) -> ToolError {
+    let names = || tz::db().available().map(|name| name.to_string());
+    let place = name.trim().replace(' ', "_");
+    let by_place = names().find(|known| {
+        let city = known.rsplit('/').next().unwrap_or(known);
+        city.eq_ignore_ascii_case(&place)
+    });
+    let hint = match by_place.or_else(|| nearest(name, names())) {
+        Some(known) => format!("did you mean {known}?"),
+        None => "use an IANA name such as Europe/Berlin, or leave time_zone out".to_owned(),
+    };
+    ToolError::permanent(format!("there is no time zone {name:?}; {hint}"))
+}
+
+fn describe(now: Timestamp, zone: TimeZone) -> CurrentTime {
+    let unix_seconds = now.as_second();
+    let now: Zoned = now.to_zoned(zone);
+    let utc_offset = now.strftime("%:z").to_string();
+    // A zone given by offset only, or copied into place without its name, is named by its offset.
+    let time_zone = now
+        .time_zone()
+        .iana_name()
+        .map_or_else(|| format!("UTC{utc_offset}"), str::to_owned);
+    let clause = now.strftime("%A, %-d %B %Y, %H:%M:%S");
+    CurrentTime {
+        time: now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        weekday: now.strftime("%A").to_string(),
+        summary: format!("It is {clause} in {time_zone} (UTC{utc_offset})."),
+        time_zone,
+        utc_offset,
+        unix_seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    #[test]
+    fn a_zone_without_a_name_is_named_by_its_offset() {
+        let zone = TimeZone::fixed(Offset::constant(-3));
+        let told = describe(Timestamp::UNIX_EPOCH, zone);
+        assert_eq!(told.time_zone, "UTC-03:00");
+        assert_eq!(told.time, "1969-12-31T21:00:00-03:00");
+    }
+}

@@ -1,0 +1,209 @@
+//! Makes a tool of an async function.
+//!
+//! The schema that the model sees is derived from the type of the function's arguments, so that the two cannot drift
+//! apart. Checking arguments against the schema is the engine's work; what slips through fails here with an error that
+//! says where and why.
+
+mod arguments;
+mod schema;
+
+use std::fmt;
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    InvalidId, JsonText, ToolAnnotations, ToolClass, ToolKind, ToolOutput, ToolSpec,
+};
+use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use arguments::NoArguments;
+
+type Answer = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+type Handler = dyn Fn(JsonText, ToolContext) -> Answer + Send + Sync;
+
+/// A tool made of an async function.
+///
+/// [`FunctionTool::new`] takes the function; the other methods say more about it; [`FunctionTool::build`] ends. The
+/// crate's front page has an example.
+///
+/// Give the type of the arguments `#[serde(deny_unknown_fields)]`, so that a misspelled argument is an error instead of
+/// being ignored; write a doc comment on each field, since that is what the model reads; and make what may be left out an
+/// `Option`, which also accepts `null`.
+pub struct FunctionTool {
+    spec: ToolSpec,
+    handler: Box<Handler>,
+}
+
+impl FunctionTool {
+    /// Makes a tool of a function whose result is the value that the model reads.
+    ///
+    /// The class is [`ToolClass::Irreversible`] until [`FunctionTool::class`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not one that every provider accepts, or the arguments are not a JSON object.
+    pub fn new<Arguments, Value, Function, Running>(
+        name: &str,
+        description: impl Into<Arc<str>>,
+        function: Function,
+    ) -> Result<Self, DefinitionError>
+    where
+        Arguments: DeserializeOwned + JsonSchema + 'static,
+        Value: Serialize + 'static,
+        Function: Fn(Arguments, ToolContext) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<Value, ToolError>> + Send + 'static,
+    {
+        Self::define(name, description.into(), function, encode)
+    }
+
+    /// Makes a tool of a function that says more than a value: what later history keeps, metadata or a signal.
+    ///
+    /// # Errors
+    ///
+    /// As [`FunctionTool::new`].
+    pub fn with_output<Arguments, Function, Running>(
+        name: &str,
+        description: impl Into<Arc<str>>,
+        function: Function,
+    ) -> Result<Self, DefinitionError>
+    where
+        Arguments: DeserializeOwned + JsonSchema + 'static,
+        Function: Fn(Arguments, ToolContext) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        Self::define(name, description.into(), function, Ok)
+    }
+
+    /// Says what a call may change, and so whether it may be run again when its outcome is in doubt.
+    #[must_use]
+    pub fn class(mut self, class: ToolClass) -> Self {
+        self.spec.class = class;
+        self
+    }
+
+    /// Limits how long a call may take; without it the loop's own limit holds.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.spec.timeout = Some(timeout);
+        self
+    }
+
+    /// Adds hints, such as that the tool reaches outside this machine.
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.spec.annotations = annotations;
+        self
+    }
+
+    /// Lets turns that call only tools marked so not use up the turn limit.
+    #[must_use]
+    pub fn non_iterative(mut self) -> Self {
+        self.spec.non_iterative = true;
+        self
+    }
+
+    /// Ends the definition.
+    #[must_use]
+    pub fn build(self) -> Arc<dyn Tool> {
+        Arc::new(self)
+    }
+
+    fn define<Arguments, Value, Function, Running>(
+        name: &str,
+        description: Arc<str>,
+        function: Function,
+        finish: fn(Value) -> Result<ToolOutput, ToolError>,
+    ) -> Result<Self, DefinitionError>
+    where
+        Arguments: DeserializeOwned + JsonSchema + 'static,
+        Value: 'static,
+        Function: Fn(Arguments, ToolContext) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<Value, ToolError>> + Send + 'static,
+    {
+        let spec = ToolSpec {
+            name: name.parse().map_err(|source| DefinitionError::Name {
+                name: name.to_owned(),
+                source,
+            })?,
+            description,
+            parameters: schema::of::<Arguments>().ok_or_else(|| {
+                DefinitionError::ArgumentsNotAnObject {
+                    name: name.to_owned(),
+                }
+            })?,
+            class: ToolClass::default(),
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        };
+        let handler = move |text: JsonText, ctx: ToolContext| -> Answer {
+            match arguments::decode(&text) {
+                Ok(arguments) => {
+                    let running = function(arguments, ctx);
+                    Box::pin(async move { finish(running.await?) })
+                }
+                Err(error) => Box::pin(future::ready(Err(error))),
+            }
+        };
+        Ok(Self {
+            spec,
+            handler: Box::new(handler),
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for FunctionTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        (self.handler)(arguments, ctx).await
+    }
+}
+
+impl fmt::Debug for FunctionTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionTool")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+fn encode<Value: Serialize>(value: Value) -> Result<ToolOutput, ToolError> {
+    match JsonText::encode(&value) {
+        Ok(text) => Ok(ToolOutput::new(text)),
+        Err(error) => Err(ToolError::permanent(format!(
+            "the tool's result cannot be written as JSON: {error}"
+        ))),
+    }
+}
+
+/// Why a function cannot be made a tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    /// The name is not one that every provider accepts.
+    #[error("{name:?} cannot name a tool")]
+    Name {
+        /// The name.
+        name: String,
+        /// The rule it breaks.
+        source: InvalidId,
+    },
+    /// The schema of the arguments is not of type `object`, which every provider demands.
+    #[error(
+        "the arguments of tool {name} are not a JSON object: make them a struct with named fields"
+    )]
+    ArgumentsNotAnObject {
+        /// The tool.
+        name: String,
+    },
+}

@@ -1,0 +1,183 @@
+//! The tool `system_health`: what state this machine is in.
+//!
+//! [`probe`] measures, the types in [`sections`] hold what was measured and know what it means, [`report`] puts it
+//! together. Only `probe` and [`error_log`] touch the machine; the rest is the same on every system. Nothing here reads
+//! command lines or environments of processes: they hold secrets.
+
+mod error_log;
+mod probe;
+mod report;
+mod sections;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{ProgressSteps, ToolClass};
+use neuraxis_ports::{Tool, ToolContext, ToolError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use self::error_log::ErrorLog;
+use self::probe::Sample;
+use self::report::Report;
+use crate::function::{DefinitionError, FunctionTool};
+
+pub use error_log::{ERROR_LOG_MAX_LINE_CHARS, ERROR_LOG_MAX_LINES};
+pub use sections::{
+    DISK_WARNING_PERCENT, LOAD_WARNING_PER_CORE, MEMORY_WARNING_PERCENT,
+    TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS,
+};
+
+const DESCRIPTION: &str = "Measures the state of this machine right now: CPU use, memory, disks, temperatures, load, \
+    uptime, the busiest processes and recent error-log lines. Use it for any question about how this computer is doing, \
+    why it is slow, or whether something is running full or hot. `warnings` says what needs attention. It changes \
+    nothing.";
+
+/// How long one section may take to read. A disk that does not answer must not hold up the rest.
+const SECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes `system_health`: the state of this machine. Linux, macOS and Windows.
+///
+/// # Errors
+///
+/// As [`FunctionTool::new`]; not with the definition as it stands.
+pub fn system_health() -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "system_health",
+        DESCRIPTION,
+        async |arguments: Arguments, ctx: ToolContext| {
+            let sections = wanted(arguments.sections.as_deref().unwrap_or_default());
+            let report = ctx
+                .cancellation
+                .run_until_cancelled(examine(&sections, &ctx))
+                .await;
+            report.ok_or_else(|| {
+                ToolError::temporary("cancelled: the call was stopped before it was done")
+            })
+        },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// What to measure; ask for what the question needs. Everything, if left out.
+    sections: Option<Vec<Section>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Section {
+    Cpu,
+    Memory,
+    Disks,
+    Temperatures,
+    Load,
+    Uptime,
+    Processes,
+    Errors,
+}
+
+impl Section {
+    const ALL: [Self; 8] = [
+        Self::Cpu,
+        Self::Memory,
+        Self::Disks,
+        Self::Temperatures,
+        Self::Load,
+        Self::Uptime,
+        Self::Processes,
+        Self::Errors,
+    ];
+
+    /// The name under which the section stands in the report.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Disks => "disks",
+            Self::Temperatures => "temperatures",
+            Self::Load => "load",
+            Self::Uptime => "uptime",
+            Self::Processes => "processes",
+            Self::Errors => "errors",
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Memory => "Memory",
+            Self::Disks => "Disks",
+            Self::Temperatures => "Temperatures",
+            Self::Load => "Load",
+            Self::Uptime => "Uptime",
+            Self::Processes => "Processes",
+            Self::Errors => "Error log",
+        }
+    }
+}
+
+/// Each section that is asked for once, in the order of the report; all of them if none is named.
+fn wanted(asked: &[Section]) -> Vec<Section> {
+    Section::ALL
+        .into_iter()
+        .filter(|section| asked.is_empty() || asked.contains(section))
+        .collect()
+}
+
+async fn examine(sections: &[Section], ctx: &ToolContext) -> Report {
+    let total = sections.len() as u64;
+    let mut report = Report::default();
+    let mut sample = None;
+    for (done, &section) in (0..).zip(sections) {
+        ctx.progress.report(
+            section.title(),
+            None,
+            Some(ProgressSteps {
+                done,
+                total: Some(total),
+            }),
+        );
+        match section {
+            Section::Cpu => report.add(section, Sample::once(&mut sample, sections).await.cpu()),
+            Section::Processes => report.add(
+                section,
+                Sample::once(&mut sample, sections).await.processes(),
+            ),
+            Section::Memory => report.add(section, probe::blocking(probe::memory).await),
+            Section::Disks => report.add(section, probe::blocking(probe::disks).await),
+            Section::Temperatures => {
+                report.add(section, probe::blocking(probe::temperatures).await);
+            }
+            Section::Load => report.add(section, probe::blocking(probe::load).await),
+            Section::Uptime => report.add(section, probe::blocking(probe::uptime).await),
+            Section::Errors => report.add(section, ErrorLog::default().read().await),
+        }
+    }
+    let steps = ProgressSteps {
+        done: total,
+        total: Some(total),
+    };
+    ctx.progress.report("Done", None, Some(steps));
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_come_once_each_in_the_order_of_the_report() {
+        assert_eq!(
+            wanted(&[Section::Load, Section::Cpu, Section::Load]),
+            [Section::Cpu, Section::Load]
+        );
+    }
+
+    #[test]
+    fn every_section_is_wanted_when_none_is_named() {
+        assert_eq!(wanted(&[]), Section::ALL);
+    }
+}

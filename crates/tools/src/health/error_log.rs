@@ -1,0 +1,105 @@
+//! The section `errors`: the last lines of the system's error log. Only Linux has one that is quick to ask.
+//!
+//! The journal is asked first; where there is none, the log files are looked at. Whatever stands there was written by
+//! anybody, so it is brought onto clean lines and cut.
+
+mod files;
+mod journal;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::probe::blocking;
+use super::report::Findings;
+use crate::wording::{MAX_QUOTED_CHARS, count, one_line};
+
+/// The most lines that are shown, the latest last.
+pub const ERROR_LOG_MAX_LINES: usize = 20;
+/// The longest line that is shown whole, in characters.
+pub const ERROR_LOG_MAX_LINE_CHARS: usize = 500;
+
+/// Where errors are logged.
+#[derive(Debug, Clone)]
+pub(super) struct ErrorLog {
+    journal_program: OsString,
+    files: Vec<PathBuf>,
+}
+
+impl Default for ErrorLog {
+    fn default() -> Self {
+        Self {
+            journal_program: "journalctl".into(),
+            files: vec!["/var/log/syslog".into(), "/var/log/messages".into()],
+        }
+    }
+}
+
+impl ErrorLog {
+    /// Reads the latest lines, or says why there is nothing to read.
+    pub(super) async fn read(self) -> Result<ErrorLines, String> {
+        if !cfg!(target_os = "linux") {
+            let viewer = if cfg!(windows) {
+                "the Event Viewer"
+            } else {
+                "the Console app"
+            };
+            return Err(format!(
+                "the error log is only read on Linux; here {viewer} shows it"
+            ));
+        }
+        match journal::read(&self.journal_program).await {
+            Ok(text) => Ok(ErrorLines::new("the system journal".to_owned(), &text)),
+            Err(no_journal) => {
+                let files = self.files;
+                blocking(move || files::read(&files))
+                    .await
+                    .map_err(|no_files| format!("{no_journal}; {no_files}"))
+            }
+        }
+    }
+}
+
+/// The latest lines of the error log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct ErrorLines {
+    source: String,
+    lines: Vec<String>,
+}
+
+impl ErrorLines {
+    /// Keeps the last lines of a text.
+    fn new(source: String, text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let mut latest: Vec<_> = lines
+            .rev()
+            .take(ERROR_LOG_MAX_LINES)
+            .map(|line| one_line(line, ERROR_LOG_MAX_LINE_CHARS))
+            .collect();
+        latest.reverse();
+        Self {
+            source,
+            lines: latest,
+        }
+    }
+}
+
+impl Findings for ErrorLines {
+    fn summary(&self) -> String {
+        match self.lines.last() {
+            None => format!("no errors in {}", self.source),
+            Some(latest) => {
+                let lines = count(self.lines.len() as u64, "error line", "error lines");
+                format!(
+                    "{lines} in {}, the latest: {}",
+                    self.source,
+                    one_line(latest, MAX_QUOTED_CHARS)
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

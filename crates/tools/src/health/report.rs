@@ -1,0 +1,84 @@
+//! Puts the sections together.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Section;
+
+/// What a section found.
+pub(super) trait Findings: Serialize {
+    /// Says it in one line, without the section's title.
+    fn summary(&self) -> String;
+
+    /// Says what needs attention, a sentence each.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The report of all sections.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    /// A line for each section.
+    summary: Vec<String>,
+    /// What needs attention.
+    warnings: Vec<String>,
+    #[serde(flatten)]
+    sections: Map<String, Value>,
+}
+
+impl Report {
+    /// Adds what a section found, or why it found nothing. The other sections do not care.
+    pub(super) fn add<Found: Findings>(&mut self, section: Section, found: Result<Found, String>) {
+        let encoded = found.and_then(|found| match serde_json::to_value(&found) {
+            Ok(value) => Ok((found, value)),
+            Err(error) => Err(error.to_string()),
+        });
+        let (value, summary) = match encoded {
+            Ok((found, value)) => {
+                self.warnings.extend(found.warnings());
+                (value, found.summary())
+            }
+            Err(why) => (
+                json!({ "unavailable": why }),
+                format!("not available ({why})"),
+            ),
+        };
+        self.summary.push(format!("{}: {summary}", section.title()));
+        self.sections.insert(section.key().to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sections::{Memory, Uptime};
+    use super::*;
+
+    #[test]
+    fn a_section_that_fails_says_why_and_leaves_the_others_alone() {
+        let mut report = Report::default();
+        report.add::<Memory>(Section::Memory, Err("no such counter".to_owned()));
+        report.add(
+            Section::Uptime,
+            Ok(Uptime {
+                seconds: 7_260,
+                booted_at_unix_seconds: 1,
+            }),
+        );
+        let value = serde_json::to_value(&report).unwrap();
+        let expected = json!({
+            "summary": ["Memory: not available (no such counter)", "Uptime: 2 hours 1 minute"],
+            "warnings": [],
+            "memory": { "unavailable": "no such counter" },
+            "uptime": { "seconds": 7_260, "booted_at_unix_seconds": 1 },
+        });
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn the_warnings_of_all_sections_stand_together() {
+        let mut report = Report::default();
+        report.add(Section::Memory, Ok(Memory::new(100, 95, 5, 0, 0)));
+        assert_eq!(report.warnings, ["Memory is 95 % full."]);
+    }
+}

@@ -1,0 +1,82 @@
+//! The section `load`.
+
+use serde::Serialize;
+
+use crate::health::report::Findings;
+use crate::wording::count;
+
+/// A load over five minutes above so many times the number of cores needs attention.
+pub const LOAD_WARNING_PER_CORE: f64 = 2.0;
+
+/// How many threads want to run, on average.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::health) struct Load {
+    one_minute: f64,
+    five_minutes: f64,
+    fifteen_minutes: f64,
+    logical_cores: usize,
+}
+
+impl Load {
+    pub(in crate::health) fn new(averages: [f64; 3], logical_cores: usize) -> Self {
+        let [one_minute, five_minutes, fifteen_minutes] =
+            averages.map(|load| (load * 100.0).round() / 100.0);
+        Self {
+            one_minute,
+            five_minutes,
+            fifteen_minutes,
+            logical_cores,
+        }
+    }
+}
+
+impl Findings for Load {
+    fn summary(&self) -> String {
+        let cores = count(self.logical_cores as u64, "core", "cores");
+        let Self {
+            one_minute,
+            five_minutes,
+            fifteen_minutes,
+            ..
+        } = self;
+        format!(
+            "{one_minute:.2}, {five_minutes:.2}, {fifteen_minutes:.2} over 1, 5 and 15 minutes, on {cores}"
+        )
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let too_much = self.logical_cores > 0
+            && self.five_minutes > LOAD_WARNING_PER_CORE * self.logical_cores as f64;
+        let cores = count(self.logical_cores as u64, "core", "cores");
+        let warn = || {
+            format!(
+                "The load is {:.1} over the last 5 minutes, much for {cores}.",
+                self.five_minutes
+            )
+        };
+        too_much.then(warn).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_the_three_averages() {
+        assert_eq!(
+            Load::new([0.5, 0.25, 1.0], 2).summary(),
+            "0.50, 0.25, 1.00 over 1, 5 and 15 minutes, on 2 cores"
+        );
+    }
+
+    #[test]
+    fn a_lasting_load_of_more_than_twice_the_cores_is_warned_of_and_a_short_one_is_not() {
+        assert!(Load::new([9.0, 4.0, 1.0], 2).warnings().is_empty());
+        let warnings = Load::new([9.0, 4.5, 1.0], 2).warnings();
+        assert_eq!(
+            warnings,
+            ["The load is 4.5 over the last 5 minutes, much for 2 cores."]
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! The tools for a project's files: `list_files`, `read_file`, `search_files`. All of them only read.
+//!
+//! They see one folder and nothing else. Every file is opened through a handle of that folder ([`root`]), so that no
+//! symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it.
+
+mod failure;
+mod glob;
+mod ignored;
+mod list;
+mod read;
+mod root;
+mod search;
+mod secret;
+mod walk;
+mod work;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use neuraxis_ports::Tool;
+
+use crate::function::DefinitionError;
+use root::ProjectRoot;
+
+pub use list::LIST_MAX_ENTRIES;
+pub use read::{
+    READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
+    READ_MAX_TEXT_BYTES,
+};
+pub use search::{
+    SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES,
+    SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
+};
+pub use secret::SECRET_FILES;
+pub use walk::{WALK_MAX_DEPTH, WALK_MAX_ENTRIES};
+
+/// Makes the tools that read the files of the project in the folder `root`.
+///
+/// They stay inside that folder even if it is moved while they are in use. What `.gitignore` files name is left out of
+/// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read nor searched.
+///
+/// # Errors
+///
+/// When the folder cannot be opened.
+pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
+    let path = root.as_ref();
+    let root = ProjectRoot::open(path).map_err(|source| ProjectError::Root {
+        path: path.to_owned(),
+        source,
+    })?;
+    let root = Arc::new(root);
+    Ok(vec![
+        list::tool(Arc::clone(&root))?,
+        read::tool(Arc::clone(&root))?,
+        search::tool(root)?,
+    ])
+}
+
+/// Why there are no tools for a project's files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProjectError {
+    /// The folder cannot be opened.
+    #[error("cannot open the project folder {}", path.display())]
+    Root {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A tool is not defined as it should be.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+}

@@ -1,0 +1,173 @@
+//! The tool `list_files`.
+
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use neuraxis_core::ToolClass;
+use neuraxis_ports::Tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::failure::{FileError, shown};
+use super::glob::PathGlob;
+use super::root::{Located, LocatedFolder, ProjectRoot};
+use super::walk::{Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, is_false, walk};
+use super::work::{self, Stop};
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{count, enumerate};
+
+/// The most files and folders that one list names; the rest is counted.
+pub const LIST_MAX_ENTRIES: usize = 500;
+
+/// How many names the summary repeats.
+const NAMES_IN_SUMMARY: usize = 10;
+
+const DESCRIPTION: &str = "Lists the files and folders of the project. Use it to find out what there is before reading, \
+    or to find files by name with `glob`. Paths are relative to the top of the project. What .gitignore names is left \
+    out unless `path` leads into it; symlinks are listed, not followed.";
+
+pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "list_files",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| {
+            let root = Arc::clone(&root);
+            async move { work::run(&ctx, move |stop| list(&root, &arguments, stop)).await }
+        },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The folder, relative to the top of the project. Leave it out for the top.
+    path: Option<String>,
+    /// Only files and folders that match this glob: `*.rs` is for names at any depth, `src/**/*.rs` for paths.
+    glob: Option<String>,
+    /// How many levels of folders to list: 1 is the folder itself. By default 1, or every level if there is a `glob`.
+    depth: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    path: String,
+    entries: Vec<Entry>,
+    /// How many there are, including those not listed.
+    total: u64,
+    #[serde(flatten)]
+    passed_over: PassedOver,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    summary: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    path: String,
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// Set when the name is not Unicode: it is shown with U+FFFD, and the other tools cannot be asked for it.
+    #[serde(skip_serializing_if = "is_false")]
+    lossy_name: bool,
+}
+
+fn list(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<List, FileError> {
+    let glob = PathGlob::parse(arguments.glob.as_deref())?;
+    let folder = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
+        Located::Folder(folder) => folder,
+        Located::File(file) => {
+            return Err(FileError::NotFolder {
+                path: shown(&file.path),
+            });
+        }
+    };
+    let by_default = if arguments.glob.is_some() {
+        WALK_MAX_DEPTH
+    } else {
+        1
+    };
+    let depth = arguments.depth.map_or(by_default, NonZeroU32::get);
+    let bounds = Bounds {
+        depth,
+        ..Bounds::default()
+    };
+    let mut entries = Vec::new();
+    let mut total = 0;
+    let passed_over = walk(root, &folder, bounds, stop, |met| {
+        if glob.matches(met.path, met.from_start) {
+            total += 1;
+            if entries.len() < LIST_MAX_ENTRIES {
+                entries.push(entry(met));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(report(&folder, entries, total, passed_over))
+}
+
+fn entry(met: &Met<'_>) -> Entry {
+    let metadata = || met.folder.symlink_metadata(met.name).ok();
+    let bytes = if met.kind == Kind::File {
+        metadata().map(|metadata| metadata.len())
+    } else {
+        None
+    };
+    Entry {
+        path: shown(met.path),
+        kind: met.kind,
+        bytes,
+        lossy_name: met.path.to_str().is_none(),
+    }
+}
+
+fn report(
+    folder: &LocatedFolder,
+    entries: Vec<Entry>,
+    total: u64,
+    passed_over: PassedOver,
+) -> List {
+    let path = shown(&folder.path);
+    let place = if path == "." {
+        "the project".to_owned()
+    } else {
+        path.clone()
+    };
+    let at_least = if passed_over.stopped_early {
+        "At least "
+    } else {
+        ""
+    };
+    let names = entries
+        .iter()
+        .take(NAMES_IN_SUMMARY)
+        .map(|entry| match entry.kind {
+            Kind::Folder => format!("{}/", entry.path),
+            _ => entry.path.clone(),
+        });
+    let summary = match total {
+        0 => format!("Nothing to list in {place}."),
+        _ => format!(
+            "{at_least}{} in {place}: {}.",
+            count(total, "entry", "entries"),
+            enumerate(names, total)
+        ),
+    };
+    let complete = total == entries.len() as u64 && !passed_over.stopped_early;
+    let hint = (!complete).then(|| {
+        format!(
+            "only the first {} are listed; narrow it with path, glob or depth",
+            entries.len()
+        )
+    });
+    List {
+        path,
+        entries,
+        total,
+        passed_over,
+        hint,
+        summary,
+    }
+}

@@ -1,0 +1,221 @@
+//! The tool `read_file`.
+
+mod content;
+mod lines;
+
+use std::io::{Read, Seek, SeekFrom};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use neuraxis_core::ToolClass;
+use neuraxis_ports::Tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::content::Content;
+use self::lines::{Excerpt, LongLine, Window};
+use super::failure::{FileError, shown};
+use super::root::{Located, ProjectRoot};
+use super::walk::is_false;
+use super::work::{self, Stop};
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{count, grouped};
+
+pub use lines::{READ_MAX_LINE_CHARS, READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES};
+
+/// How many lines a call shows unless it asks for another number.
+pub const READ_DEFAULT_LINES: u64 = 500;
+/// The most lines that one call shows.
+pub const READ_MAX_LINES: u64 = 2_000;
+
+const DESCRIPTION: &str = "Reads a text file of the project, whole or by line range. Use it when you know the path \
+    (list_files and search_files find it). A long file comes in pieces: go on with `start_line` set to the \
+    `next_start_line` of the result. Binary files are described, not shown; files that hold secrets are refused.";
+
+pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "read_file",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| {
+            let root = Arc::clone(&root);
+            async move { work::run(&ctx, move |stop| read(&root, &arguments, stop)).await }
+        },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, relative to the top of the project.
+    path: String,
+    /// The first line to show, from 1. By default 1.
+    start_line: Option<NonZeroU64>,
+    /// How many lines to show. By default 500, at most 2000.
+    line_count: Option<NonZeroU64>,
+    /// The first character of each line to show, from 1. Only for lines too long to be shown whole. By default 1.
+    start_column: Option<NonZeroU64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum File {
+    Text(Text),
+    Binary(Binary),
+}
+
+#[derive(Debug, Serialize)]
+struct Text {
+    path: String,
+    /// The size of the whole file.
+    bytes: u64,
+    /// The lines shown, each as it is in the file.
+    text: String,
+    start_line: u64,
+    /// The last line shown; 0 if the file is empty.
+    end_line: u64,
+    /// Left out if the file is too big to count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_lines: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_start_line: Option<u64>,
+    /// Set when bytes that are not UTF-8 were replaced by U+FFFD.
+    #[serde(skip_serializing_if = "is_false")]
+    lossy: bool,
+    /// Lines of which only a part is shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut_lines: Vec<LongLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    summary: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Binary {
+    path: String,
+    /// The size of the whole file.
+    bytes: u64,
+    media_type: &'static str,
+    summary: String,
+}
+
+fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, FileError> {
+    let located = match root.locate(&arguments.path)? {
+        Located::File(file) => file,
+        Located::Folder(folder) => {
+            return Err(FileError::IsFolder {
+                path: shown(&folder.path),
+            });
+        }
+    };
+    let path = shown(&located.path);
+    let (mut file, bytes) = root.open_file(&located)?;
+    let failed = |source| FileError::Io {
+        path: path.clone(),
+        source,
+    };
+    let mut beginning = Vec::new();
+    Read::take(&mut file, content::EXAMINED_BYTES)
+        .read_to_end(&mut beginning)
+        .map_err(failed)?;
+    if let Content::Binary { media_type } = content::recognize(&beginning) {
+        let summary = format!(
+            "{path} is a binary file ({media_type}, {}); its content is not shown.",
+            size(bytes)
+        );
+        return Ok(File::Binary(Binary {
+            path,
+            bytes,
+            media_type,
+            summary,
+        }));
+    }
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let window = window(arguments);
+    let excerpt = lines::scan(&mut file, window, READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
+    if excerpt.end_line == 0 && window.first > 1 {
+        let lines = match excerpt.total_lines {
+            Some(lines) => count(lines, "line", "lines"),
+            None => format!(
+                "more lines than are counted (the first {} only)",
+                size(READ_MAX_SCANNED_BYTES)
+            ),
+        };
+        return Err(FileError::PastTheEnd {
+            path,
+            lines,
+            start: window.first,
+        });
+    }
+    Ok(File::Text(report(path, bytes, window, excerpt)))
+}
+
+fn window(arguments: &Arguments) -> Window {
+    let first = arguments.start_line.map_or(1, NonZeroU64::get);
+    let lines = arguments
+        .line_count
+        .map_or(READ_DEFAULT_LINES, NonZeroU64::get)
+        .min(READ_MAX_LINES);
+    Window {
+        first,
+        past_last: first.saturating_add(lines),
+        column: arguments.start_column.map_or(1, NonZeroU64::get),
+    }
+}
+
+fn report(path: String, bytes: u64, window: Window, excerpt: Excerpt) -> Text {
+    let Excerpt {
+        text,
+        end_line,
+        total_lines,
+        cut_lines,
+    } = excerpt;
+    let (text, lossy) = match String::from_utf8(text) {
+        Ok(text) => (text, false),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+    };
+    let more = total_lines.is_none_or(|total| end_line < total);
+    let next_start_line = more.then(|| end_line + 1);
+    let of_all = total_lines.map_or_else(|| "more than can be counted".to_owned(), grouped);
+    let mut summary = match end_line {
+        0 => format!("{path} is empty."),
+        _ => format!(
+            "{path}: lines {} to {} of {of_all} ({}).",
+            window.first,
+            end_line,
+            size(bytes)
+        ),
+    };
+    if lossy {
+        summary.push_str(" Some bytes are not UTF-8 and shown as \u{fffd}.");
+    }
+    let hint = hint(next_start_line, &cut_lines, window);
+    let start_line = window.first;
+    Text {
+        path,
+        bytes,
+        text,
+        start_line,
+        end_line,
+        total_lines,
+        next_start_line,
+        lossy,
+        cut_lines,
+        hint,
+        summary,
+    }
+}
+
+fn hint(next: Option<u64>, cut: &[LongLine], window: Window) -> Option<String> {
+    let rest = next.map(|line| format!("for what follows, call again with start_line {line}"));
+    let line = cut.first().map(|cut| {
+        let column = window.column.saturating_add(READ_MAX_LINE_CHARS);
+        format!("for the rest of line {0}, call again with start_line {0}, line_count 1, start_column {column}", cut.line)
+    });
+    let hints: Vec<_> = rest.into_iter().chain(line).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
+}
+
+fn size(bytes: u64) -> String {
+    count(bytes, "byte", "bytes")
+}

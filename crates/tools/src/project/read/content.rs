@@ -1,0 +1,77 @@
+//! Tells text from what is not text.
+
+/// How much of a file is looked at.
+pub(super) const EXAMINED_BYTES: u64 = 8 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Text,
+    Binary { media_type: &'static str },
+}
+
+/// Recognizes content by the beginning of a file. As for git, a NUL makes it binary; so do the marks of a known format
+/// on something that is not UTF-8.
+pub(super) fn recognize(beginning: &[u8]) -> Content {
+    // A character that is cut at the end of what was read is no sign of anything.
+    let is_utf8 = std::str::from_utf8(beginning)
+        .err()
+        .is_none_or(|error| error.error_len().is_none());
+    let has_nul = memchr::memchr(0, beginning).is_some();
+    if is_utf8 && !has_nul {
+        return Content::Text;
+    }
+    if matches!(beginning, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) && has_nul {
+        return Content::Binary {
+            media_type: "text/plain; charset=utf-16",
+        };
+    }
+    let format =
+        infer::get(beginning).filter(|format| format.matcher_type() != infer::MatcherType::Text);
+    match format {
+        Some(format) => Content::Binary {
+            media_type: format.mime_type(),
+        },
+        None if has_nul => Content::Binary {
+            media_type: "application/octet-stream",
+        },
+        None => Content::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binary(beginning: &[u8]) -> Option<&'static str> {
+        match recognize(beginning) {
+            Content::Text => None,
+            Content::Binary { media_type } => Some(media_type),
+        }
+    }
+
+    #[test]
+    fn known_formats_are_named() {
+        assert_eq!(binary(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Some("image/png"));
+        assert_eq!(
+            binary(b"%PDF-1.7\n\xff\xff\xff\xff"),
+            Some("application/pdf")
+        );
+        assert_eq!(
+            binary(b"\xff\xfeh\0i\0"),
+            Some("text/plain; charset=utf-16")
+        );
+        assert_eq!(binary(b"abc\0def"), Some("application/octet-stream"));
+    }
+
+    #[test]
+    fn text_is_not_mistaken_for_a_format_whose_marks_are_letters() {
+        assert_eq!(binary(b"BM is how a bitmap begins"), None);
+        assert_eq!(binary(b"caf\xe9 in Latin-1"), None);
+        assert_eq!(binary(b""), None);
+    }
+
+    #[test]
+    fn a_character_cut_at_the_end_of_what_was_read_is_no_sign_of_a_binary_file() {
+        assert_eq!(binary("BM and é".as_bytes().split_last().unwrap().1), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! The project's folder, as a handle through which everything else is opened.
+//!
+//! `cap-std` resolves every path beneath the handle (on Linux the kernel does, with `openat2`), so that a path cannot
+//! lead out of the folder, not even for the blink of an eye between a check and its use.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, OpenOptions};
+
+use super::failure::{FileError, shown};
+use super::secret::is_secret;
+use crate::suggest::nearest;
+
+/// The most names of a folder that are compared with a name that does not exist.
+const MAX_COMPARED_NAMES: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct ProjectRoot {
+    dir: Dir,
+    /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
+    known_as: Vec<PathBuf>,
+}
+
+/// Something inside the project, its path free of symlinks and `..`.
+#[derive(Debug)]
+pub(super) enum Located {
+    File(LocatedFile),
+    Folder(LocatedFolder),
+}
+
+#[derive(Debug)]
+pub(super) struct LocatedFile {
+    pub(super) path: PathBuf,
+    /// Whether it was asked for, or goes, by a name that secrets have.
+    pub(super) secrecy: Secrecy,
+}
+
+#[derive(Debug)]
+pub(super) struct LocatedFolder {
+    pub(super) path: PathBuf,
+    pub(super) dir: Dir,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    Secret,
+    Open,
+}
+
+impl ProjectRoot {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority())?;
+        let known_as = [std::path::absolute(path), path.canonicalize()]
+            .into_iter()
+            .flatten()
+            .collect();
+        Ok(Self { dir, known_as })
+    }
+
+    /// The folder itself.
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Finds a file or folder by the path that a model wrote. Symlinks are followed inside the project.
+    pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
+        let wanted = self.relative(asked)?;
+        let failed = |error| self.explain(&wanted, error);
+        let path = self.dir.canonicalize(&wanted).map_err(failed)?;
+        let kind = self
+            .dir
+            .symlink_metadata(&path)
+            .map_err(failed)?
+            .file_type();
+        if kind.is_dir() {
+            let dir = self.dir.open_dir(&path).map_err(failed)?;
+            let path = if path == Path::new(".") {
+                PathBuf::new()
+            } else {
+                path
+            };
+            return Ok(Located::Folder(LocatedFolder { path, dir }));
+        }
+        if !kind.is_file() {
+            return Err(FileError::NotRegular {
+                path: shown(&wanted),
+            });
+        }
+        let names = [wanted.file_name(), path.file_name()];
+        let secret = names.into_iter().flatten().any(is_secret);
+        let secrecy = if secret {
+            Secrecy::Secret
+        } else {
+            Secrecy::Open
+        };
+        Ok(Located::File(LocatedFile { path, secrecy }))
+    }
+
+    /// Opens a file that was located before.
+    pub(super) fn open_file(&self, file: &LocatedFile) -> Result<(File, u64), FileError> {
+        if file.secrecy == Secrecy::Secret {
+            return Err(FileError::Secret {
+                path: shown(&file.path),
+            });
+        }
+        open_regular(&self.dir, file.path.as_os_str(), &file.path)
+    }
+
+    /// Makes a path relative to the top of the project. An absolute path that leads into the project counts as relative.
+    fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
+        if asked.contains('\0') {
+            return Err(FileError::InvalidPath {
+                path: asked.to_owned(),
+                why: "holds a NUL character",
+            });
+        }
+        let path = Path::new(asked);
+        let inside = self
+            .known_as
+            .iter()
+            .find_map(|root| path.strip_prefix(root).ok())
+            .unwrap_or(path);
+        let absolute = |part| matches!(part, Component::RootDir | Component::Prefix(_));
+        if inside.components().any(absolute) {
+            return Err(FileError::OutsideRoot {
+                path: asked.to_owned(),
+            });
+        }
+        Ok(if inside.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            inside.to_owned()
+        })
+    }
+
+    fn explain(&self, wanted: &Path, error: io::Error) -> FileError {
+        match FileError::from_io(wanted, error) {
+            FileError::NotFound { path, .. } => FileError::NotFound {
+                path,
+                suggestion: self.similar(wanted),
+            },
+            other => other,
+        }
+    }
+
+    /// Returns the nearest path that exists: the first part that does not is replaced by a sibling of a similar name.
+    fn similar(&self, wanted: &Path) -> Option<String> {
+        let mut parent = PathBuf::new();
+        for part in wanted.components() {
+            let next = parent.join(part);
+            if self.dir.metadata(&next).is_ok_and(|found| found.is_dir()) {
+                parent = next;
+                continue;
+            }
+            let folder = if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                &parent
+            };
+            let names = self
+                .dir
+                .read_dir(folder)
+                .ok()?
+                .take(MAX_COMPARED_NAMES)
+                .flatten();
+            let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+            let name = nearest(&part.as_os_str().to_string_lossy(), names)?;
+            let similar = shown(&parent.join(name));
+            // A symlink that leads nowhere is there and yet not found.
+            return (similar != shown(wanted)).then_some(similar);
+        }
+        None
+    }
+}
+
+/// Opens a regular file for reading; `path` is its name in messages. The last part of the name is not followed if it is
+/// a symlink, and opening a pipe or device does not block.
+pub(super) fn open_regular(dir: &Dir, name: &OsStr, path: &Path) -> Result<(File, u64), FileError> {
+    let failed = |error| FileError::from_io(path, error);
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    // Asked first, because merely opening a device may do something.
+    if !dir.symlink_metadata(name).map_err(failed)?.is_file() {
+        return Err(FileError::NotRegular { path: shown(path) });
+    }
+    let file = dir.open_with(name, &options).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(FileError::NotRegular { path: shown(path) });
+    }
+    Ok((file, metadata.len()))
+}
+
+/// The names in a folder with what they stand for, sorted; at most `most` of them.
+pub(super) fn names(dir: &Dir, most: usize) -> io::Result<Vec<(OsString, cap_std::fs::FileType)>> {
+    let entries = dir.entries()?.flatten().take(most);
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)))
+        .collect();
+    names.sort_by(|(left, _), (right, _)| left.cmp(right));
+    Ok(names)
+}

@@ -1,0 +1,300 @@
+//! The tool `search_files`.
+
+mod hits;
+mod pattern;
+mod reader;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use cap_std::fs::File;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use neuraxis_core::ToolClass;
+use neuraxis_ports::Tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::hits::{FileHits, Hit};
+use self::pattern::{Case, Pattern, Syntax};
+use self::reader::MeteredReader;
+use super::failure::{FileError, shown};
+use super::glob::PathGlob;
+use super::root::{Located, ProjectRoot, open_regular};
+use super::secret::is_secret;
+use super::walk::{Bounds, Kind, PassedOver, is_zero, walk};
+use super::work::{self, Stop};
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{count, enumerate};
+
+pub use hits::SEARCH_MAX_LINE_BYTES;
+pub use pattern::SEARCH_MAX_PATTERN_BYTES;
+
+/// How many hits a search shows unless it asks for another number.
+pub const SEARCH_DEFAULT_HITS: u32 = 50;
+/// The most hits that one search shows; the rest is counted.
+pub const SEARCH_MAX_HITS: u32 = 200;
+/// How many bytes of one file are searched.
+pub const SEARCH_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// How many bytes one call searches in all.
+pub const SEARCH_MAX_TOTAL_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The longest line that can be searched.
+const MAX_LINE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+/// How many hits the summary repeats.
+const HITS_IN_SUMMARY: usize = 5;
+
+const DESCRIPTION: &str = "Searches the text files of the project for a regular expression or plain text and returns the \
+    matching lines with path, line number and column. Use it to find where something is defined, used or said; then \
+    read_file shows what is around a hit. Each line is matched by itself. Binary files, files that hold secrets and what \
+    .gitignore names are left out.";
+
+pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "search_files",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| {
+            let root = Arc::clone(&root);
+            async move { work::run(&ctx, move |stop| search(&root, &arguments, stop)).await }
+        },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// What to look for.
+    pattern: String,
+    /// How to read the pattern: `regex` (Rust syntax; no look-around or backreferences) or `plain`. By default `regex`.
+    syntax: Option<Syntax>,
+    /// Whether upper and lower case differ: `sensitive` or `insensitive`. By default `sensitive`.
+    case: Option<Case>,
+    /// The folder or file to search, relative to the top of the project. Leave it out for the whole project.
+    path: Option<String>,
+    /// Only files that match this glob: `*.rs` is for names at any depth, `src/**/*.rs` for paths.
+    glob: Option<String>,
+    /// How many hits to show. By default 50, at most 200; the rest is counted.
+    max_hits: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Search {
+    hits: Vec<Hit>,
+    /// How many lines matched, including those not shown.
+    total_hits: u64,
+    files_with_hits: u64,
+    #[serde(flatten)]
+    files: FilesSeen,
+    #[serde(flatten)]
+    passed_over: PassedOver,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    summary: String,
+}
+
+/// What became of the files that were met.
+#[derive(Debug, Default, Serialize)]
+struct FilesSeen {
+    files_searched: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    binary_files: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    secret_files: u64,
+    /// Files that cannot be opened, or have a line too long to search.
+    #[serde(skip_serializing_if = "is_zero")]
+    unreadable_files: u64,
+    /// Files of which only the beginning was searched, because of their size.
+    #[serde(skip_serializing_if = "is_zero")]
+    partly_searched_files: u64,
+    /// Files that were not searched, because enough was searched before.
+    #[serde(skip_serializing_if = "is_zero")]
+    unsearched_files: u64,
+}
+
+fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Search, FileError> {
+    let pattern = Pattern::parse(
+        &arguments.pattern,
+        arguments.syntax.unwrap_or_default(),
+        arguments.case,
+    )?;
+    let glob = PathGlob::parse(arguments.glob.as_deref())?;
+    let mut run = SearchRun::new(
+        &pattern,
+        arguments.max_hits.unwrap_or(SEARCH_DEFAULT_HITS),
+        stop,
+    );
+    let passed_over = match root.locate(arguments.path.as_deref().unwrap_or_default())? {
+        Located::File(file) => {
+            let (opened, bytes) = root.open_file(&file)?;
+            run.file(opened, bytes, &shown(&file.path))?;
+            PassedOver::default()
+        }
+        Located::Folder(folder) => walk(root, &folder, Bounds::default(), stop, |met| {
+            if met.kind == Kind::File && glob.matches(met.path, met.from_start) {
+                if is_secret(met.name) {
+                    run.files.secret_files += 1;
+                } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
+                    run.file(file, bytes, &shown(met.path))?;
+                } else {
+                    run.files.unreadable_files += 1;
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?,
+    };
+    Ok(run.report(passed_over))
+}
+
+struct SearchRun<'a> {
+    pattern: &'a Pattern,
+    searcher: Searcher,
+    stop: &'a Stop,
+    most_hits: usize,
+    bytes_left: u64,
+    hits: Vec<Hit>,
+    total_hits: u64,
+    files_with_hits: u64,
+    files: FilesSeen,
+}
+
+impl<'a> SearchRun<'a> {
+    fn new(pattern: &'a Pattern, most_hits: u32, stop: &'a Stop) -> Self {
+        let searcher = SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MAX_LINE_BUFFER_BYTES))
+            .line_number(true)
+            .build();
+        Self {
+            pattern,
+            searcher,
+            stop,
+            most_hits: most_hits.min(SEARCH_MAX_HITS) as usize,
+            bytes_left: SEARCH_MAX_TOTAL_BYTES,
+            hits: Vec::new(),
+            total_hits: 0,
+            files_with_hits: 0,
+            files: FilesSeen::default(),
+        }
+    }
+
+    fn file(&mut self, file: File, bytes: u64, path: &str) -> Result<(), FileError> {
+        if self.bytes_left == 0 {
+            self.files.unsearched_files += 1;
+            return Ok(());
+        }
+        let most = self.bytes_left.min(SEARCH_MAX_FILE_BYTES);
+        let mut reader = MeteredReader::new(file, most, self.stop);
+        let mut found = FileHits::new(
+            path,
+            self.pattern,
+            self.most_hits.saturating_sub(self.hits.len()),
+        );
+        let result = self
+            .searcher
+            .search_reader(self.pattern.matcher(), &mut reader, &mut found);
+        self.stop.check()?;
+        self.bytes_left -= reader.bytes_read();
+        match result {
+            Err(_) => self.files.unreadable_files += 1,
+            // Hits before the first NUL mean nothing in a file that is not text.
+            Ok(()) if found.is_binary => self.files.binary_files += 1,
+            Ok(()) => {
+                self.files.files_searched += 1;
+                self.files.partly_searched_files += u64::from(reader.bytes_read() < bytes);
+                self.files_with_hits += u64::from(found.total > 0);
+                self.total_hits += found.total;
+                self.hits.append(&mut found.hits);
+            }
+        }
+        Ok(())
+    }
+
+    fn report(self, passed_over: PassedOver) -> Search {
+        let Self {
+            hits,
+            total_hits,
+            files_with_hits,
+            files,
+            ..
+        } = self;
+        let place = count(files.files_searched, "file", "files");
+        let places = hits
+            .iter()
+            .take(HITS_IN_SUMMARY)
+            .map(|hit| format!("{}:{}", hit.path, hit.line));
+        let summary = match total_hits {
+            0 if files.files_searched == 0 && files.binary_files > 0 => {
+                "Only binary files; none was searched.".to_owned()
+            }
+            0 => format!("No hits in {place}."),
+            _ => format!(
+                "{} in {} of {place}: {}.",
+                count(total_hits, "hit", "hits"),
+                files_with_hits,
+                enumerate(places, total_hits)
+            ),
+        };
+        let hint = hint(hits.len() as u64, total_hits, &files, passed_over);
+        Search {
+            hits,
+            total_hits,
+            files_with_hits,
+            files,
+            passed_over,
+            hint,
+            summary,
+        }
+    }
+}
+
+fn hint(shown: u64, total: u64, files: &FilesSeen, passed_over: PassedOver) -> Option<String> {
+    let incomplete =
+        files.partly_searched_files + files.unsearched_files > 0 || passed_over.stopped_early;
+    match (shown < total, incomplete) {
+        (false, false) => None,
+        (true, _) => Some(format!(
+            "only {shown} hits are shown; narrow it with path, glob or a more exact pattern"
+        )),
+        (false, true) => {
+            Some("not everything was searched; narrow it with path or glob".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_to_search_is_left_and_said() {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("a"), "x\nx\nx\n").unwrap();
+        let dir = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let (pattern, stop) = (
+            Pattern::parse("x", Syntax::Plain, None).unwrap(),
+            Stop::never(),
+        );
+        let mut run = SearchRun::new(&pattern, 10, &stop);
+        run.bytes_left = 10;
+        for path in ["whole", "in part", "not at all"] {
+            run.file(dir.open("a").unwrap(), 6, path).unwrap();
+        }
+        let report = run.report(PassedOver::default());
+        assert_eq!(report.total_hits, 5);
+        assert_eq!(
+            (
+                report.files.partly_searched_files,
+                report.files.unsearched_files
+            ),
+            (1, 1)
+        );
+        assert_eq!(
+            report.hint.as_deref(),
+            Some("not everything was searched; narrow it with path or glob")
+        );
+    }
+}

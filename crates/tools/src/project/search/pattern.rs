@@ -1,0 +1,82 @@
+//! What is looked for.
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::project::failure::FileError;
+
+/// The longest pattern.
+pub const SEARCH_MAX_PATTERN_BYTES: usize = 1_000;
+
+/// The most memory that a compiled pattern takes, in bytes.
+const MAX_COMPILED_BYTES: usize = 10 * 1024 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Syntax {
+    #[default]
+    Regex,
+    Plain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Case {
+    Sensitive,
+    Insensitive,
+}
+
+#[derive(Debug)]
+pub(super) struct Pattern(RegexMatcher);
+
+impl Pattern {
+    pub(super) fn parse(
+        pattern: &str,
+        syntax: Syntax,
+        case: Option<Case>,
+    ) -> Result<Self, FileError> {
+        let invalid = |why: String| Err(FileError::InvalidPattern { why });
+        if pattern.is_empty() {
+            return invalid("it is empty; to list files use list_files".to_owned());
+        }
+        if pattern.len() > SEARCH_MAX_PATTERN_BYTES {
+            return invalid(format!(
+                "it is longer than {SEARCH_MAX_PATTERN_BYTES} bytes; look for a part of it"
+            ));
+        }
+        if syntax == Syntax::Plain && pattern.contains('\n') {
+            return invalid(
+                "it has a line break, but each line is searched by itself; look for one line"
+                    .to_owned(),
+            );
+        }
+        let matcher = RegexMatcherBuilder::new()
+            .fixed_strings(syntax == Syntax::Plain)
+            .case_insensitive(case == Some(Case::Insensitive))
+            .line_terminator(Some(b'\n'))
+            .size_limit(MAX_COMPILED_BYTES)
+            .dfa_size_limit(MAX_COMPILED_BYTES)
+            .build(pattern);
+        match matcher {
+            Ok(matcher) => Ok(Self(matcher)),
+            Err(error) => invalid(format!(
+                "{error}; correct it, or set syntax to plain to look for the text as it is"
+            )),
+        }
+    }
+
+    pub(super) fn matcher(&self) -> &RegexMatcher {
+        &self.0
+    }
+
+    /// Returns where in a line the pattern first matches.
+    pub(super) fn place_in(&self, line: &[u8]) -> usize {
+        self.0
+            .find(line)
+            .ok()
+            .flatten()
+            .map_or(0, |found| found.start())
+    }
+}

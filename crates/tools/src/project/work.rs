@@ -1,0 +1,116 @@
+//! Runs work on files where it may block, and stops it when nobody waits for it any more.
+
+use std::panic::resume_unwind;
+
+use neuraxis_ports::{CancellationToken, ToolContext, ToolError};
+use tokio::task::spawn_blocking;
+
+use super::failure::FileError;
+
+/// Tells work that blocks whether to give up.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(CancellationToken);
+
+impl Stop {
+    /// Returns an error once the work is to be given up. Long loops ask this often.
+    pub(super) fn check(&self) -> Result<(), FileError> {
+        if self.0.is_cancelled() {
+            Err(FileError::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Work that nobody stops.
+    #[cfg(test)]
+    pub(super) fn never() -> Self {
+        Self(CancellationToken::new())
+    }
+}
+
+/// Runs work on a thread where it may block.
+///
+/// # Cancel safety
+///
+/// When the call is cancelled this returns at once; when its future is dropped nothing is returned. In both cases the
+/// work is told to stop.
+pub(super) async fn run<Value: Send + 'static>(
+    ctx: &ToolContext,
+    work: impl FnOnce(&Stop) -> Result<Value, FileError> + Send + 'static,
+) -> Result<Value, ToolError> {
+    let token = ctx.cancellation.child_token();
+    let _stop_when_dropped = token.clone().drop_guard();
+    let stop = Stop(token.clone());
+    let task = spawn_blocking(move || work(&stop));
+    match token.run_until_cancelled(task).await {
+        None => Err(FileError::Cancelled.into()),
+        Some(Ok(result)) => result.map_err(ToolError::from),
+        // A panic goes on in the caller's task: the engine knows what to do with one.
+        Some(Err(failed)) => match failed.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Err(ToolError::temporary("the program is shutting down")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::uuid::Uuid;
+    use neuraxis_core::{AgentId, EffectId, RunId, ToolCallId, Turn};
+    use neuraxis_ports::TurnContext;
+    use tokio::select;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn context() -> ToolContext {
+        let run = RunId(Uuid::nil());
+        let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
+        ToolContext::new(
+            turn,
+            ToolCallId::from_text("call_1"),
+            EffectId { run, number: 1 },
+        )
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_is_told_to_stop() {
+        let ctx = context();
+        let (started, has_started) = oneshot::channel();
+        let (stopped, has_stopped) = oneshot::channel();
+        let call = run(&ctx, move |stop| {
+            started.send(()).unwrap();
+            while stop.check().is_ok() {
+                std::thread::yield_now();
+            }
+            stopped.send(()).unwrap();
+            Ok(())
+        });
+        // When the second is ready first, the call is dropped.
+        select! {
+            _ = call => panic!("the work ended by itself"),
+            started = has_started => started.unwrap(),
+        }
+        has_stopped.await.unwrap();
+        assert!(
+            !ctx.cancellation.is_cancelled(),
+            "the whole run was cancelled"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_returns_without_waiting_for_its_work() {
+        let ctx = context();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        ctx.cancellation.cancel();
+        let result = run(&ctx, move |_| Ok(released.recv().is_ok())).await;
+        assert_eq!(result, Err(FileError::Cancelled.into()));
+        drop(release);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "as it was")]
+    async fn a_panic_goes_on_where_the_call_was_made() {
+        let _ = run::<()>(&context(), |_| panic!("as it was")).await;
+    }
+}

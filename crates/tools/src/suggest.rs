@@ -1,0 +1,49 @@
+//! Finds what somebody may have meant by a name that does not exist.
+
+/// How alike two names must be, from 0 to 1, to be taken for each other.
+const ALIKE: f64 = 0.6;
+
+/// Returns the candidate most like the given name, if there is one that resembles it. Upper and lower case and blanks at
+/// either end count as equal; of equally good candidates the first is taken.
+pub(crate) fn nearest(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = String>,
+) -> Option<String> {
+    let wanted = wanted.trim().to_lowercase();
+    let mut best: Option<(f64, String)> = None;
+    for candidate in candidates {
+        let score =
+            strsim::normalized_damerau_levenshtein(&wanted, &candidate.trim().to_lowercase());
+        if score >= ALIKE && best.as_ref().is_none_or(|(most, _)| score > *most) {
+            best = Some((score, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    fn of(wanted: &str, candidates: &[&str]) -> Option<String> {
+        nearest(wanted, candidates.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn the_candidate_with_the_fewest_typing_errors_is_suggested() {
+        assert_eq!(
+            of("man.rs", &["lib.rs", "main.rs", "build.rs"]).as_deref(),
+            Some("main.rs")
+        );
+        assert_eq!(
+            of("readme.MD ", &["README.md", "README.txt"]).as_deref(),
+            Some("README.md")
+        );
+    }
+
+    #[test]
+    fn nothing_is_suggested_when_nothing_resembles_the_name() {
+        assert_eq!(of("invoice.pdf", &["main.rs", "Cargo.toml"]), None);
+        assert_eq!(of("x", &[]), None);
+    }
+}

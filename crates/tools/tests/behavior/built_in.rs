@@ -1,0 +1,101 @@
+//! What holds for all tools of this crate.
+
+use std::sync::Arc;
+
+use neuraxis_core::ToolClass;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_ports::Tool;
+use neuraxis_tools::{ProjectError, built_in, project_files};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::{FixedClock, accepts, schema};
+
+fn all(root: &TempDir) -> Vec<Arc<dyn Tool>> {
+    let mut tools = built_in(Arc::new(FixedClock(Timestamp::UNIX_EPOCH))).unwrap();
+    tools.extend(project_files(root.path()).unwrap());
+    tools
+}
+
+#[test]
+fn the_tools_have_the_names_that_users_rely_on() {
+    let root = TempDir::new().unwrap();
+    let tools = all(&root);
+    let names: Vec<_> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "current_time",
+            "system_health",
+            "list_files",
+            "read_file",
+            "search_files"
+        ]
+    );
+}
+
+#[test]
+fn every_tool_only_reads_and_refuses_arguments_it_does_not_know() {
+    let root = TempDir::new().unwrap();
+    for tool in all(&root) {
+        assert_eq!(tool.spec().class, ToolClass::ReadOnly);
+        assert_eq!(
+            schema(tool.as_ref())["additionalProperties"],
+            false,
+            "{}",
+            tool.spec().name
+        );
+        assert!(!accepts(
+            tool.as_ref(),
+            &json!({ "path": ".", "pattern": "x", "nonsense": 1 })
+        ));
+    }
+}
+
+#[test]
+fn every_argument_is_explained_and_null_stands_for_one_left_out() {
+    let root = TempDir::new().unwrap();
+    for tool in all(&root) {
+        let schema = schema(tool.as_ref());
+        let required: Vec<_> = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
+        for (name, argument) in schema["properties"].as_object().unwrap() {
+            assert!(
+                argument["description"].is_string(),
+                "{}: {name}",
+                tool.spec().name
+            );
+            let mut arguments = json!({});
+            for required in &required {
+                arguments[required.as_str().unwrap()] = json!("x");
+            }
+            if !required.iter().any(|required| *required == name) {
+                arguments[name] = json!(null);
+            }
+            assert!(
+                accepts(tool.as_ref(), &arguments),
+                "{}: {name}",
+                tool.spec().name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_project_folder_that_is_not_there_or_no_folder_is_an_error_that_names_it() {
+    let root = TempDir::new().unwrap();
+    let missing = root.path().join("missing");
+    let error = project_files(&missing).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("cannot open the project folder {}", missing.display())
+    );
+    let file = root.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(
+        matches!(project_files(&file).unwrap_err(), ProjectError::Root { path, .. } if path == file)
+    );
+}

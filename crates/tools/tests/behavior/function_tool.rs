@@ -1,0 +1,268 @@
+//! Making a tool of a function.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use neuraxis_core::{JsonText, Keep, ToolAnnotations, ToolClass, ToolOutput};
+use neuraxis_ports::{Tool, ToolContext, ToolError};
+use neuraxis_tools::{DefinitionError, FunctionTool, NoArguments};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::support::{accepts, call, context, schema};
+
+/// A comment for readers of the code.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Paint {
+    /// What to paint.
+    title: String,
+    /// The colors, in order.
+    colors: Vec<Color>,
+    /// How many coats.
+    coats: Option<u32>,
+    /// Where.
+    place: Option<Place>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Color {
+    Red,
+    Blue,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    /// The room.
+    room: String,
+}
+
+async fn paint(arguments: Paint, _ctx: ToolContext) -> Result<String, ToolError> {
+    let room = arguments
+        .place
+        .map_or("nowhere".to_owned(), |place| place.room);
+    let coats = arguments.coats.unwrap_or(1);
+    Ok(format!(
+        "{} in {:?}, {coats} times, {room}",
+        arguments.title, arguments.colors
+    ))
+}
+
+fn painter() -> std::sync::Arc<dyn Tool> {
+    FunctionTool::new("paint", "Paints.", paint)
+        .unwrap()
+        .build()
+}
+
+async fn refusal(arguments: &str) -> String {
+    painter()
+        .call(JsonText::from_text(arguments), context())
+        .await
+        .unwrap_err()
+        .message
+}
+
+#[test]
+fn the_schema_is_inlined_and_says_only_what_helps_a_model() {
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "title": { "description": "What to paint.", "type": "string" },
+            "colors": {
+                "description": "The colors, in order.",
+                "type": "array",
+                "items": { "type": "string", "enum": ["red", "blue"] },
+            },
+            "coats": { "description": "How many coats.", "type": ["integer", "null"], "minimum": 0 },
+            "place": {
+                "description": "Where.",
+                "type": ["object", "null"],
+                "properties": { "room": { "description": "The room.", "type": "string" } },
+                "additionalProperties": false,
+                "required": ["room"],
+            },
+        },
+        "additionalProperties": false,
+        "required": ["title", "colors"],
+    });
+    assert_eq!(schema(painter().as_ref()), expected);
+}
+
+#[tokio::test]
+async fn optional_arguments_may_be_left_out_or_null() {
+    for arguments in [
+        json!({ "title": "door", "colors": ["red"] }),
+        json!({ "title": "door", "colors": ["red"], "coats": null, "place": null }),
+    ] {
+        let value = call(painter().as_ref(), arguments, context())
+            .await
+            .unwrap();
+        assert_eq!(value, "door in [Red], 1 times, nowhere");
+    }
+}
+
+#[test]
+fn a_misspelled_argument_is_off_the_schema() {
+    assert!(!accepts(
+        painter().as_ref(),
+        &json!({ "title": "door", "colors": [], "coat": 2 })
+    ));
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
+    let message = refusal(r#"{"title": "door", "colors": ["red", "green"]}"#).await;
+    assert!(
+        message.starts_with("invalid arguments: at `colors[1]`: unknown variant `green`"),
+        "{message}"
+    );
+    let message = refusal(r#"{"colors": []}"#).await;
+    assert!(
+        message.starts_with("invalid arguments: missing field `title`"),
+        "{message}"
+    );
+    let message = refusal(r#"{"title": "door", "colors": [], "place": {"room": 7}}"#).await;
+    assert!(
+        message.starts_with("invalid arguments: at `place.room`: invalid type: integer `7`"),
+        "{message}"
+    );
+    let message = refusal(r#"{"title": "door", "colors": [], "coat": 2}"#).await;
+    assert!(message.contains("unknown field `coat`"), "{message}");
+}
+
+#[tokio::test]
+async fn arguments_that_are_not_one_json_value_are_refused() {
+    for broken in ["", "{", r#"{"title": "door", "colors": []} and more"#] {
+        let message = refusal(broken).await;
+        assert!(
+            message.starts_with("the arguments are not one JSON object: "),
+            "{broken:?} gave {message}"
+        );
+    }
+}
+
+#[test]
+fn a_tool_that_says_nothing_of_its_class_never_runs_twice() {
+    assert_eq!(painter().spec().class, ToolClass::Irreversible);
+}
+
+#[test]
+fn what_is_said_of_a_tool_stands_in_its_spec() {
+    let tool = FunctionTool::new("paint", "Paints.", paint)
+        .unwrap()
+        .class(ToolClass::Idempotent)
+        .timeout(Duration::from_secs(7))
+        .annotations(ToolAnnotations::default().open_world())
+        .non_iterative()
+        .build();
+    let spec = tool.spec();
+    assert_eq!(
+        (spec.name.as_str(), &*spec.description),
+        ("paint", "Paints.")
+    );
+    assert_eq!(
+        (spec.class, spec.timeout),
+        (ToolClass::Idempotent, Some(Duration::from_secs(7)))
+    );
+    assert!(spec.annotations.open_world && spec.non_iterative);
+}
+
+#[tokio::test]
+async fn a_closure_can_hold_state_and_take_no_arguments() {
+    let greeting = "hello".to_owned();
+    let tool = FunctionTool::new("greet", "Greets.", move |_: NoArguments, _ctx| {
+        let greeting = greeting.clone();
+        async move { Ok(greeting) }
+    });
+    let tool = tool.unwrap().build();
+    assert_eq!(
+        call(tool.as_ref(), json!({}), context()).await.unwrap(),
+        "hello"
+    );
+    assert!(!accepts(tool.as_ref(), &json!({ "name": "you" })));
+}
+
+#[tokio::test]
+async fn a_function_may_say_more_than_its_value() {
+    let tool = FunctionTool::with_output("note", "Notes.", async |_: NoArguments, _ctx| {
+        let mut output = ToolOutput::new(JsonText::string("a long text"));
+        output.keep = Keep::Summary;
+        output.summary = Some("short".to_owned());
+        Ok(output)
+    });
+    let output = tool
+        .unwrap()
+        .build()
+        .call(JsonText::from_text("{}"), context())
+        .await
+        .unwrap();
+    assert_eq!(
+        (output.keep, output.summary.as_deref()),
+        (Keep::Summary, Some("short"))
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_the_function_arrives_as_it_is() {
+    let tool = FunctionTool::new("fail", "Fails.", async |_: NoArguments, _ctx| {
+        Err::<(), _>(ToolError::temporary("try later"))
+    });
+    let error = tool
+        .unwrap()
+        .build()
+        .call(JsonText::from_text("{}"), context())
+        .await
+        .unwrap_err();
+    assert_eq!(error, ToolError::temporary("try later"));
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_json_is_an_error_and_no_panic() {
+    let tool = FunctionTool::new("map", "Maps.", async |_: NoArguments, _ctx| {
+        Ok(BTreeMap::from([((1, 2), "a pair is no key")]))
+    });
+    let error = tool
+        .unwrap()
+        .build()
+        .call(JsonText::from_text("{}"), context())
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .message
+            .starts_with("the tool's result cannot be written as JSON"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_name_that_no_provider_accepts_is_refused() {
+    let error = FunctionTool::new("paint it!", "Paints.", paint).unwrap_err();
+    assert!(
+        matches!(&error, DefinitionError::Name { name, .. } if name == "paint it!"),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn arguments_that_are_not_an_object_are_refused() {
+    let tool = FunctionTool::new("echo", "Echoes.", async |text: String, _ctx| Ok(text));
+    assert_eq!(
+        tool.unwrap_err(),
+        DefinitionError::ArgumentsNotAnObject {
+            name: "echo".to_owned()
+        }
+    );
+    let tool = FunctionTool::new("any", "Takes anything.", async |value: Value, _ctx| {
+        Ok(value)
+    });
+    assert_eq!(
+        tool.unwrap_err(),
+        DefinitionError::ArgumentsNotAnObject {
+            name: "any".to_owned()
+        }
+    );
+}

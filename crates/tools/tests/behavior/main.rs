@@ -1,0 +1,15 @@
+//! What the tools do, seen through the port they are called by.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its world has to fail"
+)]
+
+mod built_in;
+mod confinement;
+mod current_time;
+mod function_tool;
+mod list_files;
+mod read_file;
+mod search_files;
+mod support;
+mod system_health;

@@ -1,0 +1,312 @@
+//! `search_files`.
+
+use std::fs::File;
+
+use neuraxis_tools::{
+    SEARCH_DEFAULT_HITS, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES,
+};
+use serde_json::{Value, json};
+
+use crate::support::{Project, call, context, schema};
+
+fn places(search: &Value) -> Vec<String> {
+    let hits = search["hits"].as_array().unwrap().iter();
+    hits.map(|hit| {
+        format!(
+            "{}:{}:{}",
+            hit["path"].as_str().unwrap(),
+            hit["line"],
+            hit["column"]
+        )
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn matching_lines_come_with_path_line_and_column() {
+    let project = Project::with(&[
+        ("a.rs", "fn one() {}\n\n/* é */ fn two() {}\r\n"),
+        ("b.txt", "no function\n"),
+    ]);
+    let expected = json!({
+        "hits": [
+            { "path": "a.rs", "line": 1, "column": 1, "text": "fn one() {}" },
+            { "path": "a.rs", "line": 3, "column": 9, "text": "/* é */ fn two() {}" },
+        ],
+        "total_hits": 2,
+        "files_with_hits": 1,
+        "files_searched": 2,
+        "summary": "2 hits in 1 of 2 files: a.rs:1, a.rs:3.",
+    });
+    assert_eq!(
+        project
+            .call("search_files", json!({ "pattern": r"fn \w+\(" }))
+            .await,
+        expected
+    );
+    let same = json!({
+        "pattern": r"fn \w+\(", "syntax": null, "case": null, "path": null, "glob": null, "max_hits": null,
+    });
+    assert_eq!(project.call("search_files", same).await, expected);
+}
+
+#[tokio::test]
+async fn plain_text_is_taken_as_it_is() {
+    let project = Project::with(&[("a.txt", "a.b\naxb\n(\n")]);
+    let search = project
+        .call(
+            "search_files",
+            json!({ "pattern": "a.b", "syntax": "plain" }),
+        )
+        .await;
+    assert_eq!(places(&search), ["a.txt:1:1"]);
+    let search = project
+        .call("search_files", json!({ "pattern": "(", "syntax": "plain" }))
+        .await;
+    assert_eq!(places(&search), ["a.txt:3:1"]);
+}
+
+#[tokio::test]
+async fn case_counts_unless_it_is_said_not_to() {
+    let project = Project::with(&[("a.txt", "Straße\nSTRASSE\nstraße\n")]);
+    assert_eq!(
+        project
+            .call("search_files", json!({ "pattern": "straße" }))
+            .await["total_hits"],
+        1
+    );
+    let search = project
+        .call(
+            "search_files",
+            json!({ "pattern": "straße", "case": "insensitive" }),
+        )
+        .await;
+    assert_eq!(search["total_hits"], 2);
+}
+
+#[tokio::test]
+async fn a_search_can_be_narrowed_to_a_folder_a_file_or_a_glob() {
+    let project = Project::with(&[
+        ("src/a.rs", "x"),
+        ("src/b.md", "x"),
+        ("doc/c.rs", "x"),
+        ("d.rs", "x"),
+    ]);
+    let search = project
+        .call("search_files", json!({ "pattern": "x", "path": "src" }))
+        .await;
+    assert_eq!(places(&search), ["src/a.rs:1:1", "src/b.md:1:1"]);
+    let search = project
+        .call(
+            "search_files",
+            json!({ "pattern": "x", "path": "src/b.md" }),
+        )
+        .await;
+    assert_eq!(places(&search), ["src/b.md:1:1"]);
+    let search = project
+        .call("search_files", json!({ "pattern": "x", "glob": "*.rs" }))
+        .await;
+    assert_eq!(
+        places(&search),
+        ["d.rs:1:1", "doc/c.rs:1:1", "src/a.rs:1:1"]
+    );
+}
+
+#[tokio::test]
+async fn what_gitignore_names_is_not_searched() {
+    let project = Project::with(&[
+        (".gitignore", "target\n"),
+        ("target/a", "x"),
+        ("b", "x"),
+        (".git/config", "x"),
+    ]);
+    let search = project
+        .call("search_files", json!({ "pattern": "x" }))
+        .await;
+    assert_eq!(
+        (places(&search), search["ignored"].as_u64()),
+        (vec!["b:1:1".to_owned()], Some(1))
+    );
+}
+
+#[tokio::test]
+async fn no_hit_is_an_answer_and_no_error() {
+    let project = Project::with(&[("a.txt", "nothing here\n")]);
+    let search = project
+        .call("search_files", json!({ "pattern": "absent" }))
+        .await;
+    assert_eq!(
+        (search["total_hits"].as_u64(), search["summary"].as_str()),
+        (Some(0), Some("No hits in 1 file."))
+    );
+}
+
+#[tokio::test]
+async fn a_broken_pattern_is_refused_with_place_and_advice() {
+    let message = Project::new()
+        .fail("search_files", json!({ "pattern": "fn (" }))
+        .await;
+    assert!(
+        message.starts_with("invalid_pattern: ") && message.contains("unclosed group"),
+        "{message}"
+    );
+    assert!(
+        message.ends_with("or set syntax to plain to look for the text as it is"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn patterns_that_cannot_match_a_line_or_cost_too_much_are_refused() {
+    let project = Project::new();
+    for (pattern, why) in [
+        (json!({ "pattern": "" }), "it is empty"),
+        (
+            json!({ "pattern": "a\nb", "syntax": "plain" }),
+            "it has a line break",
+        ),
+        (json!({ "pattern": "a\nb" }), "\\n"),
+        (
+            json!({ "pattern": "x".repeat(SEARCH_MAX_PATTERN_BYTES + 1) }),
+            "it is longer than 1000 bytes",
+        ),
+        (json!({ "pattern": "((a{1000}){1000}){1000}" }), "size"),
+        (
+            json!({ "pattern": "(".repeat(900) + &")".repeat(90) }),
+            "unclosed group",
+        ),
+    ] {
+        let message = project.fail("search_files", pattern).await;
+        assert!(
+            message.starts_with("invalid_pattern: ") && message.contains(why),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn hits_are_capped_and_the_rest_is_counted() {
+    let project = Project::with(&[("a.txt", &"hit\n".repeat(1_000)), ("b.txt", "hit\n")]);
+    let search = project
+        .call("search_files", json!({ "pattern": "hit", "max_hits": 3 }))
+        .await;
+    assert_eq!(
+        (places(&search).len(), search["total_hits"].as_u64()),
+        (3, Some(1_001))
+    );
+    assert_eq!(search["files_with_hits"], 2);
+    assert!(
+        search["hint"]
+            .as_str()
+            .unwrap()
+            .starts_with("only 3 hits are shown; narrow it"),
+        "{}",
+        search["hint"]
+    );
+    let search = project
+        .call(
+            "search_files",
+            json!({ "pattern": "hit", "max_hits": 4_000_000_000_u32 }),
+        )
+        .await;
+    assert_eq!(places(&search).len(), SEARCH_MAX_HITS as usize);
+}
+
+#[tokio::test]
+async fn a_long_line_is_cut_around_the_hit() {
+    let project = Project::with(&[(
+        "a.js",
+        &format!("{}needle{}", "x".repeat(100_000), "y".repeat(100_000)),
+    )]);
+    let search = project
+        .call("search_files", json!({ "pattern": "needle" }))
+        .await;
+    let text = search["hits"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("xneedley") && text.len() <= SEARCH_MAX_LINE_BYTES + 6,
+        "{text}"
+    );
+    assert_eq!(search["hits"][0]["column"], 100_001);
+}
+
+#[tokio::test]
+async fn binary_files_are_passed_over_and_counted() {
+    let project = Project::with(&[("a.txt", "x\n")]);
+    project.write("b.bin", b"x\n\0x\n");
+    File::create(project.path("huge"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let search = project
+        .call("search_files", json!({ "pattern": "x" }))
+        .await;
+    assert_eq!(
+        (places(&search), search["binary_files"].as_u64()),
+        (vec!["a.txt:1:1".to_owned()], Some(2))
+    );
+}
+
+#[tokio::test]
+async fn a_search_in_nothing_but_binary_files_says_so() {
+    let project = Project::new();
+    project.write("b.bin", b"x\n\0x\n");
+    let search = project
+        .call("search_files", json!({ "pattern": "x", "path": "b.bin" }))
+        .await;
+    assert_eq!(search["summary"], "Only binary files; none was searched.");
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf8_is_searched_and_marked() {
+    let project = Project::new();
+    project.write("latin1.txt", b"caf\xe9 au lait\n");
+    let search = project
+        .call("search_files", json!({ "pattern": "au lait" }))
+        .await;
+    let expected = json!({ "path": "latin1.txt", "line": 1, "column": 6, "text": "caf\u{fffd} au lait", "lossy": true });
+    assert_eq!(search["hits"][0], expected);
+}
+
+#[tokio::test]
+async fn a_line_too_long_to_search_is_reported_and_the_other_files_are_searched() {
+    let project = Project::with(&[("a.txt", &"x".repeat(9 << 20)), ("b.txt", "x\n")]);
+    let search = project
+        .call("search_files", json!({ "pattern": "y|x$" }))
+        .await;
+    assert_eq!(
+        (places(&search), search["unreadable_files"].as_u64()),
+        (vec!["b.txt:1:1".to_owned()], Some(1))
+    );
+}
+
+#[test]
+fn the_model_is_told_the_limits_that_hold() {
+    let told = schema(Project::new().tool("search_files"));
+    let expected = format!(
+        "How many hits to show. By default {SEARCH_DEFAULT_HITS}, at most {SEARCH_MAX_HITS}; the rest is counted."
+    );
+    assert_eq!(told["properties"]["max_hits"]["description"], expected);
+}
+
+#[tokio::test]
+async fn a_missing_place_to_search_is_an_error() {
+    let project = Project::with(&[("src/main.rs", "")]);
+    let message = project
+        .fail("search_files", json!({ "pattern": "x", "path": "source" }))
+        .await;
+    assert!(
+        message.starts_with("not_found: there is no \"source\""),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_call_does_not_go_on() {
+    let project = Project::with(&[("a.txt", "text")]);
+    let ctx = context();
+    ctx.cancellation.cancel();
+    let error = call(project.tool("search_files"), json!({ "pattern": "x" }), ctx)
+        .await
+        .unwrap_err();
+    assert!(error.message.starts_with("cancelled: "), "{error}");
+}

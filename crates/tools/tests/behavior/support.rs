@@ -1,0 +1,128 @@
+//! The world of a test: a context, a clock that stands still, and a project in a temporary folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{AgentId, EffectId, JsonText, ProgressSteps, RunId, ToolCallId, Turn};
+use neuraxis_ports::{Clock, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
+use neuraxis_tools::project_files;
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[derive(Debug)]
+pub(crate) struct FixedClock(pub(crate) Timestamp);
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RecordedProgress(pub(crate) Mutex<Vec<(String, Option<ProgressSteps>)>>);
+
+impl ProgressSink for RecordedProgress {
+    fn progress(&self, name: &str, _icon: Option<&str>, steps: Option<ProgressSteps>) {
+        self.0.lock().unwrap().push((name.to_owned(), steps));
+    }
+
+    fn output(&self, _text: &str) {}
+}
+
+pub(crate) fn context() -> ToolContext {
+    let run = RunId(Uuid::nil());
+    let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
+    ToolContext::new(
+        turn,
+        ToolCallId::from_text("call_1"),
+        EffectId { run, number: 1 },
+    )
+}
+
+/// Calls a tool with arguments that its schema has to accept, as the engine does.
+pub(crate) async fn call(
+    tool: &dyn Tool,
+    arguments: Value,
+    ctx: ToolContext,
+) -> Result<Value, ToolError> {
+    assert!(
+        accepts(tool, &arguments),
+        "the schema of {} refuses {arguments}",
+        tool.spec().name
+    );
+    let output = tool
+        .call(JsonText::from_text(arguments.to_string()), ctx)
+        .await?;
+    Ok(output.value.decode().unwrap())
+}
+
+pub(crate) fn accepts(tool: &dyn Tool, arguments: &Value) -> bool {
+    jsonschema::draft202012::is_valid(&schema(tool), arguments)
+}
+
+pub(crate) fn schema(tool: &dyn Tool) -> Value {
+    tool.spec().parameters.decode().unwrap()
+}
+
+pub(crate) fn named<'a>(tools: &'a [Arc<dyn Tool>], name: &str) -> &'a dyn Tool {
+    tools
+        .iter()
+        .find(|tool| tool.spec().name.as_str() == name)
+        .unwrap()
+        .as_ref()
+}
+
+/// A project in a folder, beside which there are things that the tools must never reach.
+#[derive(Debug)]
+pub(crate) struct Project {
+    world: TempDir,
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Project {
+    pub(crate) fn new() -> Self {
+        let world = TempDir::new().unwrap();
+        fs::create_dir(world.path().join("project")).unwrap();
+        fs::write(world.path().join("outside.txt"), "SECRET outside\n").unwrap();
+        let tools = project_files(world.path().join("project")).unwrap();
+        Self { world, tools }
+    }
+
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        let project = Self::new();
+        for (path, content) in files {
+            project.write(path, content);
+        }
+        project
+    }
+
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.world.path().join("project").join(path)
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> &dyn Tool {
+        named(&self.tools, name)
+    }
+
+    /// Calls a tool that has to succeed.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Value {
+        call(self.tool(name), arguments, context()).await.unwrap()
+    }
+
+    /// Calls a tool that has to fail, and returns its message.
+    pub(crate) async fn fail(&self, name: &str, arguments: Value) -> String {
+        call(self.tool(name), arguments, context())
+            .await
+            .unwrap_err()
+            .message
+    }
+}
