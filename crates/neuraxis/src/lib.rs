@@ -1,0 +1,45 @@
+//! Governed, tool-using LLM conversations: the crate that an embedding team adds first.
+//!
+//! **For** getting to a first answer with one dependency. It re-exports the crates of the workspace under short names;
+//! what is needed most stands at the top. A feature adds an adapter and never changes what the others do.
+//!
+//! **Not for** code of its own: everything here lives in a crate that can be used alone.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use neuraxis::{Channel, Mode, Orchestrator, Role, memory::MemoryStore, offline::OfflineModel};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let orchestrator = Orchestrator::builder()
+//!     .model(Role::REASONING, Arc::new(OfflineModel))
+//!     .tools(neuraxis::tools::built_in(Arc::new(neuraxis::engine::SystemClock))?)
+//!     .store(Arc::new(MemoryStore::default()))
+//!     .build()?;
+//! let session = "my-first-session".parse()?;
+//! let result =
+//!     orchestrator.handle_user_request(&session, "What time is it?", Mode::MODERATE, Channel::CHAT).await?;
+//! println!("{}", result.reply);
+//! # assert_eq!(result.steps.len(), 3, "a model call, a tool call, a model call");
+//! # Ok(())
+//! # }
+//! ```
+
+pub use neuraxis_brainstem as brainstem;
+pub use neuraxis_core as core;
+pub use neuraxis_engine as engine;
+#[cfg(feature = "memory")]
+pub use neuraxis_memory as memory;
+#[cfg(feature = "offline")]
+pub use neuraxis_offline as offline;
+pub use neuraxis_ports as ports;
+#[cfg(feature = "tools")]
+pub use neuraxis_tools as tools;
+
+pub use neuraxis_brainstem::{Policy, PolicyConfig};
+pub use neuraxis_core::{Channel, FinishReason, Message, Mode, Role, RunStatus, SessionId};
+pub use neuraxis_engine::{
+    Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
+    RunHandle, UserRequest,
+};
