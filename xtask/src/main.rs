@@ -1,14 +1,19 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, and what helps in trying
+//! things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "saying what it does and how it went is what a build task is for"
 )]
 
 mod cargo;
 mod ci;
+mod env;
 mod layers;
+mod provision;
+mod serve_llama;
 mod stages;
 mod test;
 
@@ -32,6 +37,10 @@ enum Command {
     Layers,
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
+    /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
+    Env,
+    /// Starts a real llama-server with the model that the tests use, whose replies are scripted.
+    ServeLlama(serve_llama::Options),
 }
 
 fn main() -> ExitCode {
@@ -39,5 +48,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Layers => layers::run(),
         Command::Ci(options) => ci::run(&options),
+        Command::Env => env::run(),
+        Command::ServeLlama(options) => serve_llama::run(&options),
     }
 }

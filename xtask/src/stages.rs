@@ -12,20 +12,20 @@ pub(crate) struct Stages(Vec<Stage>);
 
 #[derive(Debug)]
 struct Stage {
-    name: &'static str,
+    name: String,
     outcome: Outcome,
     duration: Duration,
 }
 
 /// How a stage went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// As it should.
     Passed,
     /// Not as it should; what went wrong was printed when it happened.
     Failed,
     /// It did not run.
-    Skipped(&'static str),
+    Skipped(String),
 }
 
 impl Stages {
@@ -48,8 +48,8 @@ impl Stages {
         };
         println!("== {name}: {outcome} after {}", Seconds(duration));
         self.0.push(Stage {
-            name,
-            outcome,
+            name: name.to_owned(),
+            outcome: outcome.clone(),
             duration,
         });
         outcome
@@ -61,11 +61,12 @@ impl Stages {
     }
 
     /// Leaves out a stage, saying why.
-    pub(crate) fn skip(&mut self, name: &'static str, reason: &'static str) {
-        println!("\n== {name}: {}", Outcome::Skipped(reason));
+    pub(crate) fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
+        let (name, outcome) = (name.into(), Outcome::Skipped(reason.into()));
+        println!("\n== {name}: {outcome}");
         self.0.push(Stage {
             name,
-            outcome: Outcome::Skipped(reason),
+            outcome,
             duration: Duration::ZERO,
         });
     }

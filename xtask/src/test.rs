@@ -1,11 +1,15 @@
 //! `cargo xtask test`: provisions what the tests need, then runs them all.
+//!
+//! Where something cannot be provisioned, the tests marked `#[ignore = "needs …"]` are left out, and the table at the end
+//! says so. On CI that fails the run.
 
-mod provision;
+use std::process::{Command, ExitCode};
 
-use std::process::ExitCode;
+use anyhow::bail;
 
 use crate::cargo::{cargo, succeeds};
-use crate::stages::{Outcome, Stages};
+use crate::provision::{self, Missing};
+use crate::stages::Stages;
 
 /// Runs the subcommand.
 pub(crate) fn run() -> ExitCode {
@@ -16,19 +20,118 @@ pub(crate) fn run() -> ExitCode {
 
 /// Adds the stages that test the workspace.
 pub(crate) fn add_stages(stages: &mut Stages) {
-    if stages.run("provision", provision::all) != Outcome::Passed {
-        stages.skip("tests", "what they need is not there");
-        stages.skip("doc-tests", "what they need is not there");
-        return;
+    let mut missing = Vec::new();
+    stages.run("provision", || {
+        missing = provision::all();
+        suffices(&missing, Place::here())
+    });
+    for Missing { name, reason } in &missing {
+        stages.skip(format!("tests that need {name}"), reason.to_string());
     }
+    let extent = if missing.is_empty() {
+        Extent::All
+    } else {
+        Extent::NothingIgnored
+    };
     if succeeds(cargo("nextest --version")) {
-        stages.command("tests", cargo("nextest run --workspace --no-fail-fast"));
+        stages.command("tests", nextest(extent));
     } else {
         println!("\ncargo-nextest is not installed: the tests run through cargo's own runner.");
-        stages.command(
-            "tests",
-            cargo("test --workspace --lib --bins --tests --examples --no-fail-fast"),
-        );
+        stages.command("tests", cargo_test(extent));
     }
     stages.command("doc-tests", cargo("test --workspace --doc --no-fail-fast"));
+}
+
+/// Where the tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On somebody's machine, which may lack what the tests need.
+    Workstation,
+    /// Where nobody would notice that tests are left out.
+    Ci,
+}
+
+impl Place {
+    fn here() -> Self {
+        match std::env::var("CI") {
+            Ok(value) if value == "true" => Self::Ci,
+            _ => Self::Workstation,
+        }
+    }
+}
+
+/// Which tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All, and they are told where to find what they need.
+    All,
+    /// Those that need nothing.
+    NothingIgnored,
+}
+
+fn suffices(missing: &[Missing], place: Place) -> anyhow::Result<()> {
+    let names: Vec<_> = missing.iter().map(|it| it.name).collect();
+    match place {
+        Place::Ci if !names.is_empty() => {
+            bail!("on CI all tests have to run; missing: {}", names.join(", "))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn nextest(extent: Extent) -> Command {
+    let mut command = cargo("nextest run --workspace --no-fail-fast");
+    if extent == Extent::All {
+        command
+            .args(["--run-ignored", "all"])
+            .envs(provision::variables());
+    }
+    command
+}
+
+fn cargo_test(extent: Extent) -> Command {
+    let mut command = cargo("test --workspace --lib --bins --tests --examples --no-fail-fast");
+    if extent == Extent::All {
+        command
+            .args(["--", "--include-ignored"])
+            .envs(provision::variables());
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_missing_is_an_error_on_ci_only() {
+        let missing = || Missing {
+            name: "a model server",
+            reason: anyhow::anyhow!("no network"),
+        };
+        let error = suffices(&[missing()], Place::Ci).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "on CI all tests have to run; missing: a model server"
+        );
+        assert!(suffices(&[missing()], Place::Workstation).is_ok());
+        assert!(suffices(&[], Place::Ci).is_ok());
+    }
+
+    #[test]
+    fn ignored_tests_run_only_with_the_variables_they_need() {
+        for runner in [nextest, cargo_test] {
+            let mentions_ignored = |extent| {
+                let command = runner(extent);
+                let mut arguments = command.get_args();
+                arguments.any(|it| it.to_string_lossy().contains("ignored"))
+            };
+            assert!(mentions_ignored(Extent::All));
+            assert!(!mentions_ignored(Extent::NothingIgnored));
+            let has_variable = runner(Extent::All)
+                .get_envs()
+                .any(|(name, _)| name == "NEURAXIS_TEST_GGUF");
+            assert!(has_variable);
+        }
+    }
 }

@@ -148,3 +148,112 @@ fn put_text(file: &mut Vec<u8>, text: &str) {
 fn put_count(file: &mut Vec<u8>, count: usize) {
     file.extend((count as u64).to_le_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Just enough of a reader to take a file apart again.
+    struct Reader<'a>(&'a [u8]);
+
+    impl Reader<'_> {
+        fn array<const N: usize>(&mut self) -> [u8; N] {
+            let (taken, rest) = self.0.split_first_chunk().unwrap();
+            self.0 = rest;
+            *taken
+        }
+
+        fn u32(&mut self) -> u32 {
+            u32::from_le_bytes(self.array())
+        }
+
+        fn count(&mut self) -> usize {
+            u64::from_le_bytes(self.array()).try_into().unwrap()
+        }
+
+        fn text(&mut self) -> String {
+            let length = self.count();
+            let (text, rest) = self.0.split_at(length);
+            self.0 = rest;
+            str::from_utf8(text).unwrap().to_owned()
+        }
+
+        fn value(&mut self, kind: u32) -> String {
+            match kind {
+                4 => self.u32().to_string(),
+                5 => i32::from_le_bytes(self.array()).to_string(),
+                6 => f32::from_le_bytes(self.array()).to_string(),
+                7 => (self.array() == [1_u8]).to_string(),
+                8 => self.text(),
+                9 => {
+                    let (kind, count) = (self.u32(), self.count());
+                    let values: Vec<_> = (0..count).map(|_| self.value(kind)).collect();
+                    values.join(",")
+                }
+                other => panic!("no type has the number {other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_back() {
+        let numbers = vec![-1, 2];
+        let texts = ["ä", ""].map(String::from).to_vec();
+        let file = Gguf::default()
+            .entry("u32", Value::U32(7))
+            .entry("f32", Value::F32(0.5))
+            .entry("bool", Value::Bool(true))
+            .entry("text", Value::Text("Grüße".to_owned()))
+            .entry("numbers", Value::I32s(numbers))
+            .entry("texts", Value::Texts(texts))
+            .vector("ones", 3, 1.0)
+            .matrix("table", 2, 4, |output, input| (10 * output + input) as f32)
+            .into_bytes();
+
+        let mut reader = Reader(&file);
+        assert_eq!(&reader.array(), b"GGUF");
+        assert_eq!(reader.u32(), 3);
+        let (tensors, entries) = (reader.count(), reader.count());
+        let entries: Vec<_> = (0..entries)
+            .map(|_| {
+                let (key, kind) = (reader.text(), reader.u32());
+                format!("{key}={}", reader.value(kind))
+            })
+            .collect();
+        let expected = [
+            "u32=7",
+            "f32=0.5",
+            "bool=true",
+            "text=Grüße",
+            "numbers=-1,2",
+            "texts=ä,",
+        ];
+        assert_eq!(entries, expected);
+
+        let tensors: Vec<_> = (0..tensors)
+            .map(|_| {
+                let (name, dimensions) = (reader.text(), reader.u32());
+                let dimensions: Vec<_> = (0..dimensions).map(|_| reader.count()).collect();
+                assert_eq!(reader.u32(), 0, "f32");
+                (name, dimensions, reader.count())
+            })
+            .collect();
+        let expected = [
+            ("ones".to_owned(), vec![3], 0),
+            ("table".to_owned(), vec![4, 2], 32),
+        ];
+        assert_eq!(tensors, expected);
+
+        let described = file.len() - reader.0.len();
+        let mut values = Reader(&file[described.next_multiple_of(ALIGNMENT)..]);
+        let mut values = std::iter::from_fn(|| {
+            (!values.0.is_empty()).then(|| f32::from_le_bytes(values.array()))
+        });
+        let ones: Vec<_> = values.by_ref().take(ALIGNMENT / 4).collect();
+        assert_eq!(ones, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(
+            values.collect::<Vec<_>>(),
+            [0.0, 1.0, 2.0, 3.0, 10.0, 11.0, 12.0, 13.0]
+        );
+    }
+}

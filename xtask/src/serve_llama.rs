@@ -1,0 +1,81 @@
+//! `cargo xtask serve-llama`: a real llama-server with the scripted model, for trying the product by hand.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::provision;
+
+/// Where to listen, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The port on 127.0.0.1; a free one, if left out.
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// More arguments for llama-server, such as `-- --api-key KEY`.
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs the subcommand, until the server is interrupted.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match serve(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(options: &Options) -> anyhow::Result<()> {
+    if let Some(missing) = provision::all().into_iter().next() {
+        bail!("{} is missing", missing.name);
+    }
+    let port = available(options.port)?;
+    println!("\nllama-server with the scripted model: http://127.0.0.1:{port}");
+    let mut server = provision::scripted_llama_server(port);
+    server.args(&options.arguments);
+    become_program(server)
+}
+
+/// Turns this process into the program, so that whoever ends the one ends the other.
+#[cfg(unix)]
+fn become_program(mut command: Command) -> anyhow::Result<()> {
+    use std::os::unix::process::CommandExt;
+
+    let error = command.exec();
+    Err(error).with_context(|| format!("{} cannot be started", command.get_program().display()))
+}
+
+#[cfg(not(unix))]
+fn become_program(command: Command) -> anyhow::Result<()> {
+    crate::cargo::succeed(command)
+}
+
+/// Returns the port if nobody listens there, or any such port for 0.
+fn available(port: u16) -> anyhow::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("port {port} cannot be had; choose another with --port"))?;
+    Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_an_error_that_names_it() {
+        let free = available(0).unwrap();
+        assert_ne!(free, 0);
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = available(port).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("port {port} cannot be had; choose another with --port")
+        );
+    }
+}
