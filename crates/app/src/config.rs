@@ -1,0 +1,194 @@
+//! Configuration: merged from files, variables and flags, each checked on its own first.
+
+mod error;
+mod layer;
+mod origin;
+mod place;
+mod read;
+pub(crate) mod secret;
+mod sections;
+mod settings;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
+use neuraxis_core::Role;
+
+pub use error::{ConfigError, Fault};
+use layer::Layer;
+pub use origin::Origin;
+use place::ancestry;
+use sections::Sections;
+pub use sections::{ModelConfig, StoreConfig, ToolsConfig};
+pub use settings::Setting;
+pub use sources::Sources;
+
+use crate::environment::Environment;
+
+/// Where each value comes from: the lowest layer first.
+#[derive(Debug, Clone)]
+struct Layers(Vec<Layer>);
+
+/// The configuration in force.
+#[derive(Debug, Clone)]
+pub struct Config {
+    models: BTreeMap<Role, ModelConfig>,
+    store: StoreConfig,
+    project_root: PathBuf,
+    policy: Policy,
+    layers: Layers,
+    files: Vec<PathBuf>,
+}
+
+impl Config {
+    /// Merges the sources: the user's own file, that of the working directory (or instead of both, the one file that
+    /// [`Sources`] names), `NEURAXIS_…` variables, flags. Each overrides single keys of those before it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was likely meant.
+    pub fn load(environment: &Environment, sources: &Sources) -> Result<Self, ConfigError> {
+        let (layers, files) = read::layers(environment, sources)?;
+        let merged = layers.0.iter().fold(Figment::new(), Figment::merge);
+        let mut sections: Sections = merged.extract().map_err(|error| layers.blame(&error))?;
+        check_roles(&sections, &layers)?;
+        let policy = layers.policy(sections.take_policy())?;
+        Ok(Self {
+            models: sections.models,
+            store: sections.store,
+            project_root: layers.project_root(environment, &sections.tools),
+            policy,
+            layers,
+            files,
+        })
+    }
+
+    /// Returns the section `[models.ROLE]`.
+    #[must_use]
+    pub const fn models(&self) -> &BTreeMap<Role, ModelConfig> {
+        &self.models
+    }
+
+    /// Returns the section `[store]`.
+    #[must_use]
+    pub const fn store(&self) -> &StoreConfig {
+        &self.store
+    }
+
+    /// Returns the folder that the file tools are confined to.
+    #[must_use]
+    pub fn project_root(&self) -> &Path {
+        &self.project_root
+    }
+
+    /// Returns the policy that the sections `[modes]`, `[channels]` and `[plans]` make.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the files that were read, the weakest first.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Returns where the value of a key, given by its dotted path, comes from.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Origin {
+        self.layers.origin(key)
+    }
+}
+
+impl Layers {
+    fn origin(&self, key: &str) -> Origin {
+        let mut strongest_first = self.0.iter().rev();
+        let layer = strongest_first.find(|layer| layer.sets(key));
+        layer.map_or(Origin::Default, |layer| layer.origin(key))
+    }
+
+    /// Returns the origin of a key, or of the nearest table around it that somebody set.
+    fn origin_around(&self, key: &str) -> Origin {
+        let mut origins = ancestry(key).map(|key| self.origin(key));
+        origins
+            .find(|origin| *origin != Origin::Default)
+            .unwrap_or(Origin::Default)
+    }
+
+    /// Says what is wrong with the sources together, though each is fine alone.
+    fn blame(&self, error: &figment::Error) -> ConfigError {
+        let key = error.path.join(".");
+        let layer = self.0.iter().rev().find(|layer| layer.sets(&key));
+        match layer {
+            Some(layer) => layer.blame(error),
+            None => ConfigError::Key {
+                at: self.origin_around(&key),
+                fault: Box::new(Fault::of(error)),
+            },
+        }
+    }
+
+    fn policy(&self, overrides: PolicyConfig) -> Result<Policy, ConfigError> {
+        Policy::layered(overrides).map_err(|source| ConfigError::Policy {
+            at: self.origin_around(key_of(&source)),
+            source: Box::new(source),
+        })
+    }
+
+    fn project_root(&self, environment: &Environment, tools: &ToolsConfig) -> PathBuf {
+        let working_dir = environment.working_dir();
+        let Some(root) = &tools.root else {
+            return working_dir.to_owned();
+        };
+        match self.origin("tools.root") {
+            Origin::File { path, .. } => {
+                let file = working_dir.join(path);
+                file.parent().unwrap_or(working_dir).join(root)
+            }
+            _ => working_dir.join(root),
+        }
+    }
+}
+
+/// Returns the path of the key that a policy cannot stand with, or as much of it as is known.
+fn key_of(error: &PolicyError) -> &str {
+    let at = match error {
+        PolicyError::UnknownName { at, .. }
+        | PolicyError::MissingRole { at, .. }
+        | PolicyError::InvalidPattern { at, .. }
+        | PolicyError::LimitTooSmall { at, .. }
+        | PolicyError::TemperatureOutOfRange { at, .. }
+        | PolicyError::AllowsNothing { at, .. }
+        | PolicyError::UnreachableMode { at, .. }
+        | PolicyError::OpeningToolNotListed { at, .. }
+        | PolicyError::OpeningArguments { at, .. } => at.as_str(),
+        PolicyError::InvalidName { section, .. } => section,
+        _ => "",
+    };
+    // An entry of a list has no place of its own.
+    at.split('[').next().unwrap_or(at)
+}
+
+fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
+    let may_stand_in_variables =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_name =
+        |name: &str| (1..=64).contains(&name.len()) && name.bytes().all(may_stand_in_variables);
+    let mut roles = sections.models.keys().map(Role::as_str);
+    match roles.find(|role| !is_name(role)) {
+        None => Ok(()),
+        Some(role) => Err(ConfigError::Key {
+            at: layers.origin_around(&format!("models.{role}")),
+            fault: Box::new(Fault::Invalid {
+                key: format!("models.{}", crate::names::shown(role)),
+                message: "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned(),
+            }),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! What can be wrong with a configuration. Messages name the place and the key; none repeats what may be a secret.
+
+use std::io;
+use std::path::PathBuf;
+
+use figment::error::{Actual, Kind};
+use neuraxis_brainstem::PolicyError;
+
+use super::origin::Origin;
+use crate::names::{Choices, shown};
+
+/// The sections whose values may be shown: they hold no secrets.
+const OPEN_SECTIONS: [&str; 3] = ["modes", "channels", "plans"];
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read the configuration file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is too large to be a configuration.
+    #[error("the configuration file {} has more than {most} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// How many it may have.
+        most: u64,
+    },
+    /// The value of a variable is not Unicode.
+    #[error("{name}: the value of the variable is not Unicode")]
+    NotUnicode {
+        /// The variable.
+        name: String,
+    },
+    /// A key or value is wrong.
+    #[error("{at:#}: {fault}")]
+    Key {
+        /// Where.
+        at: Origin,
+        /// What is wrong.
+        fault: Box<Fault>,
+    },
+    /// The values are well-formed, but no policy.
+    #[error("{at:#}: wrong policy")]
+    Policy {
+        /// Where.
+        at: Origin,
+        /// What is wrong.
+        #[source]
+        source: Box<PolicyError>,
+    },
+}
+
+/// What is wrong with a key or value. Given texts are cut and escaped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The text is not TOML, or a value does not fit in a way that only TOML can tell.
+    #[error("{0}")]
+    NotToml(String),
+    /// The name of a variable or flag leads to no key.
+    #[error("\"{0}\" is not the path of a key, such as models.reasoning.provider")]
+    NoKey(String),
+    /// There is no such key.
+    #[error("unknown key \"{given}\"{}{}", within(table), Choices { given, known })]
+    UnknownKey {
+        /// The key.
+        given: String,
+        /// The table it stands in; empty for the file itself.
+        table: String,
+        /// The keys there are.
+        known: &'static [&'static str],
+    },
+    /// A key of a provider where only the place of the key may stand.
+    #[error(
+        "a key must not stand in the configuration: name the variable that holds it with api_key_env, or the file with \
+         api_key_file"
+    )]
+    SecretKey,
+    /// A value has the wrong type.
+    #[error("{key}: expected {expected}, found {found}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A value is none of those there are.
+    #[error("{key}: unknown value \"{given}\"{}", Choices { given, known })]
+    UnknownValue {
+        /// The key.
+        key: String,
+        /// The value.
+        given: String,
+        /// The values there are.
+        known: &'static [&'static str],
+    },
+    /// A table lacks a key.
+    #[error("{table}: the key \"{missing}\" is missing")]
+    MissingKey {
+        /// The table.
+        table: String,
+        /// The key that is missing.
+        missing: String,
+    },
+    /// A value is wrong in another way.
+    #[error("{key}: {message}")]
+    Invalid {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl Fault {
+    pub(super) fn of(error: &figment::Error) -> Self {
+        let key = shown_path(&error.path);
+        match &error.kind {
+            Kind::UnknownField(given, known) => unknown_key(given, known, &error.path),
+            Kind::InvalidType(found, expected) => Self::WrongType {
+                key,
+                expected: plainly(expected),
+                found: kind(found).to_owned(),
+            },
+            Kind::InvalidValue(found, expected) => Self::WrongType {
+                key,
+                expected: plainly(expected),
+                found: value(found, &error.path),
+            },
+            Kind::UnknownVariant(given, known) => Self::UnknownValue {
+                key,
+                given: shown(given),
+                known,
+            },
+            Kind::MissingField(missing) => Self::MissingKey {
+                table: key,
+                missing: missing.to_string(),
+            },
+            other => Self::Invalid {
+                key,
+                message: other.to_string(),
+            },
+        }
+    }
+}
+
+fn unknown_key(given: &str, known: &'static [&'static str], path: &[String]) -> Fault {
+    let [above @ .., _] = path else {
+        return unknown(given, String::new(), known);
+    };
+    let in_models = above.first().is_some_and(|section| section == "models");
+    if in_models && ["api_key", "apikey", "key", "token"].contains(&given) {
+        return Fault::SecretKey;
+    }
+    unknown(given, shown_path(above), known)
+}
+
+fn unknown(given: &str, table: String, known: &'static [&'static str]) -> Fault {
+    Fault::UnknownKey {
+        given: shown(given),
+        table,
+        known,
+    }
+}
+
+fn shown_path(path: &[String]) -> String {
+    let names: Vec<String> = path.iter().map(|name| shown(name)).collect();
+    names.join(".")
+}
+
+fn within(table: &str) -> String {
+    if table.is_empty() {
+        String::new()
+    } else {
+        format!(" in [{table}]")
+    }
+}
+
+/// Says in plain words what serde expects.
+fn plainly(expected: &str) -> String {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" | "str" | "path string" => "a text",
+        "a map" | "newtype variant" => "a table",
+        "a sequence" => "a list",
+        other if other.starts_with("struct ") => "a table",
+        other if other.starts_with("enum ") => "a word in quotes",
+        other => other,
+    }
+    .to_owned()
+}
+
+const fn kind(found: &Actual) -> &'static str {
+    match found {
+        Actual::Bool(_) => "a truth value",
+        Actual::Unsigned(_) | Actual::Signed(_) => "a whole number",
+        Actual::Float(_) => "a number",
+        Actual::Char(_) | Actual::Str(_) | Actual::UnitVariant => "a text",
+        Actual::Seq => "a list",
+        Actual::Map => "a table",
+        _ => "something else",
+    }
+}
+
+/// Says which value was found, where it can be no secret.
+fn value(found: &Actual, path: &[String]) -> String {
+    let open = path
+        .first()
+        .is_some_and(|section| OPEN_SECTIONS.contains(&section.as_str()));
+    match found {
+        Actual::Str(text) if open => format!("\"{}\"", shown(text)),
+        Actual::Unsigned(number) if open => number.to_string(),
+        Actual::Signed(number) if open => number.to_string(),
+        Actual::Float(number) if open => number.to_string(),
+        other => kind(other).to_owned(),
+    }
+}

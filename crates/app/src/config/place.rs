@@ -1,0 +1,119 @@
+//! Where the keys of a TOML text stand.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// From 1.
+    pub(super) line: usize,
+    /// From 1, in characters.
+    pub(super) column: usize,
+}
+
+/// Where a key and its value begin.
+#[derive(Debug, Clone, Copy)]
+struct KeyPlace {
+    key: Place,
+    value: Place,
+}
+
+/// The places of all keys of a text, by their dotted paths.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places(BTreeMap<String, KeyPlace>);
+
+impl Places {
+    pub(super) fn of(text: &str, table: &DeTable<'_>) -> Self {
+        let mut places = Self::default();
+        places.add(&Lines::of(text), "", table);
+        places
+    }
+
+    /// Returns where a key stands.
+    pub(super) fn key(&self, path: &str) -> Option<Place> {
+        self.0.get(path).map(|place| place.key)
+    }
+
+    /// Returns where a value stands; for what has no place of its own, such as an entry of a list, that of what holds it.
+    pub(super) fn value(&self, path: &str) -> Option<Place> {
+        ancestry(path).find_map(|path| self.0.get(path).map(|place| place.value))
+    }
+
+    fn add(&mut self, lines: &Lines<'_>, prefix: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let path = format!("{prefix}{}", key.get_ref());
+            if let DeValue::Table(inner) = value.get_ref() {
+                self.add(lines, &format!("{path}."), inner);
+            }
+            let place = KeyPlace {
+                key: lines.place(key.span().start),
+                value: lines.place(value.span().start),
+            };
+            self.0.insert(path, place);
+        }
+    }
+}
+
+/// Returns a dotted path, then that of what holds it, and so on.
+pub(super) fn ancestry(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        path.rsplit_once('.').map(|(above, _)| above)
+    })
+}
+
+/// Returns where a span of a text begins.
+pub(super) fn place_of(text: &str, span: Option<Range<usize>>) -> Place {
+    Lines::of(text).place(span.map_or(0, |span| span.start))
+}
+
+/// A text and where its lines begin.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(end, _)| end + 1);
+        let starts = std::iter::once(0).chain(after_breaks).collect();
+        Self { text, starts }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied();
+        let before = self.text.get(start.unwrap_or_default()..offset);
+        Place {
+            line,
+            column: before.unwrap_or_default().chars().count() + 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_values_are_found_by_line_and_column() {
+        let text = "# ü\n[a.b]\nc = 1\nd = { e = 'é', ff = 2 }\n";
+        let table = DeTable::parse(text).unwrap();
+        let places = Places::of(text, table.get_ref());
+        let place = |line, column| Some(Place { line, column });
+        assert_eq!(places.key("a.b"), place(2, 4));
+        assert_eq!(places.key("a.b.c"), place(3, 1));
+        assert_eq!(places.value("a.b.c"), place(3, 5));
+        assert_eq!(places.key("a.b.d.ff"), place(4, 16));
+        assert_eq!(places.value("a.b.c.0"), place(3, 5));
+        assert_eq!(places.key("a.x"), None);
+    }
+
+    #[test]
+    fn a_text_without_line_breaks_has_one_line() {
+        assert_eq!(place_of("abc", Some(2..3)), Place { line: 1, column: 3 });
+        assert_eq!(place_of("", None), Place { line: 1, column: 1 });
+    }
+}

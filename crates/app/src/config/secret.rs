@@ -1,0 +1,83 @@
+//! Keeps secrets out of what is shown.
+
+/// What stands in place of something hidden.
+const HIDDEN: &str = "***";
+
+/// Returns a URL without what may be a user, a password or a token.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let (url, query) = match url.find(['?', '#']) {
+        // A stray question mark may be part of a password that was not escaped: then everything up to the last @ goes.
+        Some(end) if !url.get(end..).is_some_and(|rest| rest.contains('@')) => {
+            (url.get(..end).unwrap_or_default(), HIDDEN)
+        }
+        _ => (url, ""),
+    };
+    let query = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?{query}")
+    };
+    let Some((before, host)) = url.rsplit_once('@') else {
+        return format!("{url}{query}");
+    };
+    let scheme = match before.split_once(':') {
+        Some((scheme, rest)) if rest.starts_with("//") => format!("{scheme}://"),
+        Some((scheme, _)) => format!("{scheme}:"),
+        None => String::new(),
+    };
+    format!("{scheme}{HIDDEN}@{host}{query}")
+}
+
+/// Returns the value of a key as it may be shown.
+pub(crate) fn shown(key: &str, value: &str) -> String {
+    match key.rsplit('.').next().unwrap_or(key) {
+        "base_url" | "url" => without_secrets(value),
+        "api_key_env" if is_variable_name(value) => value.to_owned(),
+        name if name.starts_with("api_key") => HIDDEN.to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+/// Tells whether a text looks like the name of a variable, as it is usually written, and not like a key.
+pub(crate) fn is_variable_name(text: &str) -> bool {
+    let usual = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    (1..=64).contains(&text.len())
+        && text.bytes().all(usual)
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_is_left_of_a_url() {
+        for (url, expected) in [
+            ("memory:", "memory:"),
+            ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080/v1"),
+            ("postgres://me:hunter2@db/x", "postgres://***@db/x"),
+            ("postgres://me:hunt@er2@db/x", "postgres://***@db/x"),
+            ("postgres://me:hunt/er2@db/x", "postgres://***@db/x"),
+            ("postgres://me:hunt?er2@db/x", "postgres://***@db/x"),
+            ("postgres:me:hunter2@db", "postgres:***@db"),
+            ("postgres://db/x?password=hunter2", "postgres://db/x?***"),
+            ("https://db/x#token=hunter2", "https://db/x?***"),
+            ("hunter2@db", "***@db"),
+        ] {
+            assert_eq!(without_secrets(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_variables_are_shown_of_keys() {
+        assert_eq!(
+            shown("models.coding.api_key_env", "OPENAI_API_KEY"),
+            "OPENAI_API_KEY"
+        );
+        for key in ["sk-hunter2", "a3f0c2", "", "1234"] {
+            assert_eq!(shown("models.coding.api_key_env", key), "***", "{key}");
+        }
+        assert_eq!(shown("models.coding.api_key_file", "/k"), "***");
+        assert_eq!(shown("models.coding.model", "m"), "m");
+    }
+}

@@ -1,0 +1,76 @@
+//! The sections of `neuraxis.toml`, as they are written. Those of the policy are defined in `neuraxis-brainstem`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use neuraxis_brainstem::{ChannelConfig, ModeConfig, PlanConfig, PolicyConfig};
+use neuraxis_core::{Channel, Mode, PlanName, Role};
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Sections {
+    pub(super) models: BTreeMap<Role, ModelConfig>,
+    pub(super) store: StoreConfig,
+    pub(super) tools: ToolsConfig,
+    modes: BTreeMap<Mode, ModeConfig>,
+    channels: BTreeMap<Channel, ChannelConfig>,
+    plans: BTreeMap<PlanName, PlanConfig>,
+}
+
+impl Sections {
+    /// Takes the policy's sections out.
+    pub(super) fn take_policy(&mut self) -> PolicyConfig {
+        let mut policy = PolicyConfig::default();
+        policy.modes = std::mem::take(&mut self.modes);
+        policy.channels = std::mem::take(&mut self.channels);
+        policy.plans = std::mem::take(&mut self.plans);
+        policy.extra_roles = self.models.keys().cloned().collect();
+        policy
+    }
+}
+
+/// `[models.ROLE]`: which model serves a role.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ModelConfig {
+    /// Who has the model: `offline` in this build. Has to be set.
+    pub provider: Option<String>,
+    /// Where its server answers, if not at the provider's usual address.
+    pub base_url: Option<String>,
+    /// The model's name at its provider.
+    pub model: Option<String>,
+    /// The name of the environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// The file that holds the key.
+    pub api_key_file: Option<PathBuf>,
+}
+
+/// `[store]`: where sessions and records are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// Which store: `memory:` in this build, which keeps nothing beyond the process.
+    pub url: String,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            url: "memory:".to_owned(),
+        }
+    }
+}
+
+/// `[tools]`: what the built-in tools may see.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ToolsConfig {
+    /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
+    /// the working directory, which it also is by default.
+    pub root: Option<PathBuf>,
+}

@@ -1,0 +1,90 @@
+//! The configuration in force as a list, for people.
+
+use neuraxis_core::JsonText;
+use toml::{Table, Value};
+
+use super::origin::Origin;
+use super::{Config, secret};
+
+/// The value of one key, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The key's dotted path.
+    pub key: String,
+    /// The value as TOML on one line; secrets are hidden.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Config {
+    /// Returns every value in force, those that nobody set included, in the order of the sections.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut list = Vec::new();
+        for (role, model) in &self.models {
+            let file = model.api_key_file.as_deref();
+            let values = [
+                ("provider", model.provider.clone()),
+                ("base_url", model.base_url.clone()),
+                ("model", model.model.clone()),
+                ("api_key_env", model.api_key_env.clone()),
+                ("api_key_file", file.map(|file| file.display().to_string())),
+            ];
+            for (name, value) in values {
+                if let Some(value) = value {
+                    self.add(
+                        &mut list,
+                        format!("models.{role}.{name}"),
+                        &Value::String(value),
+                    );
+                }
+            }
+        }
+        let url = Value::String(self.store.url.clone());
+        self.add(&mut list, "store.url".to_owned(), &url);
+        let root = Value::String(self.project_root.display().to_string());
+        self.add(&mut list, "tools.root".to_owned(), &root);
+        let mut policy = self.policy_table();
+        for section in ["modes", "channels", "plans"] {
+            if let Some(table) = policy.remove(section) {
+                self.add(&mut list, section.to_owned(), &table);
+            }
+        }
+        list
+    }
+
+    fn policy_table(&self) -> Table {
+        // The configuration is texts, numbers, lists and tables with texts as keys: writing and reading it cannot fail.
+        // By way of the text, since a value tree would turn 0.7 into 0.699999988079071.
+        let text = toml::to_string(self.policy.config()).unwrap_or_default();
+        toml::from_str(&text).unwrap_or_default()
+    }
+
+    fn add(&self, list: &mut Vec<Setting>, key: String, value: &Value) {
+        if let Value::Table(table) = value {
+            for (name, value) in table {
+                self.add(list, format!("{key}.{name}"), value);
+            }
+            return;
+        }
+        list.push(Setting {
+            value: on_one_line(&key, value),
+            origin: self.origin(&key),
+            key,
+        });
+    }
+}
+
+fn on_one_line(key: &str, value: &Value) -> String {
+    match value {
+        // The escapes of JSON are escapes of TOML too.
+        Value::String(text) => JsonText::string(&secret::shown(key, text)).to_string(),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(|value| on_one_line(key, value)).collect();
+            format!("[{}]", values.join(", "))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,51 @@
+//! What whoever starts the program says about its configuration.
+
+use std::path::{Path, PathBuf};
+
+/// The sources of configuration beside those that are always looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    file: Option<PathBuf>,
+    flags: Vec<FlagValue>,
+}
+
+/// A key set by a flag.
+#[derive(Debug, Clone)]
+pub(super) struct FlagValue {
+    pub(super) flag: String,
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+impl Sources {
+    /// Names the one file to be read, in place of those that are found.
+    #[must_use]
+    pub fn with_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// Adds the value of a key, given by its dotted path, that a flag sets. Of several for the same key, the last counts.
+    #[must_use]
+    pub fn with_flag(
+        mut self,
+        flag: impl Into<String>,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
+        self.flags.push(FlagValue {
+            flag: flag.into(),
+            key: key.into(),
+            value: value.into(),
+        });
+        self
+    }
+
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    pub(super) fn flags(&self) -> &[FlagValue] {
+        &self.flags
+    }
+}

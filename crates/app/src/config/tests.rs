@@ -1,0 +1,249 @@
+//! Tests of merging, of strictness and of origins.
+
+mod complaints;
+
+use std::error::Error;
+use std::fs;
+
+use neuraxis_core::Mode;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A machine with a working directory and a configuration folder of its own.
+struct Machine {
+    folder: TempDir,
+    environment: Environment,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["work", "user"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let environment = Environment::new(folder.path().join("work"))
+            .with_config_dir(folder.path().join("user"));
+        Self {
+            folder,
+            environment,
+        }
+    }
+
+    fn with_file(self, path: &str, text: &str) -> Self {
+        fs::write(self.folder.path().join(path), text).unwrap();
+        self
+    }
+
+    fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment = self.environment.with_variable(name, value);
+        self
+    }
+
+    fn load(&self) -> Result<Config, ConfigError> {
+        self.load_from(&Sources::default())
+    }
+
+    fn load_from(&self, sources: &Sources) -> Result<Config, ConfigError> {
+        Config::load(&self.environment, sources)
+    }
+
+    /// Returns the message with its causes.
+    fn complaint(&self) -> String {
+        let error = self.load().unwrap_err();
+        let mut complaint = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            complaint = format!("{complaint}: {error}");
+            cause = error.source();
+        }
+        complaint
+    }
+}
+
+fn max_turns(config: &Config, mode: &Mode) -> Option<u32> {
+    config.policy().config().modes[mode].max_turns
+}
+
+fn lines(config: &Config) -> Vec<String> {
+    let settings = config.settings();
+    let line = |setting: &Setting| format!("{} = {}", setting.key, setting.value);
+    settings.iter().map(line).collect()
+}
+
+#[test]
+fn without_any_source_the_defaults_are_in_force() {
+    let machine = Machine::new();
+    let config = machine.load().unwrap();
+    assert!(config.models().is_empty());
+    assert_eq!(config.store().url, "memory:");
+    assert_eq!(config.project_root(), machine.folder.path().join("work"));
+    assert_eq!(config.policy().hash(), Policy::built_in().hash());
+    assert!(config.files().is_empty());
+    let settings = config.settings();
+    assert!(
+        settings
+            .iter()
+            .all(|setting| setting.origin == Origin::Default)
+    );
+}
+
+#[test]
+fn each_source_overrides_single_keys_of_the_weaker_ones() {
+    let machine = Machine::new()
+        .with_file(
+            "user/neuraxis.toml",
+            "[modes.conservative]\nmax_turns = 20\n[modes.moderate]\nmax_turns = 20\n\
+             [modes.exploratory]\nmax_turns = 20\n[plans.mine]\nmax_turns = 20\n",
+        )
+        .with_file(
+            "work/neuraxis.toml",
+            "[modes.moderate]\nmax_turns = 30\n[modes.exploratory]\nmax_turns = 30\n\
+             [plans.mine]\nmax_turns = 30\n",
+        )
+        .with_variable("NEURAXIS_MODES__EXPLORATORY__MAX_TURNS", "40")
+        .with_variable("NEURAXIS_PLANS__MINE__MAX_TURNS", "40");
+    let flags = Sources::default()
+        .with_flag("--set", "plans.mine.max_turns", "50")
+        .with_flag("--set", "plans.mine.max_turns", "51");
+    let config = machine.load_from(&flags).unwrap();
+
+    assert_eq!(max_turns(&config, &Mode::CONSERVATIVE), Some(20));
+    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(30));
+    assert_eq!(max_turns(&config, &Mode::EXPLORATORY), Some(40));
+    assert!(lines(&config).contains(&"plans.mine.max_turns = 51".to_owned()));
+
+    let user = machine.folder.path().join("user/neuraxis.toml");
+    for (key, expected) in [
+        (
+            "modes.conservative.max_turns",
+            format!("{}:2", user.display()),
+        ),
+        ("modes.moderate.max_turns", "neuraxis.toml:2".to_owned()),
+        (
+            "modes.exploratory.max_turns",
+            "NEURAXIS_MODES__EXPLORATORY__MAX_TURNS".to_owned(),
+        ),
+        ("plans.mine.max_turns", "--set".to_owned()),
+        ("modes.moderate.deadline", "default".to_owned()),
+    ] {
+        assert_eq!(config.origin(key).to_string(), expected, "{key}");
+    }
+    assert_eq!(config.files(), [user, PathBuf::from("neuraxis.toml")]);
+}
+
+#[test]
+fn a_file_that_is_named_is_read_instead_of_those_that_are_found() {
+    let machine = Machine::new()
+        .with_file("user/neuraxis.toml", "[modes.moderate]\nmax_turns = 20")
+        .with_file("work/neuraxis.toml", "broken")
+        .with_file("other.toml", "[modes.conservative]\nmax_turns = 2");
+    let other = Sources::default().with_file("../other.toml");
+    let config = machine.load_from(&other).unwrap();
+    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(10));
+    assert_eq!(max_turns(&config, &Mode::CONSERVATIVE), Some(2));
+    assert_eq!(config.files(), [PathBuf::from("../other.toml")]);
+}
+
+#[test]
+fn a_user_who_works_in_the_configuration_folder_has_one_file() {
+    let mut machine = Machine::new().with_file("user/neuraxis.toml", "[store]\nurl = 'memory:'");
+    let user = machine.folder.path().join("user");
+    machine.environment = Environment::new(&user).with_config_dir(&user);
+    let config = machine.load().unwrap();
+    assert_eq!(config.files(), [PathBuf::from("neuraxis.toml")]);
+}
+
+#[test]
+fn a_value_is_text_where_text_fits_and_toml_otherwise() {
+    let config = Machine::new()
+        .with_variable("NEURAXIS_MODELS__CODING__MODEL", "4")
+        .with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "offline")
+        .with_variable("NEURAXIS_CHANNELS__CHAT__TOOLS", r#"["current_time"]"#)
+        .with_variable("NEURAXIS_MODES__MODERATE__DEADLINE", "5m")
+        .with_variable("NEURAXIS_MODES__MODERATE__TEMPERATURE", "1")
+        .with_variable("NEURAXIS_PLANS", "{ mine = { max_turns = 3 } }")
+        .load()
+        .unwrap();
+    let lines = lines(&config);
+    for expected in [
+        r#"models.coding.model = "4""#,
+        r#"channels.chat.tools = ["current_time"]"#,
+        r#"modes.moderate.deadline = "5m""#,
+        "modes.moderate.temperature = 1.0",
+        "plans.mine.max_turns = 3",
+    ] {
+        assert!(
+            lines.contains(&expected.to_owned()),
+            "{expected} is not in {lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_relative_root_counts_from_the_file_that_names_it() {
+    let machine = Machine::new().with_file("user/neuraxis.toml", "[tools]\nroot = 'project'");
+    let folder = machine.folder.path();
+    let by_file = machine.load().unwrap();
+    assert_eq!(by_file.project_root(), folder.join("user/project"));
+    let flag = Sources::default().with_flag("--set", "tools.root", "project");
+    let by_flag = machine.load_from(&flag).unwrap();
+    assert_eq!(by_flag.project_root(), folder.join("work/project"));
+}
+
+#[test]
+fn what_is_shown_holds_no_secret() {
+    let machine = Machine::new().with_file(
+        "work/neuraxis.toml",
+        "[models.coding]\nprovider = 'offline'\nbase_url = 'http://me:hunter2@host/v1?key=hunter2'\n\
+         api_key_env = 'hunter2'\napi_key_file = 'hunter2'\n\
+         [store]\nurl = 'postgres://me:hunter2@host/db'",
+    );
+    let lines = lines(&machine.load().unwrap());
+    assert!(!lines.join("\n").contains("hunter2"), "{lines:?}");
+    for expected in [
+        r#"models.coding.base_url = "http://***@host/v1?***""#,
+        r#"models.coding.api_key_env = "***""#,
+        r#"store.url = "postgres://***@host/db""#,
+    ] {
+        assert!(
+            lines.contains(&expected.to_owned()),
+            "{expected} is not in {lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_shown_is_toml_that_reads_back_as_the_same_policy() {
+    let config = Machine::new().load().unwrap();
+    let shown = lines(&config).join("\n");
+    let again = Machine::new().with_file("work/neuraxis.toml", &shown);
+    let again = again.load().unwrap();
+    assert_eq!(again.policy().hash(), config.policy().hash());
+}
+
+#[test]
+fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
+    let machine = Machine::new().with_file("work/neuraxis.toml", crate::template());
+    let config = machine.load().unwrap();
+    assert_eq!(config.policy().hash(), Policy::built_in().hash());
+
+    let is_example = |line: &str| line.starts_with(|c: char| c.is_ascii_lowercase() || c == '[');
+    let lines = crate::template().lines();
+    let lines = lines.map(|line| match line.strip_prefix('#') {
+        Some(example) if is_example(example) => example,
+        _ => line,
+    });
+    let text: Vec<&str> = lines.collect();
+    let machine = Machine::new().with_file("work/neuraxis.toml", &text.join("\n"));
+    let config = machine.load().unwrap();
+    for key in [
+        "models.reasoning.provider",
+        "store.url",
+        "tools.root",
+        "channels.chat.role",
+    ] {
+        let origin = config.origin(key);
+        assert!(matches!(origin, Origin::File { .. }), "{key}: {origin}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Tests of what is said about wrong configurations.
+
+use super::*;
+
+fn complaint_about_file(text: &str) -> String {
+    let machine = Machine::new().with_file("work/neuraxis.toml", text);
+    machine.complaint()
+}
+
+fn complaint_about_variable(name: &str, value: &str) -> String {
+    Machine::new().with_variable(name, value).complaint()
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_its_place_and_the_nearest_key() {
+    let complaints = [
+        "[modles.reasoning]",
+        "[modes.moderate]\nmax_turn = 5",
+        "models = { reasoning = { provider = 'offline', modle = 'x' } }",
+        "[modes.moderate.tools]\nreed_only = 'allow'",
+        "[modes.moderate]\nmax_turns = 'five'",
+        "[modes.moderate]\nmax_turns = -1",
+        "[modes.moderate]\ndeadline = 60",
+        "[modes.moderate]\ndeadline = 'soon'",
+        "[modes.moderate]\nroles = 'router'",
+        "[modes.moderate]\nroles = ['router', 7]",
+        "[modes.moderate.tools]\nread_only = 'alow'",
+        "[modes.moderate.tools]\nread_only = 0",
+        "[channels.chat]\nunlisted_tools = true",
+        "[channels.chat]\nopening = 'gather'",
+        "[channels.chat]\nopening = { gather = { role = 'router' } }",
+        "[models]\nreasoning = 'sk-hunter2'",
+        "[models.reasoning]\nmodel = ['sk-hunter2']",
+        "[models.reasoning]\n\n  api_key = 'sk-hunter2'",
+        "[models.'no name']\nprovider = 'offline'",
+        "[modes.moderate]\nmax_turns = 0",
+        "[channels.chat]\nrole = 'resoning'",
+        "[channels.chat]\ntools = ['a', '{']",
+        "[channels.mine]\ntools = ['a']",
+        "[plans.'a b']\nmax_turns = 3",
+        "[tools]\nroot = 2020-01-01",
+        "[store\nurl = 'memory:'",
+        "[store]\nurl = memory",
+        "[store]\nurl = 'memory:'\nurl = 'memory:'",
+        "\"\\u001b[2J\" = 1",
+    ];
+    let complaints = complaints.map(|text| format!("{text}\n  => {}", complaint_about_file(text)));
+    insta::assert_snapshot!(complaints.join("\n\n"));
+}
+
+#[test]
+fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
+    let complaints = [
+        ("NEURAXIS_MODLES__REASONING__PROVIDER", "offline"),
+        ("NEURAXIS_MODELS__REASONING__API_KEY", "sk-hunter2"),
+        ("NEURAXIS_MODES__MODERATE__MAX_TURNS", "many"),
+        ("NEURAXIS_MODES__MODERATE__MAX_TURNS", "-3"),
+        ("NEURAXIS_MODES__MODERATE__TOOLS__READ_ONLY", "0"),
+        ("NEURAXIS_STORE", "sk-hunter2"),
+        ("NEURAXIS_", "x"),
+        ("NEURAXIS_STORE____URL", "x"),
+        ("NEURAXIS_HOME", "/x"),
+    ];
+    let complaints = complaints.map(|(name, value)| {
+        let complaint = complaint_about_variable(name, value);
+        format!("{name}={value}\n  => {complaint}")
+    });
+    insta::assert_snapshot!(complaints.join("\n\n"));
+}
+
+#[test]
+fn a_file_that_is_named_has_to_be_there() {
+    let sources = Sources::default().with_file("nope.toml");
+    let error = Machine::new().load_from(&sources).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot read the configuration file nope.toml"
+    );
+    let ConfigError::Read { source, .. } = error else {
+        panic!("another error: {error}")
+    };
+    assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_value_that_is_not_unicode_is_refused_by_the_name_of_its_variable() {
+    use std::os::unix::ffi::OsStringExt;
+
+    let value = std::ffi::OsString::from_vec(vec![0xff]);
+    let ours = Environment::new("/").with_variable("NEURAXIS_STORE__URL", value.clone());
+    let error = Config::load(&ours, &Sources::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "NEURAXIS_STORE__URL: the value of the variable is not Unicode"
+    );
+    let other = Environment::new("/").with_variable("OTHER", value);
+    assert!(Config::load(&other, &Sources::default()).is_ok());
+}
+
+#[test]
+fn a_file_that_is_too_large_no_text_or_no_file_is_refused() {
+    let complaint = complaint_about_file(&"#".repeat(1024 * 1024 + 1));
+    let expected = "the configuration file neuraxis.toml has more than 1048576 bytes";
+    assert_eq!(complaint, expected);
+
+    let machine = Machine::new();
+    let path = machine.folder.path().join("work/neuraxis.toml");
+    fs::write(&path, [b'#', 0xff]).unwrap();
+    let complaint = machine.complaint();
+    assert!(complaint.contains("invalid utf-8"), "{complaint}");
+
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let complaint = machine.complaint();
+    let expected = "cannot read the configuration file neuraxis.toml: ";
+    assert!(complaint.starts_with(expected), "{complaint}");
+}
+
+#[test]
+fn deeply_nested_input_is_refused_and_overflows_nothing() {
+    let keys = format!("{} = 1", vec!["a"; 100_000].join("."));
+    let tables = format!("a = {}1", "{ a = ".repeat(50_000));
+    for text in [keys, tables] {
+        let complaint = complaint_about_file(&text);
+        assert!(complaint.contains("recurs"), "{complaint}");
+    }
+    let name = format!("NEURAXIS_{}", vec!["A"; 10_000].join("__"));
+    let complaint = complaint_about_variable(&name, "1");
+    assert!(
+        complaint.contains("is not the path of a key"),
+        "{complaint}"
+    );
+    let value = "[".repeat(100_000);
+    let complaint = complaint_about_variable("NEURAXIS_PLANS", &value);
+    assert!(complaint.contains("expected a table"), "{complaint}");
+}

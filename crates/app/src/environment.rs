@@ -1,0 +1,107 @@
+//! What a process finds around it, as data: nothing else in this crate reads the process, so that tests can say what is
+//! there.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::{env, fmt, io};
+
+use etcetera::BaseStrategy;
+
+/// The name of our folder in the user's configuration folder.
+const FOLDER: &str = "neuraxis";
+
+/// The variables, the working directory and the configuration folder of a process.
+#[derive(Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    working_dir: PathBuf,
+    config_dir: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Makes one without variables and without a configuration folder.
+    pub fn new(working_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            working_dir: working_dir.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads that of this process.
+    ///
+    /// # Errors
+    ///
+    /// When the working directory is gone or may not be read.
+    pub fn of_process() -> io::Result<Self> {
+        // A user without a home simply has no configuration folder.
+        let config_dir = etcetera::choose_base_strategy().ok();
+        Ok(Self {
+            variables: env::vars_os().collect(),
+            working_dir: env::current_dir()?,
+            config_dir: config_dir.map(|user| user.config_dir().join(FOLDER)),
+        })
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the folder in which the user's own `neuraxis.toml` may stand.
+    #[must_use]
+    pub fn with_config_dir(mut self, config_dir: impl Into<PathBuf>) -> Self {
+        self.config_dir = Some(config_dir.into());
+        self
+    }
+
+    /// Returns the value of a variable.
+    #[must_use]
+    pub fn variable(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.variables.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// Returns all variables, in alphabetical order.
+    pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Returns the working directory.
+    #[must_use]
+    pub fn working_dir(&self) -> &Path {
+        &self.working_dir
+    }
+
+    /// Returns the folder in which the user's own `neuraxis.toml` may stand.
+    #[must_use]
+    pub fn config_dir(&self) -> Option<&Path> {
+        self.config_dir.as_deref()
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of variables may be secrets.
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.len())
+            .field("working_dir", &self.working_dir)
+            .field("config_dir", &self.config_dir)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_variables_are_not_shown() {
+        let environment = Environment::new("/w").with_variable("KEY", "hunter2");
+        assert!(!format!("{environment:?}").contains("hunter2"));
+        assert_eq!(environment.variable("KEY"), Some(OsStr::new("hunter2")));
+    }
+}

@@ -1,0 +1,39 @@
+//! Merges configuration and wires an engine; shared by the binaries.
+//!
+//! **For** whoever starts a program of this workspace: [`Config`] is merged from files, variables and flags, each value
+//! with its [`Origin`]; [`App`] is an engine with the models, the tools, the policy and the store it names.
+//!
+//! **Not for** deciding anything about requests, and not for terminals or sockets: this crate only reads configuration
+//! and puts parts together. Nothing but [`Environment::of_process`] reads the process.
+//!
+//! ```
+//! use neuraxis_app::{App, Config, Environment, Origin, Sources};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = Environment::new(std::env::temp_dir())
+//!     .with_variable("NEURAXIS_MODES__MODERATE__MAX_TURNS", "5");
+//! let config = Config::load(&environment, &Sources::default())?;
+//! let origin = config.origin("modes.moderate.max_turns");
+//! assert_eq!(origin, Origin::Variable("NEURAXIS_MODES__MODERATE__MAX_TURNS".into()));
+//!
+//! let app = App::build(&config).await?;
+//! assert_eq!(app.notices.len(), 1, "no model is configured");
+//! # Ok(())
+//! # }
+//! ```
+
+mod app;
+mod config;
+mod discover;
+mod environment;
+mod names;
+mod template;
+
+pub use app::{App, BuildError};
+pub use config::{
+    Config, ConfigError, Fault, ModelConfig, Origin, Setting, Sources, StoreConfig, ToolsConfig,
+};
+pub use discover::{Choice, Discovery, ModelError, discover};
+pub use environment::Environment;
+pub use template::template;

@@ -1,0 +1,83 @@
+//! Names in messages: hostile ones are made harmless, misspelled ones get a suggestion.
+
+use std::fmt::{self, Display};
+
+/// The most characters of a given name that a message repeats.
+const MAX_SHOWN_CHARS: usize = 64;
+
+/// How alike two names must be, from 0 to 1, for the one to be suggested for the other.
+const ALIKE: f64 = 0.8;
+
+/// Makes a given text fit to be shown: cut to a bounded length, with everything escaped that a terminal might obey.
+pub(crate) fn shown(given: &str) -> String {
+    let mut text = String::new();
+    for letter in given.chars().take(MAX_SHOWN_CHARS) {
+        match letter {
+            '"' | '\'' => text.push(letter),
+            other => text.extend(other.escape_debug()),
+        }
+    }
+    if given.chars().nth(MAX_SHOWN_CHARS).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+/// Returns the known name that was most likely meant, if any is close.
+pub(crate) fn nearest<'a>(
+    given: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let given: String = given.chars().take(MAX_SHOWN_CHARS).collect();
+    let given = given.to_lowercase();
+    let scored = known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&given, name), name));
+    let close = scored.filter(|(score, _)| *score >= ALIKE);
+    // Two letters swapped are as likely as one too many; then the length decides.
+    let longer = |name: &str| name.len().abs_diff(given.len());
+    let best = close.max_by(|(score, name), (other_score, other)| {
+        let by_length = longer(other).cmp(&longer(name));
+        score.total_cmp(other_score).then(by_length)
+    });
+    best.map(|(_, name)| name)
+}
+
+/// The end of a message about an unknown name: what may have been meant, and what there is.
+pub(crate) struct Choices<'a> {
+    pub(crate) given: &'a str,
+    pub(crate) known: &'a [&'static str],
+}
+
+impl Display for Choices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = nearest(self.given, self.known.iter().copied()) {
+            write!(f, " (did you mean {name}?)")?;
+        }
+        write!(f, "; known: {}", self.known.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_might_obey_is_escaped_and_what_is_long_is_cut() {
+        assert_eq!(shown("a\u{1b}[2J\"\n"), r#"a\u{1b}[2J"\n"#);
+        assert_eq!(shown(&"x".repeat(1_000)), format!("{}…", "x".repeat(64)));
+    }
+
+    #[test]
+    fn the_closest_name_is_suggested_and_a_far_one_is_not() {
+        let choices = |given| {
+            let known = &["models", "modes"];
+            Choices { given, known }.to_string()
+        };
+        assert_eq!(
+            choices("modles"),
+            " (did you mean models?); known: models, modes"
+        );
+        assert_eq!(choices("zzz"), "; known: models, modes");
+    }
+}

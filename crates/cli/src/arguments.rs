@@ -1,0 +1,65 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+
+use crate::command::Command;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis ask \"What time is it in Tokyo?\"
+  neuraxis ask --channel system_health \"How is this machine?\"
+  git diff | neuraxis ask --channel code_task -
+  neuraxis tools call read_file '{\"path\": \"README.md\"}'
+
+Exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 130 interrupted.";
+
+/// Governed, tool-using conversations with language models.
+#[derive(Debug, Parser)]
+#[command(
+    name = "neuraxis",
+    version,
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) configuration: ConfigurationArguments,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct ConfigurationArguments {
+    /// Read this file, instead of neuraxis.toml here and in the user's configuration folder
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Set a key of the configuration, such as modes.moderate.max_turns=5; may be given several times
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("it must be KEY=VALUE, such as modes.moderate.max_turns=5")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_defined_without_contradictions() {
+        Arguments::command().debug_assert();
+    }
+}

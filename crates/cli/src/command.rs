@@ -1,0 +1,32 @@
+//! The commands, one a file.
+
+mod ask;
+mod completions;
+mod config;
+mod tools;
+
+use clap::Subcommand;
+
+use crate::arguments::Arguments;
+use crate::error::CommandError;
+use crate::setup::Setup;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Ask(ask::Ask),
+    Tools(tools::Tools),
+    Config(config::Config),
+    Completions(completions::Completions),
+}
+
+/// Does what the user wants.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
+    let setup = Setup::new(arguments.configuration);
+    match arguments.command {
+        Command::Ask(ask) => ask.run(&setup).await,
+        Command::Tools(tools) => tools.run(&setup).await,
+        Command::Config(config) => config.run(&setup),
+        Command::Completions(completions) => completions.run(),
+    }
+}

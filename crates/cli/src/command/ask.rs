@@ -1,0 +1,141 @@
+//! `neuraxis ask`: one question, one answer.
+
+mod answer;
+mod message;
+mod narrator;
+mod view;
+
+use clap::{Args, ValueEnum};
+use neuraxis::engine::{Delivery, UuidV7};
+use neuraxis::ports::Ids;
+use neuraxis::{
+    Channel, FinishReason, Mode, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
+};
+
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::setup::Setup;
+use view::View;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis ask \"What time is it in Tokyo?\"
+  neuraxis ask --channel system_health \"How is this machine?\"
+  neuraxis ask --channel code_task \"Where is the turn loop?\"
+  git diff | neuraxis ask -
+  neuraxis ask --format json \"What time is it?\" | jq -r .reply
+  neuraxis ask --format events \"What time is it?\" | jq -r .type";
+
+/// Ask a question and print the answer
+///
+/// The answer goes to standard output as it comes, everything else to standard error. Without TEXT, or with - in its
+/// place, the question is read from standard input.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Ask {
+    /// The question; - reads it from standard input
+    text: Option<String>,
+
+    /// Where the request comes from: chat, code_task, system_health, deep_research or one of your own
+    #[arg(long, default_value = "chat")]
+    channel: String,
+
+    /// How much freedom it has: conservative, moderate, exploratory or one of your own
+    #[arg(long, default_value = "moderate")]
+    mode: String,
+
+    /// The session it belongs to, a new one if left out; in this build it ends with the command
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Ask the model for its replies whole, instead of as they come
+    #[arg(long)]
+    no_stream: bool,
+}
+
+/// What to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The answer
+    Text,
+    /// The result as one JSON object
+    Json,
+    /// Records and live events, one JSON object a line
+    Events,
+}
+
+impl Ask {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let mut view = View::new(self.format);
+        let app = setup.app().await?;
+        let (handle, events) = app.orchestrator.stream(self.request()?).await?;
+        for notice in &app.notices {
+            view.notice(notice);
+        }
+        let interrupt = Interrupt::watch({
+            let handle = handle.clone();
+            move || cancel(&handle, "interrupted by the user")
+        })
+        .await;
+        if let Err(error) = view.follow(events).await {
+            // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
+            cancel(&handle, "nobody reads the output");
+            handle.result().await;
+            return Err(error.into());
+        }
+        let Some(result) = handle.result().await else {
+            let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
+            return Err(CommandError::failed(error));
+        };
+        view.finish(&result)?;
+        verdict(&result, &interrupt)
+    }
+
+    fn request(self) -> Result<UserRequest, CommandError> {
+        let message = message::read(self.text)?;
+        let session = match self.session {
+            Some(session) => session,
+            None => UuidV7
+                .new_id()
+                .to_string()
+                .parse()
+                .map_err(CommandError::failed)?,
+        };
+        let delivery = if self.no_stream {
+            Delivery::Whole
+        } else {
+            Delivery::Streamed
+        };
+        Ok(UserRequest::new(session, message)
+            .mode(Mode::new(self.mode))
+            .channel(Channel::new(self.channel))
+            .delivery(delivery))
+    }
+}
+
+/// Ends a run.
+fn cancel(handle: &RunHandle, reason: &str) {
+    // A run that has ended already needs no cancelling.
+    let _ = handle.cancel(reason);
+}
+
+/// Says how it went.
+fn verdict(result: &OrchestratorResult, interrupt: &Interrupt) -> Result<(), CommandError> {
+    if result.status == RunStatus::Done {
+        return Ok(());
+    }
+    if result.status == RunStatus::Interrupted && interrupt.happened() {
+        return Err(CommandError::interrupted());
+    }
+    let reason = result.finish_reason.as_ref();
+    let reason = reason.map_or_else(|| "it waits".to_owned(), FinishReason::to_string);
+    let error = anyhow::anyhow!(reason).context("the run did not come to an answer");
+    Err(CommandError::failed(error).hint("add --format events to see every step"))
+}
+
+#[cfg(test)]
+mod tests;

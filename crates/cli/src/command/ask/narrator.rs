@@ -1,0 +1,191 @@
+//! Tells on standard error what a run is doing: which model, which tool, how long; and what the user should know.
+
+use std::collections::HashMap;
+
+use neuraxis::Event;
+use neuraxis::core::{
+    ApprovalDecided, ApprovalDecision, LiveBody, LlmCall, LlmErrorKind, LlmFailed, NextAttempt,
+    ProgressSteps, Record, RecordBody, ToolCallId, ToolFailure, ToolResult,
+};
+
+use crate::progress::Progress;
+use crate::wording::brief;
+
+const THINKING: &str = "waiting for the model";
+
+/// Follows a run and tells about it.
+#[derive(Debug)]
+pub(super) struct Narrator {
+    pub(super) progress: Progress,
+    /// The tools that run.
+    running: HashMap<ToolCallId, String>,
+    /// Why a person had to approve a call, and what came of that.
+    asked: HashMap<ToolCallId, String>,
+}
+
+impl Narrator {
+    pub(super) fn new() -> Self {
+        Self {
+            progress: Progress::new(),
+            running: HashMap::new(),
+            asked: HashMap::new(),
+        }
+    }
+
+    /// Takes an event of the run.
+    pub(super) fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Record(record) => self.record(record),
+            Event::Live(live) => self.live(&live.body),
+        }
+    }
+
+    fn live(&mut self, body: &LiveBody) {
+        match body {
+            LiveBody::ToolStart { tool_call_id, name } => {
+                self.running.insert(tool_call_id.clone(), name.clone());
+                self.progress.activity(&format!("running {name}"));
+            }
+            LiveBody::ToolProgress {
+                tool_call_id,
+                name,
+                steps,
+                ..
+            } => {
+                let tool = self.running.get(tool_call_id).map_or("", String::as_str);
+                let steps = steps.map(counted).unwrap_or_default();
+                self.progress
+                    .activity(&format!("running {tool}: {name}{steps}"));
+            }
+            LiveBody::ReasoningDelta { .. } => self.progress.activity("thinking"),
+            _ => {}
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::RunStarted(_) => self.progress.activity(THINKING),
+            RecordBody::LlmCall(call) => self.progress.done(&asked_model(call)),
+            RecordBody::LlmFailed(failed) => self.model_failed(failed),
+            RecordBody::ApprovalRequested(asked) => {
+                let reason = asked.reason.clone();
+                self.asked.insert(asked.tool_call_id.clone(), reason);
+            }
+            RecordBody::ApprovalDecided(decided) => self.decided(decided),
+            RecordBody::ToolResult(result) => {
+                self.tool_ended(result);
+                self.progress.activity(THINKING);
+            }
+            RecordBody::Warning(warning) => self.progress.warn(&warning.message),
+            RecordBody::RoleDowngraded(downgraded) => {
+                let (from, to) = (&downgraded.from, &downgraded.to);
+                let reason = &downgraded.reason;
+                self.progress
+                    .warn(&format!("{to} serves instead of {from}: {reason}"));
+            }
+            RecordBody::ContextTrimmed(trimmed) => {
+                let messages = trimmed.messages;
+                self.progress.warn(&format!(
+                    "left out {messages} older messages, so that the rest fits"
+                ));
+            }
+            RecordBody::MaxTurnsReached(reached) => {
+                let turns = reached.turns;
+                self.progress.warn(&format!(
+                    "the limit of {turns} turns is reached: one last answer"
+                ));
+            }
+            RecordBody::LimitReached(_) => {
+                self.progress.warn("a limit is reached: one last answer");
+            }
+            _ => {}
+        }
+    }
+
+    fn decided(&mut self, decided: &ApprovalDecided) {
+        let Some(why) = self.asked.get_mut(&decided.tool_call_id) else {
+            return;
+        };
+        match &decided.decision {
+            ApprovalDecision::Approve { .. } => {
+                self.asked.remove(&decided.tool_call_id);
+            }
+            ApprovalDecision::Deny { reason } => {
+                why.push_str(" Denied");
+                let reason = reason.iter().flat_map(|reason| [": ", reason]);
+                why.extend(reason);
+            }
+            ApprovalDecision::Expired => why.push_str(" Nobody decided in time"),
+        }
+    }
+
+    fn model_failed(&mut self, failed: &LlmFailed) {
+        if failed.error.kind == LlmErrorKind::Cancelled {
+            return;
+        }
+        let next = match failed.next {
+            NextAttempt::Follows => "; trying again",
+            NextAttempt::None => "",
+        };
+        self.progress
+            .warn(&format!("{}: {}{next}", failed.served_by, failed.error));
+    }
+
+    fn tool_ended(&mut self, result: &ToolResult) {
+        self.running.remove(&result.tool_call_id);
+        let name = &result.name;
+        let took = result
+            .duration
+            .map(|duration| format!(" · {}", brief(duration)));
+        let took = took.unwrap_or_default();
+        let Some(failure) = result.failure else {
+            self.progress.done(&format!("{name}{took}"));
+            return;
+        };
+        let error = error_of(result);
+        if matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired) {
+            let why = self.asked.remove(&result.tool_call_id);
+            let why = why.unwrap_or(error);
+            self.progress.warn(&format!("{name} was not run: {why}"));
+        } else {
+            self.progress
+                .done(&format!("{name}{took} · failed: {error}"));
+        }
+    }
+}
+
+fn asked_model(call: &LlmCall) -> String {
+    let LlmCall {
+        served_by,
+        reply,
+        duration,
+        ..
+    } = call;
+    let asked_for = match reply.calls().count() {
+        0 => String::new(),
+        1 => " · asks for a tool".to_owned(),
+        calls => format!(" · asks for {calls} tools"),
+    };
+    format!(
+        "{served_by} ({}) · {}{asked_for}",
+        reply.model,
+        brief(*duration)
+    )
+}
+
+fn counted(steps: ProgressSteps) -> String {
+    match steps.total {
+        Some(total) => format!(" ({} of {total})", steps.done),
+        None => format!(" ({})", steps.done),
+    }
+}
+
+/// Returns the text of a result that is an error.
+fn error_of(result: &ToolResult) -> String {
+    let fields: Option<serde_json::Map<String, serde_json::Value>> = result.value.decode().ok();
+    let error = fields.and_then(|mut fields| fields.remove("error"));
+    match error {
+        Some(serde_json::Value::String(error)) => error,
+        _ => result.value.to_string(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Tests of what becomes of runs that the offline model cannot bring about.
+
+use std::sync::Arc;
+
+use neuraxis::Orchestrator;
+use neuraxis::Role;
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::memory::MemoryStore;
+use neuraxis_testkit::{Script, ScriptedModel, reply};
+
+use super::answer::{Answer, Change};
+use super::*;
+
+/// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the verdict.
+async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
+    let orchestrator = Orchestrator::builder()
+        .store(Arc::new(MemoryStore::new()))
+        .model(Role::REASONING, Arc::new(model))
+        .build()
+        .unwrap();
+    let request = UserRequest::new("s".parse().unwrap(), "How are you?");
+    let (handle, mut events) = orchestrator.stream(request).await.unwrap();
+    let mut answer = Answer::default();
+    let mut printed = String::new();
+    while let Some(event) = events.next().await {
+        match answer.hear(&event) {
+            Change::None => {}
+            Change::More(text) => printed.push_str(&text),
+            Change::Void(end) => printed = format!("{printed}{end}‹void›"),
+        }
+    }
+    let result = handle.result().await.unwrap();
+    printed.push_str(&answer.finish(&result.reply));
+    let interrupt = Interrupt::watch(|| {}).await;
+    (printed, verdict(&result, &interrupt))
+}
+
+fn told(verdict: Result<(), CommandError>) -> String {
+    let mut told = Vec::new();
+    verdict.unwrap_err().write(&mut told).unwrap();
+    anstream::adapter::strip_str(str::from_utf8(&told).unwrap()).to_string()
+}
+
+#[tokio::test]
+async fn a_run_that_fails_prints_what_it_came_to_and_is_an_error_with_its_reason() {
+    let refusal = LlmError::new(LlmErrorKind::Unauthorized, "no such key");
+    let (printed, verdict) = ask(ScriptedModel::always(refusal)).await;
+    insta::assert_snapshot!(format!("{printed}---\n{}", told(verdict)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_of_an_attempt_that_failed_is_followed_by_that_of_the_next() {
+    let broken = LlmError::new(LlmErrorKind::Connection, "reset by peer");
+    let model = ScriptedModel::new()
+        .then(
+            Script::from(reply::text("I am fi"))
+                .split(3)
+                .fail_at(2, broken),
+        )
+        .then(reply::text("I am well."));
+    let (printed, verdict) = ask(model).await;
+    assert_eq!(printed, "I am f\n‹void›\nI am well.\n");
+    assert!(verdict.is_ok());
+}

@@ -1,0 +1,44 @@
+//! `neuraxis config init`: a file to begin with.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis config init
+  neuraxis config init --config ~/.config/neuraxis/neuraxis.toml";
+
+/// Write a neuraxis.toml that sets nothing and explains every key
+///
+/// It goes to the working directory, or where --config says. A file that is there already stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Init {}
+
+impl Init {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let path = setup.file().unwrap_or(Path::new("neuraxis.toml"));
+        let file = File::options().write(true).create_new(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));
+        written.map_err(|error| refused(path, error))?;
+        Output::new().line(&format!("wrote {}", path.display()))?;
+        Ok(())
+    }
+}
+
+fn refused(path: &Path, error: io::Error) -> CommandError {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let error = anyhow!("{path} is there already; it was not changed");
+        return CommandError::usage(error).hint("edit it, or write another one with --config FILE");
+    }
+    CommandError::failed(anyhow!(error).context(format!("cannot write {path}")))
+}

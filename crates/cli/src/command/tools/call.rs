@@ -1,0 +1,91 @@
+//! `neuraxis tools call`: one call, checked as a model's call is.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis::core::{
+    AgentId, CallIndex, ContentIndex, EffectId, JsonText, Limits, RunId, ToolCallId, ToolOutcome,
+    Turn,
+};
+use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
+use neuraxis::ports::{Ids, ToolContext, TurnContext};
+use serde_json::Value;
+
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis tools call current_time
+  neuraxis tools call current_time '{\"time_zone\": \"Asia/Tokyo\"}'
+  neuraxis tools call system_health '{\"sections\": [\"memory\", \"disks\"]}'";
+
+/// Call a tool and print its result as JSON
+///
+/// The arguments are checked against the tool's schema first, as those of a model are.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Call {
+    /// The tool, one of those that `neuraxis tools list` names
+    name: String,
+
+    /// Its arguments, a JSON object
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+}
+
+impl Call {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let app = setup.app().await?;
+        let arguments = JsonText::from_text(self.arguments);
+        let catalog = app.orchestrator.tools();
+        let tool = catalog.check(&self.name, &arguments).map_err(refused)?;
+        let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
+        let context = context();
+        let cancellation = context.cancellation.clone();
+        let interrupt = Interrupt::watch(move || cancellation.cancel()).await;
+        let mut progress = Progress::new();
+        progress.activity(&format!("running {}", self.name));
+        let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
+        progress.hide();
+        if !outcome.is_done() && interrupt.happened() {
+            return Err(CommandError::interrupted());
+        }
+        print(&self.name, &outcome)
+    }
+}
+
+/// The circumstances of a call that belongs to no conversation.
+fn context() -> ToolContext {
+    let run = RunId(UuidV7.new_id());
+    let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
+    let call = ToolCallId::new(run, AgentId::ROOT, ContentIndex(0), CallIndex(0));
+    ToolContext::new(turn, call, EffectId { run, number: 1 })
+}
+
+fn print(name: &str, outcome: &ToolOutcome) -> Result<(), CommandError> {
+    let value = &outcome.output.value;
+    let pretty = value.decode::<Value>();
+    if outcome.is_done() {
+        let text = pretty.map_or_else(|_| value.to_string(), |value| format!("{value:#}"));
+        Output::new().line(&text)?;
+        return Ok(());
+    }
+    let error = pretty
+        .ok()
+        .and_then(|value| Some(value.get("error")?.as_str()?.to_owned()));
+    let error = error.unwrap_or_else(|| value.to_string());
+    Err(CommandError::failed(
+        anyhow!(error).context(format!("{name} failed")),
+    ))
+}
+
+fn refused(error: ToolCallError) -> CommandError {
+    let hint = match &error {
+        ToolCallError::UnknownTool { .. } => "`neuraxis tools list` says what each tool does",
+        _ => "`neuraxis tools list --format json` has the schema of the arguments",
+    };
+    CommandError::usage(error).hint(hint)
+}

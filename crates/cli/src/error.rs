@@ -1,0 +1,167 @@
+//! Why a command failed: what kind of failure, the chain of causes, and what to do next.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use neuraxis::engine::RequestError;
+use neuraxis_app::{BuildError, ConfigError};
+
+use crate::harmless::one_line;
+
+/// The exit code of wrong usage and wrong configuration.
+pub(crate) const USAGE: u8 = 2;
+
+/// The exit code of an interrupted command.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    kind: Kind,
+    error: anyhow::Error,
+    hints: Vec<String>,
+}
+
+/// What kind of failure it is; it decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What was asked for makes no sense.
+    Usage,
+    /// The configuration cannot be used.
+    Configuration,
+    /// It was tried and failed.
+    Failed,
+    /// The user stopped it.
+    Interrupted,
+    /// Whoever read the output went away.
+    OutputClosed,
+}
+
+impl CommandError {
+    /// What was asked for makes no sense.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::Usage, error)
+    }
+
+    /// The configuration cannot be used.
+    pub(crate) fn configuration(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::Configuration, error)
+    }
+
+    /// It was tried and failed.
+    pub(crate) fn failed(error: impl Into<anyhow::Error>) -> Self {
+        Self::new(Kind::Failed, error)
+    }
+
+    /// The user stopped it.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, anyhow::anyhow!("interrupted"))
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    fn new(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            kind,
+            error: error.into(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// Tells the user, and returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        // When nobody can be told, there is still the exit code.
+        let _ = self.write(&mut anstream::stderr());
+        match self.kind {
+            Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
+            Kind::Failed => ExitCode::FAILURE,
+            Kind::Interrupted => ExitCode::from(INTERRUPTED),
+            Kind::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
+
+    /// Writes what the user is told.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        const ERROR: Style = AnsiColor::Red.on_default().bold();
+        const HINT: Style = AnsiColor::Cyan.on_default().bold();
+        let what = match self.kind {
+            Kind::OutputClosed => return Ok(()),
+            Kind::Interrupted => return writeln!(out, "interrupted"),
+            Kind::Usage => "wrong usage: ",
+            Kind::Configuration => "wrong configuration: ",
+            Kind::Failed => "",
+        };
+        let error = one_line(&self.error.to_string());
+        writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?;
+        for cause in self.error.chain().skip(1) {
+            writeln!(out, "  because: {}", one_line(&cause.to_string()))?;
+        }
+        for hint in &self.hints {
+            writeln!(out, "{HINT}hint{HINT:#}: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        let hint = match &error {
+            ConfigError::Read { .. } => {
+                "check the path, or write a new file there with `neuraxis config init`"
+            }
+            _ => "`neuraxis config init` writes a file that explains every key",
+        };
+        Self::configuration(error).hint(hint)
+    }
+}
+
+impl From<BuildError> for CommandError {
+    fn from(error: BuildError) -> Self {
+        Self::configuration(error).hint("`neuraxis config show` says where each value comes from")
+    }
+}
+
+impl From<RequestError> for CommandError {
+    fn from(error: RequestError) -> Self {
+        use neuraxis::brainstem::RequestError as Refusal;
+
+        let hint = match &error {
+            RequestError::EmptyMessage => {
+                "say what you want: neuraxis ask \"How is this machine?\"".to_owned()
+            }
+            RequestError::Policy(Refusal::ModeNotAllowed { allowed, .. }) => {
+                match allowed.first() {
+                    Some(mode) => format!("add --mode {mode}"),
+                    None => "choose another channel".to_owned(),
+                }
+            }
+            RequestError::Policy(_) => {
+                "`neuraxis config show` lists the modes and channels there are".to_owned()
+            }
+            _ => return Self::failed(error).hint("try again"),
+        };
+        Self::usage(error).hint(hint)
+    }
+}
+
+impl From<anyhow::Error> for CommandError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::failed(error)
+    }
+}
+
+/// What went wrong with standard output.
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Kind::OutputClosed, error);
+        }
+        Self::failed(anyhow::Error::new(error).context("cannot write to standard output"))
+    }
+}

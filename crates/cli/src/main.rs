@@ -1,0 +1,47 @@
+//! `neuraxis`: Neuraxis in a terminal.
+//!
+//! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
+//! configuration, 130 interrupted. What it does is in `neuraxis-app` and below.
+
+mod arguments;
+mod command;
+mod error;
+mod harmless;
+mod interrupt;
+mod output;
+mod progress;
+mod setup;
+mod wording;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use arguments::Arguments;
+use error::CommandError;
+
+fn main() -> ExitCode {
+    match Arguments::try_parse() {
+        Ok(arguments) => match run(arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => error.report(),
+        },
+        Err(refusal) => {
+            // Help goes to a reader that may be gone: nothing is lost then.
+            let _ = refusal.print();
+            ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(error::USAGE))
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), CommandError> {
+    // One worker beside this thread is enough for a single run, and keeps it alive while a tool blocks or output lags.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build();
+    let runtime = runtime.context("cannot start")?;
+    let done = runtime.block_on(command::run(arguments));
+    // What is still under way on other threads is a tool that was stopped and does not know it yet.
+    runtime.shutdown_background();
+    done
+}

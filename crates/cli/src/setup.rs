@@ -1,0 +1,49 @@
+//! From the command line to a configuration and an engine.
+
+use neuraxis_app::{App, Config, Environment, Sources};
+
+use crate::arguments::ConfigurationArguments;
+use crate::error::CommandError;
+
+/// What the command line says about the configuration.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    arguments: ConfigurationArguments,
+}
+
+impl Setup {
+    pub(crate) const fn new(arguments: ConfigurationArguments) -> Self {
+        Self { arguments }
+    }
+
+    /// Returns the file that is to be used instead of those that are looked for.
+    pub(crate) fn file(&self) -> Option<&std::path::Path> {
+        self.arguments.config.as_deref()
+    }
+
+    /// Reads the surroundings of this process.
+    pub(crate) fn environment(&self) -> Result<Environment, CommandError> {
+        Environment::of_process().map_err(|error| {
+            let error = anyhow::Error::new(error).context("cannot read the working directory");
+            CommandError::configuration(error).hint("change to a folder that exists")
+        })
+    }
+
+    /// Merges the configuration.
+    pub(crate) fn config(&self) -> Result<Config, CommandError> {
+        let sources = match self.file() {
+            Some(file) => Sources::default().with_file(file),
+            None => Sources::default(),
+        };
+        let settings = self.arguments.settings.iter();
+        let sources = settings.fold(sources, |sources, (key, value)| {
+            sources.with_flag("--set", key, value)
+        });
+        Ok(Config::load(&self.environment()?, &sources)?)
+    }
+
+    /// Wires an engine.
+    pub(crate) async fn app(&self) -> Result<App, CommandError> {
+        Ok(App::build(&self.config()?).await?)
+    }
+}

@@ -1,0 +1,116 @@
+//! `neuraxis ask` end to end.
+
+use std::io;
+
+use crate::machine::Machine;
+
+const NOTE: &str = "note: no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)\n";
+
+#[test]
+fn a_question_about_this_machine_is_answered_from_its_readings() {
+    let done = Machine::new().run(["ask", "--channel", "system_health", "How is this machine?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stdout.contains("Memory: "), "{}", done.stdout);
+    assert!(done.stdout.ends_with('\n') && !done.stdout.ends_with("\n\n"));
+    assert_eq!(
+        done.stderr, NOTE,
+        "where nobody watches, only notes and warnings are told"
+    );
+}
+
+#[test]
+fn a_configured_model_needs_no_note() {
+    let machine =
+        Machine::new().with_file("neuraxis.toml", "[models.reasoning]\nprovider = 'offline'");
+    let done = machine.run(["ask", "What time is it?"]);
+    assert_eq!(done.code, Some(0));
+    assert_eq!(done.stderr, "");
+}
+
+#[test]
+fn a_question_comes_from_standard_input_where_there_is_none_on_the_command_line() {
+    let machine = Machine::new();
+    for arguments in [&["ask"][..], &["ask", "-"]] {
+        let answer = machine
+            .run_with_input(arguments, "What time is it?\n")
+            .stdout_of(0);
+        assert!(answer.starts_with("It is "), "{arguments:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_question_on_the_command_line_leaves_standard_input_alone() {
+    let done = Machine::new().run_with_input(["ask", "What time is it?"], [0xff; 10]);
+    assert!(done.stdout_of(0).starts_with("It is "));
+}
+
+#[test]
+fn the_file_tools_see_the_working_directory() {
+    let machine = Machine::new().with_file("notes.txt", "the treasure is under the oak\n");
+    let question = ["ask", "--channel", "code_task", "Read notes.txt"];
+    let answer = machine.run(question).stdout_of(0);
+    assert!(answer.contains("under the oak"), "{answer}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_reported_by_the_model_and_the_run_goes_on() {
+    let question = ["ask", "--channel", "code_task", "Read missing.txt"];
+    let answer = Machine::new().run(question).stdout_of(0);
+    assert!(answer.contains("there is no \"missing.txt\""), "{answer}");
+}
+
+#[test]
+fn where_nobody_can_answer_an_ask_is_denied_with_a_warning() {
+    let read_only_asks = "modes.moderate.tools.read_only=ask";
+    let done = Machine::new().run(["ask", "--set", read_only_asks, "What time is it?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    insta::assert_snapshot!(done.stderr.strip_prefix(NOTE).unwrap());
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    for arguments in [
+        &["ask", "What time is it?"][..],
+        &["ask", "--format", "json", "What time is it?"],
+        &["ask", "--format", "events", "What time is it?"],
+        &["tools", "list"],
+        &["tools", "call", "current_time"],
+        &["config", "show"],
+        &["completions", "bash"],
+        &["--help"],
+    ] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = Machine::new()
+            .command(arguments)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
+        assert!(
+            ["", NOTE].contains(&stderr.as_str()),
+            "{arguments:?}: {stderr}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = Machine::new()
+        .command(["ask", "What time is it?"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains("error: cannot write to standard output\n  because: "),
+        "{stderr}"
+    );
+}

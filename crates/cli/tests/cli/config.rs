@@ -1,0 +1,118 @@
+//! `neuraxis config`.
+
+use std::fs;
+
+use crate::machine::{Done, Machine};
+
+#[test]
+fn every_value_is_shown_with_its_origin() {
+    let file = "\
+# mine
+[models.coding]
+provider = 'offline'
+base_url = 'http://me:hunter2@127.0.0.1:8080'
+api_key_env = 'MY_KEY'
+api_key_file = '/run/hunter2'
+
+[modes.moderate]
+max_turns = 7
+deadline = '90s'
+";
+    let machine = Machine::new().with_file("neuraxis.toml", file);
+    let mut command = machine.command(["config", "show", "--set", "plans.mine.max_turns=3"]);
+    command.env("NEURAXIS_MODES__MODERATE__TEMPERATURE", "0.3");
+    let shown = Done::from(command.output().unwrap()).stdout_of(0);
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let root = machine.root().canonicalize().unwrap();
+    // The words of the policy are not ours.
+    let shown = shown.lines().filter(|line| !line.contains("system_prompt"));
+    let shown = shown.collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(shown.replace(&root.display().to_string(), "~"));
+}
+
+#[test]
+fn what_is_shown_can_be_used_as_a_file() {
+    let machine = Machine::new();
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    let machine = machine.with_file("again.toml", &shown);
+    let again = machine
+        .run(["config", "show", "--config", "again.toml"])
+        .stdout_of(0);
+    let values = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.split("  # ").next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(values(&shown), values(&again));
+}
+
+#[test]
+fn a_file_to_begin_with_is_written_and_sets_nothing() {
+    let machine = Machine::new();
+    assert_eq!(
+        machine.run(["config", "init"]).stdout_of(0),
+        "wrote neuraxis.toml\n"
+    );
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    assert!(shown.starts_with("# read: neuraxis.toml\n"), "{shown}");
+    let origins = shown.lines().filter(|line| !line.starts_with('#'));
+    assert!(
+        origins
+            .into_iter()
+            .all(|line| line.ends_with("  # default")),
+        "{shown}"
+    );
+    let answer = machine.run(["ask", "What time is it?"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+}
+
+#[test]
+fn a_file_that_is_there_is_not_overwritten() {
+    let machine = Machine::new().with_file("neuraxis.toml", "# mine");
+    let complaint = machine.run(["config", "init"]).complaint(2);
+    let expected = "error: wrong usage: neuraxis.toml is there already; it was not changed\nhint: ";
+    assert!(complaint.starts_with(expected), "{complaint}");
+    assert_eq!(
+        fs::read_to_string(machine.path("neuraxis.toml")).unwrap(),
+        "# mine"
+    );
+}
+
+#[test]
+fn the_file_to_begin_with_goes_where_it_is_wanted() {
+    let machine = Machine::new();
+    let written = machine
+        .run(["config", "init", "--config", "mine.toml"])
+        .stdout_of(0);
+    assert_eq!(written, "wrote mine.toml\n");
+    assert!(machine.path("mine.toml").is_file());
+    let complaint = machine
+        .run(["config", "init", "--config", "no/such/folder.toml"])
+        .complaint(1);
+    assert!(
+        complaint.starts_with("error: cannot write no/such/folder.toml\n"),
+        "{complaint}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_users_own_file_is_read_beneath_that_of_the_working_directory() {
+    let machine = Machine::new();
+    let folder = machine.root().join("home/config/neuraxis");
+    fs::create_dir_all(&folder).unwrap();
+    let own = "[modes.moderate]\nmax_turns = 7\n[modes.exploratory]\nmax_turns = 7\n";
+    fs::write(folder.join("neuraxis.toml"), own).unwrap();
+    let machine = machine.with_file("neuraxis.toml", "[modes.moderate]\nmax_turns = 8\n");
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    assert!(
+        shown.contains("modes.moderate.max_turns = 8  # neuraxis.toml:2\n"),
+        "{shown}"
+    );
+    let expected = format!(
+        "modes.exploratory.max_turns = 7  # {}:4\n",
+        folder.join("neuraxis.toml").display()
+    );
+    assert!(shown.contains(&expected), "{shown}");
+}

@@ -1,0 +1,53 @@
+//! What `--help` says.
+
+use crate::machine::Machine;
+
+#[test]
+fn every_command_explains_itself() {
+    let commands = [
+        &[][..],
+        &["ask"],
+        &["tools"],
+        &["tools", "list"],
+        &["tools", "call"],
+        &["config"],
+        &["config", "show"],
+        &["config", "init"],
+        &["completions"],
+    ];
+    for command in commands {
+        let help = Machine::new()
+            .run(command.iter().chain(&["--help"]))
+            .stdout_of(0);
+        let name = ["neuraxis"]
+            .iter()
+            .chain(command)
+            .copied()
+            .collect::<Vec<_>>()
+            .join("_");
+        insta::assert_snapshot!(name, help);
+    }
+}
+
+#[test]
+fn without_a_command_the_help_is_a_complaint() {
+    let complaint = Machine::new().run([""; 0]).complaint(2);
+    assert!(
+        complaint.contains("Usage: neuraxis [OPTIONS] <COMMAND>"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn the_version_is_told() {
+    let version = Machine::new().run(["--version"]).stdout_of(0);
+    assert_eq!(version, format!("neuraxis {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = Machine::new().run(["completions", shell]).stdout_of(0);
+        assert!(script.contains("no-stream"), "{shell}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Ctrl-C in the middle of the work.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::ioctl_fionread;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::machine::{Machine, events};
+
+/// A tool call takes a fifth of a second at the least. On a busy machine a signal may still come too late: then the
+/// command simply succeeds, and we try again.
+const MOST_TRIES: usize = 20;
+
+fn start(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    (child, stdout)
+}
+
+fn interrupt(child: &Child) {
+    // A process that has ended already cannot be interrupted, and is found out about by its exit code.
+    let _ = kill_process(Pid::from_child(child), Signal::INT);
+}
+
+fn stderr(child: &mut Child) -> String {
+    let mut text = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// Asks for the machine's health and interrupts when the tool runs. Returns the events, or nothing if it came too late.
+fn interrupted_run() -> Option<Vec<Value>> {
+    let machine = Machine::new();
+    let question = [
+        "ask",
+        "--format",
+        "events",
+        "--channel",
+        "system_health",
+        "How is this machine?",
+    ];
+    let (mut child, mut stdout) = start(&mut machine.command(question));
+    let mut lines = String::new();
+    while !lines.contains("\"type\":\"tool_start\"") {
+        assert_ne!(
+            stdout.read_line(&mut lines).unwrap(),
+            0,
+            "no tool was started: {lines}"
+        );
+    }
+    interrupt(&child);
+    stdout.read_to_string(&mut lines).unwrap();
+    let stderr = stderr(&mut child);
+    let code = child.wait().unwrap().code();
+    if code == Some(0) {
+        return None;
+    }
+    assert_eq!(code, Some(130), "{stderr}");
+    assert!(stderr.ends_with("\ninterrupted\n"), "{stderr}");
+    Some(events(&lines))
+}
+
+#[test]
+fn the_run_ends_with_a_valid_history_on_record_and_exit_code_130() {
+    let events = (0..MOST_TRIES).find_map(|_| interrupted_run()).unwrap();
+
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["finish_reason"]),
+        (&"final".into(), &"cancelled".into())
+    );
+    let of_type = |kind: &str| -> Vec<&Value> {
+        events
+            .iter()
+            .filter(|event| event["type"] == kind)
+            .collect()
+    };
+    assert_eq!(of_type("cancelled").len(), 1);
+    let results: Vec<&Value> = of_type("tool_result")
+        .iter()
+        .map(|result| &result["tool_call_id"])
+        .collect();
+    let calls: Vec<&Value> = of_type("tool_call")
+        .iter()
+        .map(|call| &call["tool_call_id"])
+        .collect();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls, results, "each call has its result");
+    let asked_for: usize = of_type("llm_call")
+        .iter()
+        .flat_map(|call| call["reply"]["parts"].as_array().unwrap())
+        .filter(|part| part["type"] == "tool_call")
+        .count();
+    assert_eq!(
+        asked_for,
+        results.len(),
+        "each call of the assistant has its result"
+    );
+}
+
+/// Tells whether a process that has not ended listens for SIGINT.
+#[cfg(target_os = "linux")]
+fn listens(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mut lines = status.lines();
+    let caught = lines.find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.map(|mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+    caught.is_some_and(|mask| mask & (1 << (Signal::INT.as_raw() - 1)) != 0)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tool_that_is_called_alone_is_stopped_too() {
+    let stopped = (0..MOST_TRIES).find_map(|_| {
+        let machine = Machine::new();
+        let (mut child, _stdout) = start(&mut machine.command(["tools", "call", "system_health"]));
+        while !listens(&child) && child.try_wait().unwrap().is_none() {
+            thread::yield_now();
+        }
+        interrupt(&child);
+        let code = child.wait().unwrap().code();
+        (code != Some(0)).then(|| (code, stderr(&mut child)))
+    });
+    assert_eq!(stopped, Some((Some(130), "interrupted\n".to_owned())));
+}
+
+#[test]
+fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
+    // Some 150,000 bytes of events: more than a pipe holds, so that the command cannot end while nobody reads.
+    let large = "a line of text of such a length that a page of them fills no small part of a pipe at once\n";
+    let machine = Machine::new().with_file("large.txt", large.repeat(500));
+    let question = [
+        "ask",
+        "--format",
+        "events",
+        "--channel",
+        "code_task",
+        "Read large.txt",
+    ];
+    let (mut child, stdout) = start(&mut machine.command(question));
+    let patience = Instant::now() + Duration::from_secs(60);
+    while ioctl_fionread(stdout.get_ref()).unwrap() < 32 * 1024 {
+        assert!(Instant::now() < patience, "nothing is written");
+        thread::yield_now();
+    }
+    // Two signals in quick succession may arrive as one.
+    let code = loop {
+        interrupt(&child);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        assert!(Instant::now() < patience, "it does not end");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(code, Some(130));
+}

@@ -1,0 +1,145 @@
+//! A user's machine: a working directory, a home, and no variables of ours.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Variables that change what is printed.
+const PRINTING: [&str; 6] = [
+    "COLUMNS",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "TERM",
+    "CI",
+];
+
+/// A user's machine. It is gone when it is dropped.
+pub(crate) struct Machine {
+    folder: TempDir,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["work", "home"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// Adds a file to the working directory.
+    pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        fs::write(self.path(name), content).unwrap();
+        self
+    }
+
+    /// Returns the path of something in the working directory.
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("work").join(name)
+    }
+
+    /// Returns a command that is not yet started.
+    pub(crate) fn command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("neuraxis"));
+        let home = self.folder.path().join("home");
+        command
+            .args(arguments)
+            .current_dir(self.folder.path().join("work"))
+            .env("HOME", &home)
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .stdin(Stdio::null());
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        let ours = ours.filter(|name| name.to_string_lossy().starts_with("NEURAXIS_"));
+        for name in ours.chain(PRINTING.map(Into::into)) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs a command.
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Done {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// Runs a command that reads a text from standard input.
+    pub(crate) fn run_with_input<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: impl AsRef<[u8]>,
+    ) -> Done {
+        let file = self.folder.path().join("input");
+        fs::write(&file, input).unwrap();
+        let input = fs::File::open(file).unwrap();
+        self.command(arguments)
+            .stdin(input)
+            .output()
+            .unwrap()
+            .into()
+    }
+
+    /// Returns the folder that holds everything of this machine.
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Done {
+    /// Checks the exit code and returns what stands on standard output.
+    #[track_caller]
+    pub(crate) fn stdout_of(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self.stdout
+    }
+
+    /// Checks the exit code, that standard output is empty, and returns what stands on standard error.
+    #[track_caller]
+    pub(crate) fn complaint(self, code: i32) -> String {
+        assert_eq!(
+            (self.code, self.stdout.as_str()),
+            (Some(code), ""),
+            "{self:?}"
+        );
+        self.stderr
+    }
+
+    /// Reads standard output as one JSON value a line.
+    #[track_caller]
+    pub(crate) fn events(self) -> Vec<Value> {
+        events(&self.stdout_of(0))
+    }
+}
+
+/// Reads one JSON value a line.
+#[track_caller]
+pub(crate) fn events(lines: &str) -> Vec<Value> {
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! What a person at a terminal sees: everything here runs with a real one.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::machine::Machine;
+
+/// Runs a command in a terminal and returns its exit code with everything that the terminal got.
+fn in_terminal(command: &mut Command) -> (Option<i32>, String) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = || -> Stdio {
+        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        rustix::fs::open(&name, flags, rustix::fs::Mode::empty())
+            .unwrap()
+            .into()
+    };
+    let child = command.stdin(theirs()).stdout(theirs()).stderr(theirs());
+    let mut child = child.spawn().unwrap();
+    // Our copies of the other side would keep the terminal open.
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut got = Vec::new();
+    // Linux ends the reading of a terminal that nobody has open anymore with an error.
+    let _ = File::from(ours).read_to_end(&mut got);
+    (
+        child.wait().unwrap().code(),
+        String::from_utf8(got).unwrap(),
+    )
+}
+
+fn ask(machine: &Machine) -> Command {
+    let mut command =
+        machine.command(["ask", "--channel", "system_health", "How is this machine?"]);
+    command.env("TERM", "xterm-256color");
+    command
+}
+
+#[test]
+fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
+    let (code, seen) = in_terminal(&mut ask(&Machine::new()));
+    assert_eq!(code, Some(0), "{seen}");
+    for expected in [
+        "running system_health: CPU (0 of 8)",
+        "reasoning (offline/rules) · ",
+        " · asks for a tool",
+        "system_health · ",
+        " ms",
+        "Memory: ",
+        "\u{1b}[",
+    ] {
+        assert!(seen.contains(expected), "{expected:?} is not in {seen:?}");
+    }
+}
+
+#[test]
+fn what_is_told_about_a_step_stands_on_a_line_of_its_own() {
+    let (_, seen) = in_terminal(&mut ask(&Machine::new()));
+    let end = "(Answered offline by fixed rules, without a language model.)";
+    let after = seen.split(end).nth(1).unwrap();
+    assert!(after.starts_with("\r\n"), "{after:?}");
+}
+
+#[test]
+fn no_color_is_honored() {
+    let colors = |seen: &str| {
+        seen.matches("\u{1b}[").filter(|_| true).count() - seen.matches("\u{1b}[2K").count()
+    };
+    let machine = Machine::new();
+    let (_, colorful) = in_terminal(&mut ask(&machine));
+    assert_ne!(colors(&colorful), 0);
+    let (_, plain) = in_terminal(ask(&machine).env("NO_COLOR", "1"));
+    assert_eq!(colors(&plain), 0, "{plain:?}");
+}
+
+#[test]
+fn a_dumb_terminal_gets_neither_spinner_nor_color() {
+    let (code, seen) = in_terminal(ask(&Machine::new()).env("TERM", "dumb"));
+    assert_eq!(code, Some(0));
+    assert!(
+        !seen.contains('\u{1b}') && !seen.contains("running"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_made_visible_and_a_program_gets_it_as_it_is() {
+    // In JSON, this one control character needs no escape.
+    let machine = Machine::new().with_file("hostile.txt", "a\u{9b}2Jb");
+    let call = ["tools", "call", "read_file", r#"{"path": "hostile.txt"}"#];
+    let (_, seen) = in_terminal(machine.command(call).env("TERM", "xterm"));
+    assert!(
+        seen.contains("a\u{fffd}2Jb") && !seen.contains('\u{9b}'),
+        "{seen:?}"
+    );
+    assert!(machine.run(call).stdout_of(0).contains("a\u{9b}2Jb"));
+}
+
+#[test]
+fn at_a_terminal_a_question_is_not_waited_for() {
+    let (code, seen) = in_terminal(&mut Machine::new().command(["ask"]));
+    assert_eq!(code, Some(2));
+    assert!(seen.contains("there is no question"), "{seen:?}");
+}

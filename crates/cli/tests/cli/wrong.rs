@@ -1,0 +1,155 @@
+//! What is said about wrong usage, wrong configuration and wrong arguments, with which exit code.
+
+use crate::machine::Machine;
+
+/// Runs each command and returns what it complains about.
+fn complaints(code: i32, commands: &[&[&str]]) -> String {
+    let machine = Machine::new()
+        .with_file("unknown.toml", "[modes.moderate]\nmax_turn = 5\n")
+        .with_file("type.toml", "\n[modes.moderate]\nmax_turns = 'five'\n")
+        .with_file("syntax.toml", "[store\n")
+        .with_file("policy.toml", "[channels.chat]\nrole = 'reasonig'\n")
+        .with_file("provider.toml", "[models.reasoning]\nprovider = 'openai'\n")
+        .with_file(
+            "store.toml",
+            "[store]\nurl = 'postgres://me:hunter2@host/db'\n",
+        )
+        .with_file("root.toml", "[tools]\nroot = 'no/such/folder'\n");
+    let complain = |arguments: &&[&str]| {
+        let complaint = machine.run(*arguments).complaint(code);
+        format!("$ neuraxis {}\n{complaint}", arguments.join(" "))
+    };
+    let complaints: Vec<String> = commands.iter().map(complain).collect();
+    let complaints = complaints.join("\n");
+    assert!(!complaints.contains("hunter2"), "{complaints}");
+    complaints.replace(&machine.root().display().to_string(), "~")
+}
+
+#[test]
+fn wrong_usage_is_refused_with_exit_code_2_and_a_way_out() {
+    insta::assert_snapshot!(complaints(
+        2,
+        &[
+            &["ask", "--mode", "modrate", "Hi"],
+            &["ask", "--mode", "yolo", "Hi"],
+            &["ask", "--channel", "chatt", "Hi"],
+            &["ask", "--channel", "deep_research", "Hi"],
+            &["ask", " \n "],
+            &["ask"],
+            &["ask", "--session", "a b", "Hi"],
+            &["ask", "--format", "xml", "Hi"],
+            &["ask", "--set", "x", "Hi"],
+            &["ask", "--loud", "Hi"],
+            &["aks", "Hi"],
+            &["completions", "cobol"],
+            &["tools", "call"],
+            &["tools", "call", "read_fil"],
+            &["tools", "call", "../x\u{1b}[2J"],
+            &["tools", "call", "read_file", "README.md"],
+            &["tools", "call", "read_file", "{\"path\": "],
+            &["tools", "call", "read_file", "{\"path\": 7}"],
+            &["tools", "call", "read_file", "{\"pth\": \"x\"}"],
+            &["tools", "call", "read_file"],
+            &["tools", "call", "read_file", "[]"],
+        ]
+    ));
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_key() {
+    insta::assert_snapshot!(complaints(
+        2,
+        &[
+            &["ask", "--config", "nope.toml", "Hi"],
+            &["--config", "no/such/folder/neuraxis.toml", "config", "show"],
+            &["ask", "--config", "unknown.toml", "Hi"],
+            &["ask", "--config", "type.toml", "Hi"],
+            &["ask", "--config", "syntax.toml", "Hi"],
+            &["ask", "--config", "policy.toml", "Hi"],
+            &["ask", "--config", "provider.toml", "Hi"],
+            &["ask", "--config", "store.toml", "Hi"],
+            &["ask", "--config", "root.toml", "Hi"],
+            &["tools", "list", "--config", "unknown.toml"],
+            &["config", "show", "--config", "unknown.toml"],
+            &["ask", "--set", "modes.moderate.max_turn=5", "Hi"],
+        ]
+    ));
+}
+
+#[test]
+fn a_variable_that_sets_no_key_is_refused_by_its_name() {
+    let machine = Machine::new();
+    let mut command = machine.command(["ask", "Hi"]);
+    command.env("NEURAXIS_MODELS__REASONING__PROVIDR", "offline");
+    let complaint = crate::machine::Done::from(command.output().unwrap()).complaint(2);
+    let expected = "error: wrong configuration: NEURAXIS_MODELS__REASONING__PROVIDR: unknown key \"providr\" in \
+                    [models.reasoning] (did you mean provider?); known: ";
+    assert!(complaint.starts_with(expected), "{complaint}");
+}
+
+#[test]
+fn the_first_file_that_is_wrong_is_found_in_the_working_directory() {
+    let machine = Machine::new().with_file("neuraxis.toml", "[modles.reasoning]\n");
+    let complaint = machine.run(["ask", "Hi"]).complaint(2);
+    let expected = "error: wrong configuration: neuraxis.toml:1:2: unknown key \"modles\" (did you mean models?)";
+    assert!(complaint.starts_with(expected), "{complaint}");
+}
+
+#[test]
+fn a_tool_that_fails_has_exit_code_1_says_why_and_prints_nothing() {
+    let machine = Machine::new();
+    for (tool, arguments, cause) in [
+        ("read_file", r#"{"path": "missing.txt"}"#, "missing.txt"),
+        (
+            "list_files",
+            r#"{"path": "no/such/folder"}"#,
+            "no/such/folder",
+        ),
+        ("read_file", r#"{"path": "../secret"}"#, "../secret"),
+        (
+            "current_time",
+            r#"{"time_zone": "Europa/Berlin"}"#,
+            "Europe/Berlin",
+        ),
+    ] {
+        let complaint = machine.run(["tools", "call", tool, arguments]).complaint(1);
+        let expected = format!("error: {tool} failed\n  because: ");
+        assert!(complaint.starts_with(&expected), "{complaint}");
+        assert!(complaint.contains(cause), "{complaint}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_working_directory_that_is_gone_is_named() {
+    let machine = Machine::new();
+    let binary = machine.command([""; 0]);
+    let mut shell = std::process::Command::new("sh");
+    let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" ask Hi";
+    shell.args(["-c", script]).arg(binary.get_program());
+    let output = shell.current_dir(machine.root()).output().unwrap();
+    let complaint = crate::machine::Done::from(output).complaint(2);
+    let expected = "error: wrong configuration: cannot read the working directory\n  because: ";
+    assert!(complaint.starts_with(expected), "{complaint}");
+}
+
+#[test]
+fn a_question_that_is_too_large_or_no_text_is_refused() {
+    let machine = Machine::new();
+    let complaint = machine
+        .run_with_input(["ask", "-"], "x".repeat(1024 * 1024 + 1))
+        .complaint(2);
+    let expected =
+        "error: wrong usage: the question on standard input has more than 1048576 bytes\n";
+    assert!(complaint.starts_with(expected), "{complaint}");
+    let complaint = machine
+        .run_with_input(["ask", "-"], [b'a', 0xff])
+        .complaint(2);
+    let expected = "error: wrong usage: the question on standard input is not text\n";
+    assert!(complaint.starts_with(expected), "{complaint}");
+    let complaint = machine.run_with_input(["ask"], "").complaint(2);
+    assert!(
+        complaint.starts_with("error: wrong usage: the message is empty\n"),
+        "{complaint}"
+    );
+}
