@@ -162,6 +162,9 @@ pub enum InputError {
     /// The approval was given for other arguments than those the call has now.
     #[error("the approval of call {0} was given for other arguments")]
     ApprovalMismatch(ToolCallId),
+    /// A message that is to steer the run is not a user's.
+    #[error("only a user message can steer a run")]
+    NotFromUser,
     /// The run has ended.
     #[error("the run has ended")]
     RunEnded,

@@ -94,8 +94,8 @@ pub struct ModelReplied {
     pub effect_id: EffectId,
     /// The attempt that succeeded.
     pub attempt: Attempt,
-    /// The reply.
-    pub reply: Reply,
+    /// The reply; shared with its record.
+    pub reply: Arc<Reply>,
     /// The role that served it, which may be another than the one asked for.
     pub served_by: Role,
     /// What it cost, where prices are known.

@@ -9,6 +9,7 @@
 //! `neuraxis-brainstem`.
 //!
 //! ```
+//! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use neuraxis_core::{
@@ -28,12 +29,12 @@
 //! let step = run.advance(stamp, Input::ModelReplied(ModelReplied {
 //!     effect_id: call.effect_id,
 //!     attempt: Attempt(1),
-//!     reply: Reply {
+//!     reply: Arc::new(Reply {
 //!         parts: vec![ReplyPart::Text(text)],
 //!         finish: ReplyFinish::Stop,
 //!         usage: Usage::default(),
 //!         model: ModelRef::new("example", "m"),
-//!     },
+//!     }),
 //!     served_by: Role::REASONING,
 //!     cost: None,
 //!     duration: Duration::from_millis(5),

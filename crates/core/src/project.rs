@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::effect::Purpose;
+use crate::finish::RunOutcome;
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
 use crate::input::NextAttempt;
 use crate::json::JsonText;
@@ -16,32 +17,40 @@ use crate::record::{LlmCall, Record, RecordBody, RunStarted};
 use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 
 /// Returns the messages that a run added to its session's history: those it was started with, its replies, and the
-/// results of its calls. Only the root agent's; sub-agents have conversations of their own.
+/// results of its calls. Only the root agent's; sub-agents have conversations of their own. The records may end with any
+/// step of the run.
 #[must_use]
 pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
     let mut reader = Reader::default();
-    for record in records
-        .iter()
-        .filter(|record| record.agent == AgentId::ROOT)
-    {
+    for record in records {
         reader.read(record);
     }
+    reader.next_turn();
     reader.messages
 }
 
 #[derive(Default)]
 struct Reader {
     messages: Vec<Arc<Message>>,
-    /// How many messages came before this run, known from its first model call.
-    base: Option<u64>,
     opening: Option<Opening>,
     /// The calls of the last reply that have no message yet, in call order.
     open_calls: Vec<(ToolCallId, String)>,
     results: BTreeMap<ToolCallId, JsonText>,
+    /// Messages that steered the run and have not joined yet.
+    steered: Vec<Arc<Message>>,
+    /// Nothing of the last reply is open any more: unless the run ends with this step, its next turn begins.
+    turn_over: bool,
 }
 
 impl Reader {
     fn read(&mut self, record: &Record) {
+        let opens_step = record.active_ms.is_some();
+        if opens_step {
+            self.next_turn();
+        }
+        if record.agent != AgentId::ROOT {
+            return;
+        }
         match &record.body {
             RecordBody::RunStarted(started) => self.start(started),
             RecordBody::LlmCall(call) => self.model_call(record, call),
@@ -53,26 +62,18 @@ impl Reader {
             RecordBody::ToolResult(result) => {
                 self.results
                     .insert(result.tool_call_id.clone(), result.value.clone());
+                self.turn_over = self.calls_have_results();
             }
-            RecordBody::MaxTurnsPromptInjected(injected) => {
-                self.results_join();
-                self.messages
-                    .push(Arc::new(Message::system(injected.message.as_str())));
-            }
-            RecordBody::LimitReached(reached) => {
+            RecordBody::Steered(steered) => self.steered.push(Arc::clone(&steered.message)),
+            RecordBody::MaxTurnsReached(_) => self.next_turn(),
+            RecordBody::MaxTurnsPromptInjected(injected) => self.system(&injected.message),
+            RecordBody::LimitReached(reached) if !opens_step => {
+                self.next_turn();
                 if let Some(prompt) = &reached.prompt {
-                    self.results_join();
-                    self.messages
-                        .push(Arc::new(Message::system(prompt.as_str())));
+                    self.system(prompt);
                 }
             }
-            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
-                self.results_join();
-                if outcome.finish_reason.ends_at_a_limit() {
-                    self.messages
-                        .push(Arc::new(Message::assistant(outcome.content.as_str())));
-                }
-            }
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => self.end(outcome),
             _ => {}
         }
     }
@@ -83,16 +84,6 @@ impl Reader {
     }
 
     fn model_call(&mut self, record: &Record, call: &LlmCall) {
-        self.results_join();
-        let base = *self.base.get_or_insert(call.prefix.count);
-        let sent_before = call.prefix.count.saturating_sub(base) + count(call.results.len());
-        // What was sent and is not here yet: messages that came in between, such as one that steered the run.
-        let known = count(self.messages.len()).saturating_sub(sent_before);
-        let new = call
-            .messages
-            .get(usize::try_from(known).unwrap_or(usize::MAX)..)
-            .unwrap_or_default();
-        self.messages.extend(new.iter().cloned());
         match call.purpose {
             Purpose::Turn => {
                 let parts = message_parts(record, &call.reply.parts);
@@ -100,10 +91,38 @@ impl Reader {
                     parts,
                     model: Some(call.reply.model.clone()),
                 });
+                self.turn_over = self.calls_have_results();
             }
             Purpose::Routing => self.gather(record, Some(&call.reply)),
             // A last answer joins with the end of the run: it may be dropped for another.
             Purpose::LastAnswer | Purpose::Compaction | Purpose::SelfCheck => {}
+        }
+    }
+
+    fn calls_have_results(&self) -> bool {
+        let mut calls = self.open_calls.iter();
+        calls.all(|(id, _)| self.results.contains_key(id))
+    }
+
+    /// If the turn is over, its results join, and after them what steered the run meanwhile.
+    fn next_turn(&mut self) {
+        if std::mem::take(&mut self.turn_over) {
+            self.results_join();
+            self.messages.append(&mut self.steered);
+        }
+    }
+
+    fn system(&mut self, text: &str) {
+        self.messages.push(Arc::new(Message::system(text)));
+    }
+
+    /// The last turn's results join, but no message that steered the run: nobody answers it any more.
+    fn end(&mut self, outcome: &RunOutcome) {
+        self.turn_over = false;
+        self.results_join();
+        if outcome.finish_reason.ends_at_a_limit() {
+            let answer = Message::assistant(outcome.content.as_str());
+            self.messages.push(Arc::new(answer));
         }
     }
 
@@ -208,8 +227,4 @@ pub(crate) fn assign_ids<'a>(
 pub(crate) fn chosen_call(reply: &Reply) -> Option<RequestedCall> {
     let is_whole = matches!(reply.finish, ReplyFinish::Stop | ReplyFinish::ToolCalls);
     is_whole.then(|| reply.calls().next().cloned()).flatten()
-}
-
-fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -33,6 +33,7 @@ pub struct ToolSpec {
     /// How long a call may take; the loop's own limit if there is none.
     #[serde(
         default,
+        rename = "timeout_ms",
         skip_serializing_if = "Option::is_none",
         with = "duration::optional_millis"
     )]

@@ -1,5 +1,7 @@
 //! From an input to the record that keeps it whole, and back.
 
+use std::sync::Arc;
+
 use crate::ids::Attempt;
 use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
 use crate::outcome::{ToolOutcome, ToolOutput};
@@ -31,7 +33,7 @@ impl LlmCall {
         ModelReplied {
             effect_id: self.effect_id,
             attempt: self.attempt,
-            reply: (*self.reply).clone(),
+            reply: Arc::clone(&self.reply),
             served_by: self.served_by.clone(),
             cost: self.cost,
             duration: self.duration,

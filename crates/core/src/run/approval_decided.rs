@@ -41,7 +41,7 @@ impl RunTree {
                 let reason = reason
                     .map(|reason| format!(": {reason}"))
                     .unwrap_or_default();
-                let message = format!("denied by a person{reason}");
+                let message = format!("denied{reason}");
                 self.refuse(draft, agent, &call, ToolFailure::Denied, &message);
             }
             ApprovalDecision::Expired => {

@@ -31,8 +31,8 @@ impl RunTree {
             return Ok(());
         }
         self.usage.add(&replied.served_by, replied.reply.usage);
-        let reply = Arc::new(replied.reply.clone());
-        self.record_call(draft, agent, &call, replied, Arc::clone(&reply));
+        let reply = Arc::clone(&replied.reply);
+        self.record_call(draft, agent, &call, replied);
         match call.purpose {
             Purpose::Turn => self.turn_replied(draft, agent, &call, &reply),
             Purpose::Routing => self.gather_chosen(draft, agent, &call, Some(&reply)),
@@ -71,7 +71,6 @@ impl RunTree {
         id: AgentId,
         call: &ModelCall,
         replied: ModelReplied,
-        reply: Arc<Reply>,
     ) {
         let Some(agent) = self.agent_mut(id) else {
             return;
@@ -96,7 +95,7 @@ impl RunTree {
             prefix,
             results,
             messages,
-            reply,
+            reply: replied.reply,
             cost: replied.cost,
             duration: replied.duration,
             first_delta: replied.first_delta,

@@ -1,7 +1,5 @@
 //! Handles a process taking the run up again after a crash or a wait.
 
-use std::time::Duration;
-
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
@@ -105,7 +103,7 @@ impl RunTree {
                 draft,
                 agent,
                 &call.id,
-                Some((effect_id, attempt, Duration::ZERO)),
+                Some((effect_id, attempt, None)),
                 &outcome,
             );
             return;

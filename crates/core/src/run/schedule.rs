@@ -294,7 +294,7 @@ impl RunTree {
                     draft,
                     id,
                     &call.id,
-                    Some((effect_id, attempt, Duration::ZERO)),
+                    Some((effect_id, attempt, None)),
                     &outcome,
                 );
             } else {

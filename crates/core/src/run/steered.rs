@@ -5,6 +5,7 @@ use std::mem;
 use crate::error::InputError;
 use crate::ids::AgentId;
 use crate::input::Steered;
+use crate::message::Message;
 use crate::record::RecordBody;
 use crate::run::RunTree;
 use crate::run::agent::Agent;
@@ -18,6 +19,9 @@ impl RunTree {
     ) -> Result<(), InputError> {
         if self.inputs_seen.contains(&steered.id) {
             return Ok(());
+        }
+        if !matches!(steered.message.as_ref(), Message::User { .. }) {
+            return Err(InputError::NotFromUser);
         }
         if self.status.is_ended() {
             return Err(InputError::RunEnded);

@@ -11,8 +11,8 @@ use crate::run::RunTree;
 use crate::run::batch::{Call, CallState};
 use crate::run::draft::Draft;
 
-/// Who ran a call that has its result: the effect, the attempt and how long it took.
-type Ran = Option<(EffectId, Attempt, Duration)>;
+/// Who ran a call that has its result: the effect, the attempt and, unless it was cut short, how long it took.
+type Ran = Option<(EffectId, Attempt, Option<Duration>)>;
 
 impl RunTree {
     pub(super) fn tool_finished(
@@ -48,7 +48,7 @@ impl RunTree {
             return Ok(());
         }
         finished.outcome.output = finished.outcome.output.normalized();
-        let ran = Some((effect, finished.attempt, finished.duration));
+        let ran = Some((effect, finished.attempt, Some(finished.duration)));
         self.settle(draft, agent, &call, ran, &finished.outcome);
         if let Some(ToolSignal::Plan { plan }) = &finished.outcome.output.signal {
             let changed = PlanChanged {
@@ -76,6 +76,11 @@ impl RunTree {
         else {
             return;
         };
+        // Whatever this very step asks about it need not be answered any more.
+        let asked = call.effect();
+        draft
+            .effects
+            .retain(|effect| effect.id().is_none() || effect.id() != asked);
         call.settle(outcome);
         let result = result_record(call, ran, outcome);
         self.record_in_batch(draft, agent, RecordBody::ToolResult(Box::new(result)));
@@ -136,6 +141,6 @@ fn result_record(call: &Call, ran: Ran, outcome: &ToolOutcome) -> ToolResult {
         keep: output.keep,
         metadata: output.metadata,
         signal: output.signal,
-        duration: ran.map(|(.., duration)| duration),
+        duration: ran.and_then(|(.., duration)| duration),
     }
 }

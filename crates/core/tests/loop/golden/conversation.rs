@@ -1,0 +1,133 @@
+//! The conversation of each agent, told from a log alone: what a reader has to do to show the request of a model call.
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::{
+    AgentId, AssistantMessage, CallIndex, LlmCall, Message, Opening, Part, Purpose, Record,
+    RecordBody, ReplyPart, RequestedCall, RunStarted, ToolCall, ToolCallId, ToolCallStarted,
+    ToolMessage, Transcript,
+};
+
+/// What each agent has said and heard so far.
+pub(super) struct Conversations {
+    started: RunStarted,
+    agents: BTreeMap<AgentId, Vec<Message>>,
+    results: BTreeMap<ToolCallId, ToolMessage>,
+}
+
+impl Conversations {
+    pub(super) fn new(started: &RunStarted, history: &Transcript) -> Self {
+        let prompt = started.spec.root.system_prompt.as_deref();
+        let before = history.messages().iter().map(|message| (**message).clone());
+        let root = prompt.map(Message::system).into_iter().chain(before);
+        Self {
+            started: started.clone(),
+            agents: [(AgentId::ROOT, root.collect())].into(),
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Returns what each agent has said and heard, without an answer to a limit, which the run's end holds.
+    pub(super) fn into_messages(self) -> impl Iterator<Item = Vec<Message>> {
+        self.agents.into_values()
+    }
+
+    pub(super) fn read(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::ToolCall(call) => self.start_agents(call),
+            RecordBody::ToolResult(result) => {
+                let message = ToolMessage {
+                    tool_call_id: result.tool_call_id.clone(),
+                    name: result.name.clone(),
+                    content: result.value.clone(),
+                };
+                self.results.insert(result.tool_call_id.clone(), message);
+            }
+            RecordBody::LlmCall(call) => self.model_call(record, call),
+            _ => {}
+        }
+    }
+
+    fn start_agents(&mut self, call: &ToolCallStarted) {
+        assert_eq!(call.arguments.hash(), call.arguments_hash);
+        for agent in &call.agents {
+            let name = call.name.parse().unwrap();
+            let prompt = self.started.spec.agents[&name].system_prompt.as_deref();
+            let messages = prompt.map(Message::system).into_iter().collect();
+            let before = self.agents.insert(*agent, messages);
+            assert_eq!(before, None, "{agent} starts twice");
+        }
+    }
+
+    fn model_call(&mut self, record: &Record, call: &LlmCall) {
+        let messages = self.agents.get_mut(&record.agent).unwrap();
+        let before: Transcript = messages.iter().cloned().collect();
+        assert_eq!(before.digest(), call.prefix, "record {}", record.seq);
+        let results = call
+            .results
+            .iter()
+            .map(|id| Message::Tool(self.results[id].clone()));
+        messages.extend(results);
+        messages.extend(call.messages.iter().map(|message| (**message).clone()));
+        match (call.purpose, &self.started.spec.root.profile.opening) {
+            (Purpose::Turn, _) => messages.push(said(record, call, &call.reply.parts)),
+            (
+                Purpose::Routing,
+                Opening::Gather {
+                    tool,
+                    default_arguments,
+                    ..
+                },
+            ) => {
+                let added = RequestedCall {
+                    provider_id: None,
+                    name: tool.to_string(),
+                    arguments: default_arguments.clone(),
+                    state: None,
+                };
+                let message = match call.reply.calls().next() {
+                    Some(chosen) => said(record, call, &[ReplyPart::ToolCall(chosen.clone())]),
+                    None => by_policy(said(record, call, &[ReplyPart::ToolCall(added)])),
+                };
+                messages.push(message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The message that a reply becomes: each call gets the loop's id.
+fn said(record: &Record, call: &LlmCall, parts: &[ReplyPart]) -> Message {
+    let mut index = CallIndex::default();
+    let parts = parts.iter().map(|part| match part {
+        ReplyPart::Text(text) => Part::Text(text.clone()),
+        ReplyPart::Reasoning(reasoning) => Part::Reasoning(reasoning.clone()),
+        ReplyPart::ToolCall(call) => {
+            let model_call = record.content_index.unwrap();
+            let id = ToolCallId::new(record.run_id, record.agent, model_call, index);
+            index = index.next();
+            Part::ToolCall(ToolCall {
+                id,
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+                provider_id: call.provider_id.clone(),
+                state: call.state.clone(),
+            })
+        }
+    });
+    Message::Assistant(AssistantMessage {
+        parts: parts.collect(),
+        model: Some(call.reply.model.clone()),
+    })
+}
+
+/// No model said what policy added.
+fn by_policy(message: Message) -> Message {
+    match message {
+        Message::Assistant(said) => Message::Assistant(AssistantMessage {
+            model: None,
+            ..said
+        }),
+        other => other,
+    }
+}

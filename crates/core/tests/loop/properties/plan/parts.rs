@@ -1,0 +1,167 @@
+//! What models, tools, policies and people may say.
+
+use neuraxis_core::{
+    ApprovalDecision, BlockIndex, JsonText, Keep, ModelRef, ReasoningPart, Reply, ReplyFinish,
+    ReplyPart, RequestedCall, TextPart, TokenCount, ToolClass, ToolFailure, ToolOutcome,
+    ToolOutput, ToolSignal, Usage, Vetting,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::support::{NOTE, PICK, PUT, READ, RESEARCH, SEND};
+
+pub(super) fn reply() -> impl Strategy<Value = Reply> {
+    let text = select(vec![
+        "",
+        "",
+        " ",
+        "One.",
+        "Two.",
+        "<tool_call>{}</tool_call>",
+    ]);
+    let finish = prop_oneof![
+        1 => Just(ReplyFinish::Stop),
+        16 => Just(ReplyFinish::ToolCalls),
+        1 => Just(ReplyFinish::Length),
+        1 => Just(ReplyFinish::ContentFilter),
+    ];
+    let calls = prop_oneof![
+        1 => Just(Vec::new()),
+        8 => prop::collection::vec(call(), 1..5),
+    ];
+    (any::<bool>(), text, calls, finish, usage()).prop_map(
+        |(thinks, text, calls, finish, usage)| {
+            let thought = thinks.then(|| {
+                ReplyPart::Reasoning(ReasoningPart {
+                    index: BlockIndex(0),
+                    text: "Hm.".to_owned(),
+                    id: Some("rs_1".to_owned()),
+                    signature: None,
+                    state: Some(JsonText::from_text("{\"encrypted\":\"x\"}")),
+                })
+            });
+            let text = (!text.is_empty()).then(|| {
+                ReplyPart::Text(TextPart {
+                    text: text.to_owned(),
+                    state: None,
+                })
+            });
+            Reply {
+                parts: thought.into_iter().chain(text).chain(calls).collect(),
+                finish,
+                usage,
+                model: ModelRef::new("test", "m"),
+            }
+        },
+    )
+}
+
+fn call() -> impl Strategy<Value = ReplyPart> {
+    let names = prop_oneof![
+        12 => select(vec![READ, READ, PUT, SEND, PICK, NOTE]),
+        1 => select(vec![RESEARCH, "reed_file", ""]),
+    ];
+    let arguments = select(vec!["{}", r#"{ "path":"a" }"#, "{\"path\":", ""]);
+    (names, arguments, prop::option::of(Just("call_0"))).prop_map(|(name, arguments, id)| {
+        ReplyPart::ToolCall(RequestedCall {
+            provider_id: id.map(str::to_owned),
+            name: name.to_owned(),
+            arguments: JsonText::from_text(arguments),
+            state: None,
+        })
+    })
+}
+
+pub(super) fn usage() -> impl Strategy<Value = Usage> {
+    let count = || {
+        prop_oneof![
+            4 => (0..1_000_u64).prop_map(TokenCount::measured),
+            1 => (0..1_000_u64).prop_map(TokenCount::estimated),
+            1 => Just(TokenCount::UNKNOWN),
+        ]
+    };
+    (count(), count(), count()).prop_map(|(prompt, completion, cached)| Usage {
+        prompt,
+        completion,
+        cached,
+        ..Usage::default()
+    })
+}
+
+fn class() -> impl Strategy<Value = ToolClass> {
+    select(vec![
+        ToolClass::ReadOnly,
+        ToolClass::ReadOnly,
+        ToolClass::Idempotent,
+        ToolClass::Irreversible,
+    ])
+}
+
+pub(super) fn verdict() -> impl Strategy<Value = Vetting> {
+    prop_oneof![
+        14 => class().prop_map(|class| Vetting::Run { class }),
+        4 => class().prop_map(|class| Vetting::Ask { class, reason: "it writes".to_owned() }),
+        1 => Just(Vetting::Invalid { message: "path: is missing".to_owned() }),
+        1 => Just(Vetting::Unknown),
+        1 => Just(Vetting::Disabled),
+        1 => Just(Vetting::Deny { reason: "not here".to_owned() }),
+    ]
+}
+
+pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
+    let json = || {
+        select(vec![
+            "null",
+            "\"x\"",
+            " { \"a\": 1 } ",
+            "[1,\n2]",
+            "no json",
+            "",
+        ])
+    };
+    let signal = prop_oneof![
+        4 => Just(None),
+        1 => json().prop_map(|plan| Some(ToolSignal::Plan { plan: JsonText::from_text(plan) })),
+    ];
+    let failure = prop_oneof![
+        4 => Just(None),
+        1 => select(vec![ToolFailure::Error, ToolFailure::Timeout, ToolFailure::Panic]).prop_map(Some),
+    ];
+    (
+        json(),
+        prop::option::of(json()),
+        signal,
+        failure,
+        any::<bool>(),
+    )
+        .prop_map(|(value, metadata, signal, failure, keeps)| {
+            if let Some(failure) = failure {
+                return ToolOutcome::failed(failure, "it went wrong");
+            }
+            let mut output = ToolOutput::new(JsonText::from_text("null"));
+            output.value = JsonText::from_text(value);
+            output.metadata = metadata.map(JsonText::from_text);
+            output.signal = signal;
+            if !keeps {
+                output.keep = Keep::Summary;
+                output.summary = Some("a file".to_owned());
+            }
+            ToolOutcome::done(output)
+        })
+}
+
+pub(super) fn decision() -> impl Strategy<Value = ApprovalDecision> {
+    let edited = select(vec![
+        None,
+        None,
+        Some("{ \"path\":\"b\" }"),
+        Some("no json"),
+    ]);
+    prop_oneof![
+        4 => edited.prop_map(|edited| ApprovalDecision::Approve {
+            arguments: edited.map(JsonText::from_text),
+        }),
+        1 => prop::option::of(Just("no".to_owned())).prop_map(|reason| ApprovalDecision::Deny { reason }),
+        1 => Just(ApprovalDecision::Expired),
+    ]
+}

@@ -1,0 +1,179 @@
+//! The world around a run: makes events happen to it, each in its own way.
+
+mod answers;
+mod books;
+mod impossible;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    Cancelled, Effect, Input, InputError, InputId, Message, Record, Resumed, RunStatus, RunTree,
+    Stamp, Steered, ToolCallStarted, Transcript,
+};
+
+use super::invariants;
+use super::plan::{Event, RunPlan};
+
+/// A run and everything outside of it.
+pub(super) struct World {
+    pub(super) tree: RunTree,
+    pub(super) history: Transcript,
+    /// How many messages the run began with, its own not counted.
+    pub(super) before: usize,
+    pub(super) records: Vec<Arc<Record>>,
+    /// What the run waits for from us.
+    pub(super) open: Vec<Effect>,
+    /// What it waits for from its client.
+    pub(super) with_client: Vec<ToolCallStarted>,
+    /// What it waited for once.
+    gone: Vec<Effect>,
+    /// Every input it took.
+    sent: Vec<Input>,
+    active: Duration,
+    ids: u32,
+}
+
+/// Something to be answered.
+#[derive(Debug, Clone)]
+enum Open {
+    Effect(Effect),
+    Client(ToolCallStarted),
+}
+
+impl World {
+    pub(super) fn start(plan: &RunPlan) -> Self {
+        let (spec, history) = (plan.spec.clone(), plan.history.clone());
+        let (tree, step) = RunTree::start(spec, history.clone(), stamp(Duration::ZERO));
+        let mut world = Self {
+            before: tree.messages().len() - plan.spec.messages.len(),
+            tree,
+            history,
+            records: Vec::new(),
+            open: Vec::new(),
+            with_client: Vec::new(),
+            gone: Vec::new(),
+            sent: Vec::new(),
+            active: Duration::ZERO,
+            ids: 0,
+        };
+        world.take(&step);
+        invariants::hold(&world, &step);
+        world
+    }
+
+    pub(super) const fn status(&self) -> RunStatus {
+        self.tree.status()
+    }
+
+    pub(super) fn has_open(&self) -> bool {
+        !self.open.is_empty() || !self.with_client.is_empty()
+    }
+
+    pub(super) fn kinds(&self) -> Vec<&'static str> {
+        self.records
+            .iter()
+            .map(|record| record.body.kind())
+            .collect()
+    }
+
+    /// Checks what must hold of a run that has ended.
+    pub(super) fn check_end(&mut self, plan: &RunPlan) {
+        invariants::hold_at_the_end(self, plan);
+        for input in self.sent.clone() {
+            self.send_in_vain(input);
+        }
+        let error = self.refused(Input::Steered(Steered {
+            id: InputId::new("too late"),
+            message: Arc::new(Message::user("Hello?")),
+        }));
+        assert_eq!(error, InputError::RunEnded);
+    }
+
+    pub(super) fn meet(&mut self, event: &Event) {
+        match event {
+            Event::Answer(answer) => {
+                if let Some(open) = self.pick(answer) {
+                    let input = self.answer(&open, answer);
+                    self.send(input);
+                }
+            }
+            Event::Late(answer) => self.answer_late(answer),
+            Event::Again(which) => {
+                if !self.sent.is_empty() {
+                    self.send_in_vain(which.get(&self.sent).clone());
+                }
+            }
+            Event::Impossible(which, answer) => self.do_the_impossible(which.index(4), answer),
+            Event::Steer if !self.status().is_ended() => {
+                let id = self.new_id();
+                let message = Arc::new(Message::user("And why?"));
+                self.send(Input::Steered(Steered { id, message }));
+            }
+            Event::Cancel if !self.status().is_ended() => {
+                let (id, reason) = (self.new_id(), "enough".to_owned());
+                self.send(Input::Cancelled(Cancelled { id, reason }));
+            }
+            Event::Crash if !self.status().is_ended() => {
+                let (id, reason) = (self.new_id(), "it died".to_owned());
+                self.gone.append(&mut self.open);
+                self.send(Input::Resumed(Resumed { id, reason }));
+            }
+            Event::Steer | Event::Cancel | Event::Crash => {}
+            Event::Pass(millis) => self.pass(Duration::from_millis(u64::from(*millis))),
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        if self.status() == RunStatus::Waiting {
+            return;
+        }
+        self.active += time;
+        let before = self.tree.clone();
+        let step = self
+            .tree
+            .advance(stamp(self.active), Input::TimePassed)
+            .unwrap();
+        if step.records.is_empty() {
+            assert!(self.tree == before);
+        }
+        self.take(&step);
+        invariants::hold(self, &step);
+    }
+
+    fn send(&mut self, input: Input) {
+        let step = self
+            .tree
+            .advance(stamp(self.active), input.clone())
+            .unwrap();
+        assert!(!step.records.is_empty(), "{input:?} was ignored");
+        assert_eq!(step.records[0].cause().unwrap().kind(), input.kind());
+        self.sent.push(input);
+        self.take(&step);
+        invariants::hold(self, &step);
+    }
+
+    fn send_in_vain(&mut self, input: Input) {
+        let before = self.tree.clone();
+        let step = self.tree.advance(stamp(self.active), input).unwrap();
+        assert_eq!((step.records, step.effects), (vec![], vec![]));
+        assert!(self.tree == before);
+    }
+
+    fn refused(&mut self, input: Input) -> InputError {
+        let before = self.tree.clone();
+        let error = self.tree.advance(stamp(self.active), input).unwrap_err();
+        assert!(self.tree == before);
+        error
+    }
+
+    fn new_id(&mut self) -> InputId {
+        self.ids += 1;
+        InputId::new(format!("input-{}", self.ids))
+    }
+}
+
+fn stamp(active: Duration) -> Stamp {
+    Stamp::new(Timestamp::UNIX_EPOCH + active, active)
+}

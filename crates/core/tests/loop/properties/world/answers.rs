@@ -1,0 +1,94 @@
+//! The answer to whatever a run asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    ApprovalDecided, Attempt, Effect, EffectId, Input, LlmError, LlmErrorKind, ModelFailed,
+    ModelReplied, NextAttempt, Role, ToolFinished, Usage, Vetted,
+};
+
+use super::{Open, World};
+use crate::properties::plan::Answer;
+
+impl World {
+    pub(super) fn pick(&self, answer: &Answer) -> Option<Open> {
+        let open = self.open.iter().cloned().map(Open::Effect);
+        let clients = self.with_client.iter().cloned().map(Open::Client);
+        let all: Vec<_> = open.chain(clients).collect();
+        (!all.is_empty()).then(|| answer.which.get(&all).clone())
+    }
+
+    pub(super) fn answer(&mut self, open: &Open, answer: &Answer) -> Input {
+        match open {
+            Open::Effect(Effect::CallModel(call)) => match &answer.failure {
+                Some(failure) => Input::ModelFailed(ModelFailed {
+                    error: refused_connection(failure.usage),
+                    next: if failure.follows {
+                        NextAttempt::Follows
+                    } else {
+                        NextAttempt::None
+                    },
+                    ..model_failed(call.effect_id, call.attempt)
+                }),
+                None => Input::ModelReplied(ModelReplied {
+                    effect_id: call.effect_id,
+                    attempt: call.attempt,
+                    reply: Arc::new(answer.reply.clone()),
+                    served_by: call.role.clone(),
+                    cost: answer.cost,
+                    duration: answer.took,
+                    first_delta: answer.cost.map(|_| answer.took),
+                }),
+            },
+            Open::Effect(Effect::Vet(vet)) => Input::Vetted(Vetted {
+                effect_id: vet.effect_id,
+                calls: answer
+                    .verdicts
+                    .iter()
+                    .cycle()
+                    .take(vet.calls.len())
+                    .cloned()
+                    .collect(),
+            }),
+            Open::Effect(Effect::RunTool(run)) => tool_finished(run.effect_id, run.attempt, answer),
+            Open::Client(call) => tool_finished(call.effect_id, call.attempt, answer),
+            Open::Effect(Effect::AskApproval(ask)) => Input::ApprovalDecided(ApprovalDecided {
+                id: self.new_id(),
+                tool_call_id: ask.tool_call_id.clone(),
+                arguments_hash: ask.arguments_hash,
+                decision: answer.decision.clone(),
+                by: None,
+            }),
+            Open::Effect(other) => panic!("{other:?} is not asked for yet"),
+        }
+    }
+}
+
+fn tool_finished(effect_id: EffectId, attempt: Attempt, answer: &Answer) -> Input {
+    Input::ToolFinished(ToolFinished {
+        effect_id,
+        attempt,
+        outcome: answer.outcome.clone(),
+        duration: answer.took,
+    })
+}
+
+pub(super) fn model_failed(effect_id: EffectId, attempt: Attempt) -> ModelFailed {
+    ModelFailed {
+        effect_id,
+        attempt,
+        error: refused_connection(None),
+        next: NextAttempt::None,
+        served_by: Role::REASONING,
+        duration: Duration::ZERO,
+    }
+}
+
+fn refused_connection(usage: Option<Usage>) -> LlmError {
+    let error = LlmError::new(LlmErrorKind::Connection, "connection refused");
+    match usage {
+        Some(usage) => error.with_usage(usage),
+        None => error,
+    }
+}

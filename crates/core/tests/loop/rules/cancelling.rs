@@ -1,0 +1,102 @@
+//! Rule 11: cancelled at any point, a run ends at once and its history is valid.
+
+use neuraxis_core::{
+    Cancelled, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure, ToolStatus,
+};
+
+use crate::support::*;
+
+fn assert_cancelled(run: &Script) {
+    assert_eq!(run.step.status, RunStatus::Interrupted);
+    assert_eq!(run.outcome().finish_reason, FinishReason::Cancelled);
+    assert_eq!(run.just_recorded()[0], "cancelled");
+    assert_eq!(*run.just_recorded().last().unwrap(), "final");
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn while_the_model_answers() {
+    let mut run = Script::start(spec());
+    run.cancel();
+    assert_cancelled(&run);
+    assert_eq!(run.just_recorded(), ["cancelled", "final"]);
+    let late = run.replied(says("Blue."));
+    run.send_in_vain(late);
+}
+
+#[test]
+fn while_calls_are_checked() {
+    let mut run = Script::start(spec());
+    run.reply(calls("One moment.", &[(READ, "{}"), (SEND, "{}")]));
+    run.cancel();
+    assert_cancelled(&run);
+    assert_eq!(run.outcome().content, "One moment.");
+    for index in 0..2 {
+        let result = run.result(index);
+        assert_eq!(result.failure, Some(ToolFailure::Cancelled));
+        assert_eq!(
+            result.value.as_str(),
+            r#"{"error":"not run: the run was cancelled"}"#
+        );
+    }
+}
+
+#[test]
+fn while_a_person_is_asked() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[SEND])).vet([asks()]).cancel();
+    assert_cancelled(&run);
+    assert!(run.result(0).value.as_str().contains("not run"));
+}
+
+#[test]
+fn while_tools_run() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ, READ, SEND])).allow();
+    run.finish(0, done("0"));
+    run.cancel();
+    assert_cancelled(&run);
+    let started = run.started(1).effect_id;
+    assert!(
+        matches!(&run.step.effects[0], Effect::CancelTool(cancel) if cancel.effect_id == started)
+    );
+    assert!(matches!(&run.step.effects[1], Effect::Finish(_)));
+    assert_eq!(
+        run.result(0).status,
+        ToolStatus::Done,
+        "what ended keeps its result"
+    );
+    assert_eq!(run.result(1).failure, Some(ToolFailure::Cancelled));
+    assert!(run.result(2).value.as_str().contains("not run"));
+    let late = run.finished(1, done("1"));
+    run.send_in_vain(late);
+}
+
+#[test]
+fn an_irreversible_call_under_way_says_that_its_outcome_is_unknown() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[SEND])).allow().cancel();
+    assert_cancelled(&run);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+    insta::assert_snapshot!(run.tool_messages()[0], @r#"{"error":"stopped: the run was cancelled; its outcome is unknown, it may have taken effect"}"#);
+}
+
+#[test]
+fn while_the_last_answer_is_awaited() {
+    let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("0"));
+    run.cancel();
+    assert_cancelled(&run);
+}
+
+#[test]
+fn cancelling_twice_is_cancelling_once() {
+    let mut run = Script::start(spec());
+    run.cancel();
+    for id in ["input-1", "another"] {
+        run.send_in_vain(Input::Cancelled(Cancelled {
+            id: InputId::new(id),
+            reason: "again".to_owned(),
+        }));
+    }
+}

@@ -1,0 +1,82 @@
+//! Tools of kind `Client`: the caller runs them, while the run waits or after it.
+
+use neuraxis_core::{
+    ClientTools, Effect, FinishReason, PendingKind, RecordBody, RunSpec, RunStatus, ToolFailure,
+    ToolKind,
+};
+
+use crate::support::*;
+
+fn handing_over() -> RunSpec {
+    let mut spec = spec();
+    spec.client_tools = ClientTools::HandOver;
+    spec
+}
+
+#[test]
+fn a_clients_tool_is_in_the_journal_but_no_effect_and_the_run_waits_for_its_result() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[PICK])).allow();
+    assert_eq!(run.just_recorded(), ["verdict", "tool_call", "waiting"]);
+    assert_eq!(run.step.effects, []);
+    assert_eq!(run.step.status, RunStatus::Waiting);
+    assert_eq!(run.started(0).kind, ToolKind::Client);
+    let RecordBody::Waiting(waiting) = &run.step.records[2].body else {
+        panic!("the run waits")
+    };
+    assert_eq!(waiting.pending[0].kind, PendingKind::ClientTool);
+    assert_eq!(waiting.pending[0].effect_id, run.started(0).effect_id);
+    run.finish(0, done("\"blue\""));
+    assert_eq!(run.step.status, RunStatus::Running);
+    assert_eq!(run.tool_messages(), ["\"blue\""]);
+}
+
+#[test]
+fn a_clients_tool_can_need_approval_like_any_other() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[PICK])).vet([asks()]);
+    run.decide(approve()).vet([asks()]);
+    assert_eq!(run.step.status, RunStatus::Waiting);
+    run.finish(0, failed("the window was closed"));
+    assert_eq!(run.model_call().turn.0, 2);
+}
+
+#[test]
+fn a_clients_tool_handed_over_ends_the_run_with_the_call_open() {
+    let mut run = Script::start(handing_over());
+    run.reply(calls("Choose.", &[(PICK, "{}")])).allow();
+    assert_eq!(run.just_recorded(), ["verdict", "final"]);
+    assert_eq!(run.outcome().finish_reason, FinishReason::ClientTools);
+    assert_eq!(run.outcome().content, "Choose.");
+    assert_eq!(run.step.status, RunStatus::Done);
+    assert_eq!(run.tree.messages().last().unwrap().tool_calls().count(), 1);
+}
+
+#[test]
+fn our_own_tools_of_the_same_reply_run_before_the_others_are_handed_over() {
+    let mut run = Script::start(handing_over());
+    run.reply(calls_to(&[READ, PICK, SEND, PICK])).allow();
+    assert_eq!(run.just_started(), [0]);
+    run.finish(0, done("0"));
+    assert_eq!(run.just_started(), [2]);
+    run.finish(2, done("2"));
+    assert_eq!(run.outcome().finish_reason, FinishReason::ClientTools);
+    assert_eq!(run.tool_messages(), ["0", "2"]);
+}
+
+#[test]
+fn a_clients_call_that_policy_forbids_is_not_handed_over() {
+    let mut run = Script::start(handing_over());
+    run.reply(calls_to(&[PICK])).vet([denies()]);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Denied));
+    assert_eq!(run.model_call().turn.0, 2);
+}
+
+#[test]
+fn cancelling_while_a_client_works_needs_no_effect_of_ours() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[PICK])).allow().cancel();
+    assert!(matches!(&run.step.effects[..], [Effect::Finish(_)]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+    assert_valid(run.tree.messages());
+}

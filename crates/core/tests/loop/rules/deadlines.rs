@@ -1,0 +1,155 @@
+//! Rule 10 for time: a soft end that keeps enough back for one last answer, then the hard one.
+
+use std::time::Duration;
+
+use neuraxis_core::{
+    Effect, FinishReason, Input, LimitKind, Purpose, RecordBody, RunSpec, RunStatus, ToolErrors,
+    ToolFailure,
+};
+
+use crate::support::*;
+
+/// Ten seconds, of which two are kept back.
+fn ten_seconds() -> RunSpec {
+    spec_with_limits(|limits| limits.deadline = Some(Duration::from_secs(10)))
+}
+
+fn limits_of(run: &Script) -> Vec<LimitKind> {
+    let reached = run
+        .step
+        .records
+        .iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::LimitReached(reached) => Some(reached.limit),
+            _ => None,
+        });
+    reached.collect()
+}
+
+#[test]
+fn the_run_says_when_its_time_is_up_but_for_the_reserve() {
+    let run = Script::start(ten_seconds());
+    assert_eq!(run.step.wake_at, Some(Duration::from_secs(8)));
+    let run = Script::start(spec_with_limits(|limits| {
+        limits.deadline = Some(Duration::from_secs(600));
+    }));
+    assert_eq!(
+        run.step.wake_at,
+        Some(Duration::from_secs(580)),
+        "never more than 20 s"
+    );
+    assert_eq!(Script::start(spec()).step.wake_at, None);
+}
+
+#[test]
+fn time_that_passes_before_it_is_due_changes_nothing() {
+    let mut run = Script::start(ten_seconds());
+    run.at(7_999).send_in_vain(Input::TimePassed);
+    let mut run = Script::start(spec());
+    run.at(1_000_000).send_in_vain(Input::TimePassed);
+}
+
+#[test]
+fn at_the_soft_end_tools_are_stopped_and_a_last_answer_is_asked_for() {
+    let mut run = Script::start(ten_seconds());
+    run.reply(calls(
+        "One moment.",
+        &[(READ, "{}"), (READ, "{}"), (SEND, "{}")],
+    ));
+    run.allow().finish(0, done("0"));
+    run.at(8_000).send(Input::TimePassed);
+    let started = run.started(1).effect_id;
+    assert!(
+        matches!(&run.step.effects[0], Effect::CancelTool(cancel) if cancel.effect_id == started)
+    );
+    assert_eq!(run.result(1).failure, Some(ToolFailure::Timeout));
+    assert!(run.result(2).value.as_str().contains("not run"));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(run.step.wake_at, Some(Duration::from_secs(10)));
+    run.at(9_000).reply(says("This much I know."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+    assert_eq!(run.outcome().content, "This much I know.");
+    assert_eq!(run.step.status, RunStatus::Done);
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn an_irreversible_call_stopped_at_the_soft_end_says_that_its_outcome_is_unknown() {
+    let mut run = Script::start(ten_seconds());
+    run.reply(calls_to(&[SEND])).allow();
+    run.at(8_000).send(Input::TimePassed);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+}
+
+#[test]
+fn a_model_call_under_way_at_the_soft_end_may_still_bring_the_answer() {
+    let mut run = Script::start(ten_seconds());
+    run.at(8_000).send(Input::TimePassed);
+    assert_eq!(run.just_recorded(), ["limit_reached"]);
+    assert_eq!(limits_of(&run), [LimitKind::DeadlineReserve]);
+    assert_eq!(run.step.effects, []);
+    run.at(9_000).reply(says("Blue."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
+}
+
+#[test]
+fn after_the_soft_end_no_tool_runs_any_more() {
+    let mut run = Script::start(ten_seconds());
+    run.at(8_000).send(Input::TimePassed);
+    run.reply(calls_to(&[READ, SEND]));
+    assert_eq!(run.just_started(), [0; 0]);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("This much I know."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn at_the_hard_end_the_run_ends_at_once_with_the_text_so_far() {
+    let mut run = Script::start(ten_seconds());
+    run.reply(calls("One moment.", &[(SEND, "{}"), (READ, "{}")]));
+    run.allow();
+    run.at(10_000).send(Input::TimePassed);
+    assert_eq!(
+        run.just_recorded(),
+        ["limit_reached", "tool_result", "tool_result", "final"]
+    );
+    assert_eq!(limits_of(&run), [LimitKind::Deadline]);
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+    assert_eq!(run.outcome().content, "One moment.");
+    assert_eq!(run.step.wake_at, None);
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn a_last_answer_that_takes_too_long_is_cut_off_at_the_hard_end() {
+    let mut run = Script::start(ten_seconds());
+    run.reply(calls_to(&[READ])).allow();
+    run.at(8_000).send(Input::TimePassed);
+    run.at(10_000).send(Input::TimePassed);
+    insta::assert_snapshot!(run.outcome().content, @"I reached the time limit before I could give an answer.");
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn a_last_answer_for_another_limit_has_all_the_time_there_is() {
+    let mut spec = ten_seconds();
+    spec.root.limits.max_turns = Some(1);
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(run.step.wake_at, Some(Duration::from_secs(10)));
+    run.at(8_000).send_in_vain(Input::TimePassed);
+}
+
+#[test]
+fn time_ends_the_run_with_its_own_reason_where_failed_calls_stop_it() {
+    let mut spec = ten_seconds();
+    spec.root.profile.tool_errors = ToolErrors::Stop;
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[READ])).allow();
+    run.at(8_000).send(Input::TimePassed);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("This much I know."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
+}

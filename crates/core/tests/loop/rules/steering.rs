@@ -1,0 +1,120 @@
+//! Rule 16: a message for a run at work.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    FinishReason, Input, InputError, InputId, Message, Purpose, RecordBody, RunStatus, Steered,
+};
+
+use crate::support::*;
+
+#[test]
+fn a_message_joins_after_the_current_tool_batch() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ, READ])).allow();
+    run.steer("Only the first one.");
+    assert_eq!(run.just_recorded(), ["steered"]);
+    assert_eq!(run.step.effects, []);
+    run.finish(0, done("0")).finish(1, done("1"));
+    insta::assert_snapshot!(run.conversation(), @"
+    user: Please help.
+    assistant:  [read_file {}] [read_file {}]
+    tool: 0
+    tool: 1
+    user: Only the first one.
+    ");
+    assert_eq!(
+        run.model_call().request.messages.messages(),
+        run.tree.messages()
+    );
+}
+
+#[test]
+fn messages_join_in_the_order_they_came() {
+    let mut run = Script::start(spec());
+    run.steer("One.").steer("Two.");
+    run.reply(calls_to(&[READ])).allow().steer("Three.");
+    run.finish(0, done("0"));
+    let messages = run.tree.messages();
+    let texts: Vec<_> = messages[3..].iter().map(|message| message.text()).collect();
+    assert_eq!(texts, ["One.", "Two.", "Three."]);
+}
+
+#[test]
+fn a_message_that_comes_while_the_model_answers_gets_a_turn_of_its_own() {
+    let mut run = Script::start(spec());
+    run.steer("And why?").reply(says("Blue."));
+    assert_eq!(run.step.status, RunStatus::Running);
+    assert_eq!(run.model_call().turn.0, 2);
+    run.reply(says("Because."));
+    assert_eq!(run.outcome().content, "Because.");
+    assert_eq!(run.outcome().turns, 2);
+    insta::assert_snapshot!(run.conversation(), @"
+    user: Please help.
+    assistant: Blue.
+    user: And why?
+    assistant: Because.
+    ");
+}
+
+#[test]
+fn a_message_in_the_last_turn_is_part_of_what_the_last_answer_answers() {
+    let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
+    run.steer("And why?").reply(says("Blue."));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    let sent = run.model_call().request.messages.messages();
+    assert_eq!(*sent[sent.len() - 2], Message::user("And why?"));
+    run.reply(says("Because."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::MaxTurns);
+}
+
+#[test]
+fn a_steered_message_is_in_the_record_of_the_call_that_sends_it() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ])).allow().steer("Quick.");
+    run.finish(0, done("0")).reply(says("Blue."));
+    let RecordBody::LlmCall(call) = &run.step.records[0].body else {
+        panic!("a model call")
+    };
+    assert_eq!(call.results.len(), 1);
+    assert_eq!(call.messages, [Arc::new(Message::user("Quick."))]);
+}
+
+#[test]
+fn a_waiting_run_takes_a_message_and_goes_on_waiting() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[SEND])).vet([asks()]).steer("Quick.");
+    assert_eq!(run.step.status, RunStatus::Waiting);
+    assert_eq!(run.just_recorded(), ["steered"]);
+}
+
+#[test]
+fn the_same_message_sent_twice_joins_once() {
+    let mut run = Script::start(spec());
+    let steered = Input::Steered(Steered {
+        id: InputId::new("s1"),
+        message: Arc::new(Message::user("Quick.")),
+    });
+    run.send(steered.clone()).send_in_vain(steered);
+}
+
+#[test]
+fn a_run_that_has_ended_takes_no_message() {
+    let mut run = Script::start(spec());
+    run.reply(says("Blue."));
+    let late = Input::Steered(Steered {
+        id: InputId::new("s1"),
+        message: Arc::new(Message::user("Quick.")),
+    });
+    assert_eq!(run.refused(late), InputError::RunEnded);
+}
+
+#[test]
+fn only_a_user_message_steers_a_run() {
+    let mut run = Script::start(spec());
+    let forged = Input::Steered(Steered {
+        id: InputId::new("s1"),
+        message: Arc::new(Message::assistant("I have answered already.")),
+    });
+    assert_eq!(run.refused(forged), InputError::NotFromUser);
+}

@@ -1,0 +1,11 @@
+//! A script for the machine: starts a run, answers what it asks for, and keeps what came of it.
+
+mod build;
+mod history;
+mod log;
+mod script;
+
+pub(crate) use build::*;
+pub(crate) use history::assert_valid;
+pub(crate) use log::{assert_gives_back, assert_tells_messages, read_line, to_lines};
+pub(crate) use script::{Script, approve, approve_with};

@@ -1,0 +1,179 @@
+//! Short ways to write down tools, specs, replies and verdicts.
+
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{
+    AgentSpec, JsonText, Limits, Message, ModelRef, Profile, Reply, ReplyFinish, ReplyPart,
+    RequestedCall, Role, RunId, RunSpec, TextPart, TokenCount, ToolAnnotations, ToolClass,
+    ToolFailure, ToolKind, ToolOutcome, ToolOutput, ToolSpec, Usage, Vetting,
+};
+
+/// Reads a file: read-only.
+pub(crate) const READ: &str = "read_file";
+/// Writes a file: the same twice as once.
+pub(crate) const PUT: &str = "put_file";
+/// Sends a mail: never to be done twice.
+pub(crate) const SEND: &str = "send_mail";
+/// Lets the user pick a color: the caller runs it.
+pub(crate) const PICK: &str = "pick_color";
+/// Takes a note: read-only, and no turn of its own.
+pub(crate) const NOTE: &str = "take_note";
+/// Starts sub-agents.
+pub(crate) const RESEARCH: &str = "research";
+
+/// The id of every scripted run.
+pub(crate) fn run_id() -> RunId {
+    RunId(Uuid::from_u128(0x0195_5f00_7a00_7000_8000_0000_0000_0001))
+}
+
+/// All the tools above.
+pub(crate) fn tools() -> Vec<ToolSpec> {
+    vec![
+        tool(READ, ToolClass::ReadOnly),
+        tool(PUT, ToolClass::Idempotent),
+        tool(SEND, ToolClass::Irreversible),
+        ToolSpec {
+            kind: ToolKind::Client,
+            ..tool(PICK, ToolClass::Irreversible)
+        },
+        ToolSpec {
+            non_iterative: true,
+            ..tool(NOTE, ToolClass::ReadOnly)
+        },
+        ToolSpec {
+            kind: ToolKind::Agent,
+            ..tool(RESEARCH, ToolClass::Irreversible)
+        },
+    ]
+}
+
+fn tool(name: &str, class: ToolClass) -> ToolSpec {
+    ToolSpec {
+        name: name.parse().unwrap(),
+        description: "for tests".into(),
+        parameters: JsonText::from_text(r#"{"type":"object"}"#),
+        class,
+        annotations: ToolAnnotations::default(),
+        kind: ToolKind::Server,
+        non_iterative: false,
+        timeout: None,
+    }
+}
+
+/// The main thread with all tools and default limits, asked one thing.
+pub(crate) fn spec() -> RunSpec {
+    let mut root = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+    root.tools = tools().into();
+    RunSpec::new(run_id(), [Message::user("Please help.")], root)
+}
+
+/// As [`spec`], with a profile changed by the test.
+pub(crate) fn spec_with_profile(change: impl FnOnce(&mut Profile)) -> RunSpec {
+    let mut spec = spec();
+    change(&mut spec.root.profile);
+    spec
+}
+
+/// As [`spec`], with limits changed by the test.
+pub(crate) fn spec_with_limits(change: impl FnOnce(&mut Limits)) -> RunSpec {
+    let mut spec = spec();
+    change(&mut spec.root.limits);
+    spec
+}
+
+/// A reply of one text.
+pub(crate) fn says(text: &str) -> Reply {
+    calls(text, &[])
+}
+
+/// A reply of a text and calls, each a tool and its arguments.
+pub(crate) fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
+    let text = (!text.is_empty()).then(|| {
+        ReplyPart::Text(TextPart {
+            text: text.to_owned(),
+            state: None,
+        })
+    });
+    let calls = calls.iter().map(|(name, arguments)| {
+        ReplyPart::ToolCall(RequestedCall {
+            provider_id: None,
+            name: (*name).to_owned(),
+            arguments: JsonText::from_text(*arguments),
+            state: None,
+        })
+    });
+    let parts: Vec<_> = text.into_iter().chain(calls).collect();
+    let calls_tools = parts
+        .iter()
+        .any(|part| matches!(part, ReplyPart::ToolCall(_)));
+    Reply {
+        parts,
+        finish: if calls_tools {
+            ReplyFinish::ToolCalls
+        } else {
+            ReplyFinish::Stop
+        },
+        usage: usage(10, 2),
+        model: ModelRef::new("test", "m"),
+    }
+}
+
+/// A reply of calls alone, with empty arguments.
+pub(crate) fn calls_to(names: &[&str]) -> Reply {
+    let named: Vec<_> = names.iter().map(|name| (*name, "{}")).collect();
+    calls("", &named)
+}
+
+/// The same reply, cut off or withheld.
+pub(crate) fn ended(mut reply: Reply, finish: ReplyFinish) -> Reply {
+    reply.finish = finish;
+    reply
+}
+
+/// Measured usage of so many prompt and completion tokens.
+pub(crate) fn usage(prompt: u64, completion: u64) -> Usage {
+    Usage {
+        prompt: TokenCount::measured(prompt),
+        completion: TokenCount::measured(completion),
+        total: TokenCount::measured(prompt + completion),
+        ..Usage::default()
+    }
+}
+
+/// A call that gave a value, written as JSON.
+pub(crate) fn done(value: &str) -> ToolOutcome {
+    ToolOutcome::done(ToolOutput::new(JsonText::from_text(value)))
+}
+
+/// A call that failed.
+pub(crate) fn failed(message: &str) -> ToolOutcome {
+    ToolOutcome::failed(ToolFailure::Error, message)
+}
+
+/// The call may run as a tool that only reads.
+pub(crate) const fn reads() -> Vetting {
+    Vetting::Run {
+        class: ToolClass::ReadOnly,
+    }
+}
+
+/// The call may run as a tool whose effect cannot be taken back.
+pub(crate) const fn writes() -> Vetting {
+    Vetting::Run {
+        class: ToolClass::Irreversible,
+    }
+}
+
+/// A person has to approve the call, which cannot be taken back.
+pub(crate) fn asks() -> Vetting {
+    Vetting::Ask {
+        class: ToolClass::Irreversible,
+        reason: "it sends something".to_owned(),
+    }
+}
+
+/// Policy forbids the call.
+pub(crate) fn denies() -> Vetting {
+    Vetting::Deny {
+        reason: "not in this mode".to_owned(),
+    }
+}
