@@ -9,6 +9,7 @@ use neuraxis_tools::{DefinitionError, ProjectError};
 
 use crate::config::{Config, Origin};
 use crate::discover::{ModelError, discover};
+use crate::environment::Environment;
 use crate::names::shown;
 
 /// The schemes of the stores that this build has.
@@ -30,11 +31,13 @@ impl App {
     /// # Errors
     ///
     /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build(config: &Config) -> Result<Self, BuildError> {
-        let discovery = discover(config.models()).await.map_err(|fault| {
-            let at = config.origin(&fault.key());
-            BuildError::Model { at, fault }
-        })?;
+    pub async fn build(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
+        let discovery = discover(config.models(), config.discovery(), environment)
+            .await
+            .map_err(|fault| {
+                let at = config.origin(&fault.key());
+                BuildError::Model { at, fault }
+            })?;
         let notice = discovery.choice.notice();
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
@@ -46,7 +49,7 @@ impl App {
         });
         Ok(Self {
             orchestrator: builder.build()?,
-            notices: notice.map(str::to_owned).into_iter().collect(),
+            notices: notice.into_iter().collect(),
         })
     }
 }

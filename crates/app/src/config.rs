@@ -22,7 +22,7 @@ use layer::Layer;
 pub use origin::Origin;
 use place::ancestry;
 use sections::Sections;
-pub use sections::{ModelConfig, StoreConfig, ToolsConfig};
+pub use sections::{DiscoveryConfig, ModelConfig, StoreConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::Sources;
 
@@ -36,6 +36,7 @@ struct Layers(Vec<Layer>);
 #[derive(Debug, Clone)]
 pub struct Config {
     models: BTreeMap<Role, ModelConfig>,
+    discovery: DiscoveryConfig,
     store: StoreConfig,
     project_root: PathBuf,
     policy: Policy,
@@ -58,6 +59,7 @@ impl Config {
         let policy = layers.policy(sections.take_policy())?;
         Ok(Self {
             models: sections.models,
+            discovery: sections.discovery,
             store: sections.store,
             project_root: layers.project_root(environment, &sections.tools),
             policy,
@@ -70,6 +72,12 @@ impl Config {
     #[must_use]
     pub const fn models(&self) -> &BTreeMap<Role, ModelConfig> {
         &self.models
+    }
+
+    /// Returns the section `[discovery]`.
+    #[must_use]
+    pub const fn discovery(&self) -> &DiscoveryConfig {
+        &self.discovery
     }
 
     /// Returns the section `[store]`.

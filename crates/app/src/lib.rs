@@ -12,12 +12,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let environment = Environment::new(std::env::temp_dir())
+//!     .with_variable("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false")
 //!     .with_variable("NEURAXIS_MODES__MODERATE__MAX_TURNS", "5");
 //! let config = Config::load(&environment, &Sources::default())?;
 //! let origin = config.origin("modes.moderate.max_turns");
 //! assert_eq!(origin, Origin::Variable("NEURAXIS_MODES__MODERATE__MAX_TURNS".into()));
 //!
-//! let app = App::build(&config).await?;
+//! let app = App::build(&config, &environment).await?;
 //! assert_eq!(app.notices.len(), 1, "no model is configured");
 //! # Ok(())
 //! # }
@@ -32,8 +33,9 @@ mod template;
 
 pub use app::{App, BuildError};
 pub use config::{
-    Config, ConfigError, Fault, ModelConfig, Origin, Setting, Sources, StoreConfig, ToolsConfig,
+    Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Setting, Sources,
+    StoreConfig, ToolsConfig,
 };
-pub use discover::{Choice, Discovery, ModelError, discover};
+pub use discover::{Choice, Discovery, KeyError, LocalServer, ModelError, discover};
 pub use environment::Environment;
 pub use template::template;

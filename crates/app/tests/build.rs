@@ -8,20 +8,28 @@ use neuraxis_app::{App, BuildError, Choice, Config, Environment, Sources, discov
 use neuraxis_core::{Channel, Mode, Role, RunStatus};
 use tempfile::TempDir;
 
+/// Whatever listens on the machine that runs the tests is not looked for.
+fn alone() -> Sources {
+    Sources::default().with_flag("--set", "discovery.local_servers", "false")
+}
+
 fn config(settings: &[(&str, &str)]) -> (Config, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let sources = settings
-        .iter()
-        .fold(Sources::default(), |sources, (key, value)| {
-            sources.with_flag("--set", *key, *value)
-        });
+    let sources = settings.iter().fold(alone(), |sources, (key, value)| {
+        sources.with_flag("--set", *key, *value)
+    });
     let config = Config::load(&Environment::new(folder.path()), &sources).unwrap();
     (config, folder)
 }
 
+/// Surroundings with no variable at all.
+fn environment() -> Environment {
+    Environment::new(std::env::temp_dir())
+}
+
 async fn build(settings: &[(&str, &str)]) -> Result<App, BuildError> {
     let (config, _folder) = config(settings);
-    App::build(&config).await
+    App::build(&config, &environment()).await
 }
 
 #[tokio::test]
@@ -48,10 +56,18 @@ async fn with_nothing_configured_the_offline_model_answers_and_a_notice_says_so(
 #[tokio::test]
 async fn a_model_that_is_configured_needs_no_notice() {
     let (config, _folder) = config(&[("models.coding.provider", "offline")]);
-    let discovery = discover(config.models()).await.unwrap();
+    let discovery = discover(config.models(), config.discovery(), &environment())
+        .await
+        .unwrap();
     assert_eq!(discovery.choice, Choice::Configured);
     assert!(discovery.models.keys().eq([&Role::CODING]));
-    assert!(App::build(&config).await.unwrap().notices.is_empty());
+    assert!(
+        App::build(&config, &environment())
+            .await
+            .unwrap()
+            .notices
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -81,17 +97,17 @@ async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
         (
             "models.coding.provider",
             "openai",
-            "--set: models.coding.provider: this build has no provider \"openai\"; known: offline",
+            "--set: models.coding.provider: this build has no provider \"openai\"; known: llama, offline",
         ),
         (
             "models.coding.provider",
             "ofline",
-            "--set: models.coding.provider: this build has no provider \"ofline\" (did you mean offline?); known: offline",
+            "--set: models.coding.provider: this build has no provider \"ofline\" (did you mean offline?); known: llama, offline",
         ),
         (
             "models.coding.model",
             "m",
-            "--set: the key \"provider\" is missing in [models.coding]; supported: offline",
+            "--set: the key \"provider\" is missing in [models.coding]; supported: llama, offline",
         ),
         (
             "store.url",

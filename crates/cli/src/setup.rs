@@ -31,6 +31,10 @@ impl Setup {
 
     /// Merges the configuration.
     pub(crate) fn config(&self) -> Result<Config, CommandError> {
+        self.config_in(&self.environment()?)
+    }
+
+    fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
         let sources = match self.file() {
             Some(file) => Sources::default().with_file(file),
             None => Sources::default(),
@@ -39,11 +43,13 @@ impl Setup {
         let sources = settings.fold(sources, |sources, (key, value)| {
             sources.with_flag("--set", key, value)
         });
-        Ok(Config::load(&self.environment()?, &sources)?)
+        Ok(Config::load(environment, &sources)?)
     }
 
     /// Wires an engine.
     pub(crate) async fn app(&self) -> Result<App, CommandError> {
-        Ok(App::build(&self.config()?).await?)
+        let environment = self.environment()?;
+        let config = self.config_in(&environment)?;
+        Ok(App::build(&config, &environment).await?)
     }
 }

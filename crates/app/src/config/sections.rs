@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use neuraxis_brainstem::{ChannelConfig, ModeConfig, PlanConfig, PolicyConfig};
 use neuraxis_core::{Channel, Mode, PlanName, Role};
+use neuraxis_llama::{LlamaConfig, Server, Timeouts};
 use serde::Deserialize;
 
 /// The whole file.
@@ -12,6 +13,7 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sections {
     pub(super) models: BTreeMap<Role, ModelConfig>,
+    pub(super) discovery: DiscoveryConfig,
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
     modes: BTreeMap<Mode, ModeConfig>,
@@ -36,16 +38,50 @@ impl Sections {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// Who has the model: `offline` in this build. Has to be set.
+    /// Who has the model: `llama` or `offline` in this build. Has to be set.
     pub provider: Option<String>,
+    /// Which program answers there, for `llama`: `llama-server`, `ollama`, `lm-studio` or `vllm`.
+    pub server: Option<Server>,
     /// Where its server answers, if not at the provider's usual address.
     pub base_url: Option<String>,
     /// The model's name at its provider.
     pub model: Option<String>,
     /// The name of the environment variable that holds the key.
     pub api_key_env: Option<String>,
-    /// The file that holds the key.
+    /// The file that holds the key. Nobody else may be able to read it.
     pub api_key_file: Option<PathBuf>,
+    /// The context size in tokens.
+    pub context_tokens: Option<u64>,
+    /// How long each part of an exchange with the server may take.
+    pub timeouts: Option<Timeouts>,
+}
+
+/// `[discovery]`: what is looked for when no model is configured.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DiscoveryConfig {
+    /// Whether model servers on this machine are looked for.
+    pub local_servers: bool,
+}
+
+impl Default for DiscoveryConfig {
+    fn default() -> Self {
+        Self {
+            local_servers: true,
+        }
+    }
+}
+
+impl DiscoveryConfig {
+    /// Returns where to look: llama-server, Ollama and LM Studio on their usual ports.
+    pub(crate) fn places(&self) -> Vec<LlamaConfig> {
+        if self.local_servers {
+            LlamaConfig::usual_places().into()
+        } else {
+            Vec::new()
+        }
+    }
 }
 
 /// `[store]`: where sessions and records are kept.

@@ -25,8 +25,13 @@ impl Config {
         let mut list = Vec::new();
         for (role, model) in &self.models {
             let file = model.api_key_file.as_deref();
+            let server = model.server.and_then(|server| Value::try_from(server).ok());
             let values = [
                 ("provider", model.provider.clone()),
+                (
+                    "server",
+                    server.and_then(|server| server.as_str().map(str::to_owned)),
+                ),
                 ("base_url", model.base_url.clone()),
                 ("model", model.model.clone()),
                 ("api_key_env", model.api_key_env.clone()),
@@ -41,7 +46,22 @@ impl Config {
                     );
                 }
             }
+            if let Some(tokens) = model
+                .context_tokens
+                .and_then(|tokens| i64::try_from(tokens).ok())
+            {
+                let tokens = Value::Integer(tokens);
+                self.add(&mut list, format!("models.{role}.context_tokens"), &tokens);
+            }
+            if let Some(timeouts) = model
+                .timeouts
+                .and_then(|timeouts| Value::try_from(timeouts).ok())
+            {
+                self.add(&mut list, format!("models.{role}.timeouts"), &timeouts);
+            }
         }
+        let local = Value::Boolean(self.discovery.local_servers);
+        self.add(&mut list, "discovery.local_servers".to_owned(), &local);
         let url = Value::String(self.store.url.clone());
         self.add(&mut list, "store.url".to_owned(), &url);
         let root = Value::String(self.project_root.display().to_string());

@@ -69,6 +69,8 @@ impl Machine {
         for name in ours.chain(PRINTING.map(Into::into)) {
             command.env_remove(name);
         }
+        // A model server that happens to run here would answer instead of the rules.
+        command.env("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false");
         command
     }
 

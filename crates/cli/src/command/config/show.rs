@@ -33,7 +33,7 @@ impl Show {
             files => format!("# read: {}\n", files.join(", ")),
         };
         if config.models().is_empty() {
-            text.push_str("# no [models.*]: answers come offline, by rules\n");
+            text.push_str("# no [models.*]: a model server on this machine answers, and without one, rules do\n");
         }
         for setting in config.settings() {
             let (key, value, origin) = (setting.key, setting.value, setting.origin);

@@ -1,0 +1,117 @@
+//! Reads a model's key: from a variable or from a file, never from the configuration itself.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use neuraxis_llama::Secret;
+
+use crate::config::ModelConfig;
+use crate::environment::Environment;
+
+/// The most bytes of a key's file: no provider's key is nearly as long.
+const MAX_BYTES: u64 = 16 * 1024;
+
+/// Why a key cannot be had. Never holds the key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Two places are named.
+    #[error("api_key_env and api_key_file are both set; keep one")]
+    TwoPlaces,
+    /// The variable is not set, or holds nothing that could be a key.
+    #[error(
+        "the environment variable {variable} that api_key_env names is not set, or empty; export it first"
+    )]
+    NoVariable {
+        /// The variable.
+        variable: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the key from {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file holds nothing that could be a key.
+    #[error("{} holds no key", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Other users of this machine can read the file.
+    #[error("other users can read {}; make it yours alone: chmod 600", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl KeyError {
+    /// Returns the key of the section that is wrong.
+    pub(super) const fn key(&self) -> &'static str {
+        match self {
+            Self::TwoPlaces | Self::NoVariable { .. } => "api_key_env",
+            Self::Unreadable { .. } | Self::Empty { .. } | Self::Exposed { .. } => "api_key_file",
+        }
+    }
+}
+
+pub(super) fn of(
+    model: &ModelConfig,
+    environment: &Environment,
+) -> Result<Option<Secret>, KeyError> {
+    match (&model.api_key_env, &model.api_key_file) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(KeyError::TwoPlaces),
+        (Some(variable), None) => {
+            let value = environment
+                .variable(variable)
+                .and_then(|value| value.to_str());
+            let key = value.map(str::trim).filter(|value| !value.is_empty());
+            let missing = || KeyError::NoVariable {
+                variable: crate::names::shown(variable),
+            };
+            key.map(|key| Some(Secret::new(key))).ok_or_else(missing)
+        }
+        (None, Some(file)) => from_file(&environment.working_dir().join(file)).map(Some),
+    }
+}
+
+fn from_file(path: &Path) -> Result<Secret, KeyError> {
+    let unreadable = |source| KeyError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if is_exposed(&metadata) {
+        return Err(KeyError::Exposed {
+            path: path.to_owned(),
+        });
+    }
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        return Err(KeyError::Empty {
+            path: path.to_owned(),
+        });
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    match text.trim() {
+        "" => Err(KeyError::Empty {
+            path: path.to_owned(),
+        }),
+        key => Ok(Secret::new(key)),
+    }
+}
+
+#[cfg(unix)]
+fn is_exposed(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o044 != 0
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_metadata: &fs::Metadata) -> bool {
+    false
+}
