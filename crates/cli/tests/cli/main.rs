@@ -9,6 +9,8 @@ mod help;
 #[cfg(unix)]
 mod interrupt;
 mod machine;
+mod model_faults;
+mod real_model;
 #[cfg(unix)]
 mod terminal;
 mod tools;

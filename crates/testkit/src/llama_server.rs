@@ -1,0 +1,88 @@
+//! A real llama-server with the scripted model of `cargo xtask test`.
+#![expect(
+    clippy::expect_used,
+    reason = "a test whose server does not start has failed"
+)]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the server may take to start; it takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks at whether it is ready.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A running llama-server. It ends when it is dropped.
+///
+/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variables
+/// and runs them.
+#[derive(Debug)]
+pub struct LlamaServer {
+    process: Child,
+    port: u16,
+}
+
+impl LlamaServer {
+    /// Starts a server on a free port and waits until it can answer.
+    pub fn start() -> Self {
+        // Somebody else may take the free port first.
+        let started = (0..3).find_map(|_| Self::spawn().ready());
+        started.expect("llama-server starts")
+    }
+
+    /// Returns its address.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn spawn() -> Self {
+        let variable = |name| std::env::var(name).expect("cargo xtask test sets the variables");
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        let port = free.local_addr().expect("it has an address").port();
+        drop(free);
+        let process = Command::new(variable("NEURAXIS_TEST_LLAMA_SERVER"))
+            .env("LD_LIBRARY_PATH", variable("NEURAXIS_TEST_LLAMA_LIBS"))
+            .args(["-m", &variable("NEURAXIS_TEST_GGUF"), "--jinja"])
+            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--device", "none", "-c", "65536", "-np", "2", "-t", "1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("llama-server can be started");
+        Self { process, port }
+    }
+
+    fn ready(self) -> Option<Self> {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            if self.is_healthy().unwrap_or_default() {
+                return Some(self);
+            }
+            thread::sleep(PAUSE);
+        }
+        None
+    }
+
+    fn is_healthy(&self) -> std::io::Result<bool> {
+        let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        connection
+            .write_all(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer.starts_with("HTTP/1.1 200"))
+    }
+}
+
+impl Drop for LlamaServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
