@@ -90,7 +90,7 @@ impl Driver {
                 return Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
-                    reply,
+                    reply: Arc::new(reply),
                     served_by,
                     cost: None,
                     duration,
