@@ -1,0 +1,40 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::address::ListenAddress;
+
+const AFTER_HELP: &str = "\
+Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
+Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
+SIGTERM and SIGINT stop it in an orderly way.
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
+
+/// Neuraxis over HTTP.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "neuraxis-server", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[non_exhaustive]
+pub struct Arguments {
+    /// Read this file, instead of neuraxis.toml here and in the user's configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Listen on this loopback address; port 0 is any that is free
+    #[arg(long, value_name = "ADDR:PORT", default_value_t)]
+    pub listen: ListenAddress,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_defined_without_contradictions() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,147 @@
+//! What every request has to pass, whatever it asks for.
+//!
+//! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
+//! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells). There is no CORS.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::address::is_loopback;
+use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
+
+/// The port of `http` URLs that name none.
+const HTTP_PORT: u16 = 80;
+
+/// Lets a request pass that is meant for this server, and refuses all others.
+pub(crate) async fn admit(request: Request, next: Next) -> Response {
+    match check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn check(request: &Request) -> Result<(), Problem> {
+    let host = host(request)?;
+    if !is_this_machine(host.host()) {
+        return Err(Problem::new(
+            &FOREIGN_HOST,
+            "the header Host names another machine; this server answers to localhost, 127.0.0.1 and [::1]",
+        ));
+    }
+    match all(request.headers(), &header::ORIGIN).as_slice() {
+        [] => Ok(()),
+        [origin] if is_same_origin(origin, &host) => Ok(()),
+        _ => Err(Problem::new(
+            &FOREIGN_ORIGIN,
+            "the request comes from a web page of another origin",
+        )),
+    }
+}
+
+/// Returns whom the request is meant for.
+fn host(request: &Request) -> Result<Authority, Problem> {
+    let [host] = all(request.headers(), &header::HOST)[..] else {
+        return Err(invalid_host("a request must have the header Host, once"));
+    };
+    let host: Authority = authority(host)
+        .ok_or_else(|| invalid_host("the header Host is not a host with or without a port"))?;
+    match request.uri().authority() {
+        Some(other) if *other != host => Err(invalid_host(
+            "the address of the request and the header Host name different hosts",
+        )),
+        _ => Ok(host),
+    }
+}
+
+fn invalid_host(detail: &'static str) -> Problem {
+    Problem::new(&INVALID_HOST, detail)
+}
+
+fn all<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Vec<&'a [u8]> {
+    headers
+        .get_all(name)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect()
+}
+
+fn authority(bytes: &[u8]) -> Option<Authority> {
+    let authority = Authority::try_from(bytes).ok()?;
+    // What stands before an @ is no part of a host.
+    (!authority.as_str().contains('@')).then_some(authority)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    match bare.unwrap_or(host).parse::<IpAddr>() {
+        Ok(address) => is_loopback(address),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Tells whether a page comes from this server, under whichever of its names.
+fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
+    let origin = origin.strip_prefix(b"http://").and_then(authority);
+    origin.is_some_and(|origin| {
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(HTTP_PORT);
+        is_this_machine(origin.host()) && port(&origin) == port(host)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_cannot_lead_elsewhere_are_this_machine() {
+        for host in ["localhost", "LocalHost", "127.0.0.1", "127.8.9.10", "[::1]"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "2130706433",
+            "127.1",
+            "0.0.0.0",
+            "192.0.2.1",
+            "[::]",
+            "",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_ours_by_scheme_name_and_port() {
+        let host = Authority::from_static("127.0.0.1:8787");
+        for origin in [
+            "http://127.0.0.1:8787",
+            "http://localhost:8787",
+            "http://[::1]:8787",
+        ] {
+            assert!(is_same_origin(origin.as_bytes(), &host), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "http://evil.example",
+            "http://localhost",
+            "http://localhost:3000",
+            "https://localhost:8787",
+            "http://localhost:8787/page",
+            "http://localhost:8787@evil.example",
+            "http://user@localhost:8787",
+            "file://",
+        ] {
+            assert!(!is_same_origin(origin.as_bytes(), &host), "{origin}");
+        }
+    }
+}

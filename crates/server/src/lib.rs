@@ -1,0 +1,49 @@
+//! Neuraxis over HTTP: what the program `neuraxis-server` consists of.
+//!
+//! **For** asking an engine over a socket: a turn is a request, its answer is the run's result as JSON or the run's
+//! events as server-sent events, the very ones that `neuraxis ask --format events` prints. Errors are problem documents
+//! (RFC 9457) whose `type` never changes.
+//!
+//! **Not for** deciding or composing anything: the engine comes wired from `neuraxis-app`, and this crate only translates
+//! between HTTP and it. There are no keys yet, so a server listens on loopback addresses alone.
+//!
+//! ```
+//! use neuraxis_app::{App, Config, Environment, Sources};
+//! use neuraxis_server::{ListenAddress, Server};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = Environment::new(std::env::temp_dir())
+//!     .with_variable("NEURAXIS_MODELS__REASONING__PROVIDER", "offline");
+//! let config = Config::load(&environment, &Sources::default())?;
+//! let app = App::build(&config, &environment).await?;
+//! let listen: ListenAddress = "127.0.0.1:0".parse()?;
+//! let server = Server::bind(listen, app.orchestrator).await?;
+//! println!("listening on {}", server.url());
+//! server.serve(async { /* until this is over */ }).await?;
+//!
+//! assert!("0.0.0.0:80".parse::<ListenAddress>().is_err(), "anybody could ask");
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod arguments;
+mod body;
+mod events;
+mod guard;
+mod logs;
+mod probes;
+mod problem;
+mod program;
+mod refusal;
+mod routes;
+mod server;
+mod stop;
+mod turn;
+mod turns;
+
+pub use address::{ListenAddress, ListenAddressError};
+pub use arguments::Arguments;
+pub use program::{Failure, run};
+pub use server::{BindError, Server, Unfinished};

@@ -1,0 +1,112 @@
+//! Logs, on standard error: what happened to the server, never what was said in a conversation.
+
+use std::env::{self, VarError};
+use std::io::{self, IsTerminal};
+
+use neuraxis_app::Environment;
+use tracing_subscriber::EnvFilter;
+
+/// Our own variable; it is stronger than the one that many Rust programs read.
+const OUR_VARIABLE: &str = "NEURAXIS_LOG";
+
+/// The variables that say what is logged, the strongest first.
+const VARIABLES: [&str; 2] = [OUR_VARIABLE, "RUST_LOG"];
+
+/// What is logged unless a variable says otherwise.
+const DEFAULT_FILTER: &str = "info";
+
+/// What a variable says about logs cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{variable} must say what is logged, such as \"debug\" or \"warn,neuraxis_engine=debug\": {reason}"
+)]
+#[non_exhaustive]
+pub struct LogFilterError {
+    /// The variable.
+    pub variable: &'static str,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Starts to log what the environment asks for.
+pub(crate) fn start(environment: &Environment) -> Result<(), LogFilterError> {
+    let colors =
+        io::stderr().is_terminal() && matches!(env::var("NO_COLOR"), Err(VarError::NotPresent));
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter(environment)?)
+        .with_writer(io::stderr)
+        .with_ansi(colors);
+    // Whoever embeds this may log elsewhere already, and that is as good.
+    let _ = logs.try_init();
+    Ok(())
+}
+
+fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
+    let set = VARIABLES
+        .into_iter()
+        .find_map(|variable| Some((variable, environment.variable(variable)?)));
+    let Some((variable, value)) = set else {
+        return Ok(EnvFilter::new(DEFAULT_FILTER));
+    };
+    let refused = |reason| LogFilterError { variable, reason };
+    let text = value
+        .to_str()
+        .ok_or_else(|| refused("it is not Unicode".to_owned()))?;
+    let filter = EnvFilter::builder().parse(text);
+    filter.map_err(|error| refused(error.to_string()))
+}
+
+/// Returns the environment as the configuration may see it: our variable is none of its keys.
+pub(crate) fn without_our_variable(environment: &Environment) -> Environment {
+    let bare = Environment::new(environment.working_dir());
+    let bare = match environment.config_dir() {
+        Some(folder) => bare.with_config_dir(folder),
+        None => bare,
+    };
+    let others = environment
+        .variables()
+        .filter(|(name, _)| *name != OUR_VARIABLE);
+    others.fold(bare, |environment, (name, value)| {
+        environment.with_variable(name, value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_variable_is_the_strongest_and_without_any_the_default_counts() {
+        let environment = Environment::new("/w");
+        assert_eq!(filter(&environment).unwrap().to_string(), "info");
+        let environment = environment.with_variable("RUST_LOG", "warn");
+        assert_eq!(filter(&environment).unwrap().to_string(), "warn");
+        let environment = environment.with_variable("NEURAXIS_LOG", "trace");
+        assert_eq!(filter(&environment).unwrap().to_string(), "trace");
+    }
+
+    #[test]
+    fn a_filter_that_is_none_is_refused_by_name() {
+        let environment = Environment::new("/w").with_variable("NEURAXIS_LOG", "neuraxis=loud");
+        let error = filter(&environment).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("NEURAXIS_LOG must say what is logged"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_configuration_sees_everything_but_our_variable() {
+        let environment = Environment::new("/w")
+            .with_config_dir("/c")
+            .with_variable("NEURAXIS_LOG", "debug")
+            .with_variable("NEURAXIS_STORE__URL", "memory:");
+        let rest = without_our_variable(&environment);
+        assert_eq!(rest.variables().count(), 1);
+        assert!(rest.variable("NEURAXIS_STORE__URL").is_some());
+        assert_eq!(rest.working_dir(), environment.working_dir());
+        assert_eq!(rest.config_dir(), environment.config_dir());
+    }
+}

@@ -1,0 +1,41 @@
+//! `neuraxis-server`: Neuraxis over HTTP.
+//!
+//! Parses what the user wants, has it done, and says by its exit code how it went: 0 stopped by a signal, 1 failed,
+//! 2 wrong usage or configuration. What it does is in the library of this crate and in `neuraxis-app`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use neuraxis_server::{Arguments, Failure, run};
+use tokio::runtime::Runtime;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = Runtime::new().map_err(Failure::from).and_then(|runtime| {
+        let done = runtime.block_on(run(&arguments));
+        // What is still under way on other threads is a tool that was stopped and does not know it yet.
+        runtime.shutdown_background();
+        done
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let code = failure.exit_code();
+            report(&failure.into());
+            code
+        }
+    }
+}
+
+fn report(error: &anyhow::Error) {
+    let mut lines = format!("error: {error}\n");
+    lines.extend(
+        error
+            .chain()
+            .skip(1)
+            .map(|cause| format!("  because: {cause}\n")),
+    );
+    // When nobody can be told, there is still the exit code.
+    let _ = io::stderr().write_all(lines.as_bytes());
+}

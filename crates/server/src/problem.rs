@@ -1,0 +1,105 @@
+//! Problem documents (RFC 9457): what went wrong, for people and for programs.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A kind of problem. Clients tell problems apart by its name, which never changes.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    name: &'static str,
+    status: StatusCode,
+    title: &'static str,
+}
+
+/// Defines the kinds: constant, name, status, title.
+macro_rules! kinds {
+    ($($constant:ident = $name:literal, $status:ident, $title:literal;)*) => {$(
+        pub(crate) const $constant: Kind = Kind { name: $name, status: StatusCode::$status, title: $title };
+    )*};
+}
+
+kinds! {
+    INVALID_HOST = "invalid-host", BAD_REQUEST, "Invalid host";
+    INVALID_SESSION_ID = "invalid-session-id", BAD_REQUEST, "Invalid session id";
+    INVALID_BODY = "invalid-body", BAD_REQUEST, "The body cannot be read";
+    INVALID_JSON = "invalid-json", BAD_REQUEST, "Invalid JSON";
+    UNKNOWN_FIELD = "unknown-field", BAD_REQUEST, "Unknown field";
+    INVALID_FIELD = "invalid-field", BAD_REQUEST, "Invalid field";
+    UNKNOWN_MODE = "unknown-mode", BAD_REQUEST, "Unknown mode";
+    UNKNOWN_CHANNEL = "unknown-channel", BAD_REQUEST, "Unknown channel";
+    FOREIGN_HOST = "foreign-host", FORBIDDEN, "Foreign host";
+    FOREIGN_ORIGIN = "foreign-origin", FORBIDDEN, "Foreign origin";
+    MODE_NOT_ALLOWED = "mode-not-allowed", FORBIDDEN, "Mode not allowed";
+    REFUSED = "refused", FORBIDDEN, "Refused by policy";
+    NOT_FOUND = "not-found", NOT_FOUND, "Not found";
+    METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
+    BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
+    SESSION_BUSY = "session-busy", CONFLICT, "Session busy";
+    BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
+    NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
+    INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
+    STORE_FAILED = "store-failed", INTERNAL_SERVER_ERROR, "The store failed";
+    STORE_UNAVAILABLE = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
+    NO_MODEL = "no-model", SERVICE_UNAVAILABLE, "No model";
+    SHUTTING_DOWN = "shutting-down", SERVICE_UNAVAILABLE, "Shutting down";
+}
+
+/// What went wrong with one request.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    kind: &'static Kind,
+    detail: String,
+    members: Map<String, Value>,
+}
+
+impl Problem {
+    /// Describes a problem; `detail` says what to do, and repeats nothing long or secret.
+    pub(crate) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            members: Map::new(),
+        }
+    }
+
+    /// Adds a member for programs.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// The document, as it is sent.
+#[derive(Serialize)]
+struct Document {
+    #[serde(rename = "type")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    #[serde(flatten)]
+    members: Map<String, Value>,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Self {
+            kind,
+            detail,
+            members,
+        } = self;
+        let document = Document {
+            kind: format!("/errors/{}", kind.name),
+            title: kind.title,
+            status: kind.status.as_u16(),
+            detail,
+            members,
+        };
+        let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+        (kind.status, content_type, Json(document)).into_response()
+    }
+}

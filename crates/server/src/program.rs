@@ -1,0 +1,89 @@
+//! The program: from the command line to a server that listens until a signal stops it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources};
+
+use crate::arguments::Arguments;
+use crate::logs::{self, LogFilterError};
+use crate::server::{BindError, Server, Unfinished};
+use crate::stop;
+
+/// The exit code of wrong usage and wrong configuration.
+const USAGE: u8 = 2;
+
+/// Wires an engine as the configuration says, and serves it until a signal comes. Prints one line on standard output once
+/// it listens.
+///
+/// # Errors
+///
+/// A [`Failure`], which knows the exit code that belongs to it.
+pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let environment = Environment::of_process().map_err(Failure::Surroundings)?;
+    logs::start(&environment)?;
+    let sources = match &arguments.config {
+        Some(file) => Sources::default().with_file(file),
+        None => Sources::default(),
+    };
+    let config = Config::load(&logs::without_our_variable(&environment), &sources)?;
+    let app = App::build(&config, &environment).await?;
+    for notice in &app.notices {
+        tracing::warn!("{notice}");
+    }
+    // From here on a signal no longer kills.
+    let stop = stop::signal()?;
+    let server = Server::bind(arguments.listen, app.orchestrator).await?;
+    announce(&server.url());
+    server.serve(stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Says where the server is, for programs that have to know: with port 0 only it does.
+fn announce(url: &str) {
+    tracing::info!("listening on {url}");
+    let mut stdout = io::stdout().lock();
+    // Nobody has to read it.
+    let _ = writeln!(stdout, "listening on {url}").and_then(|()| stdout.flush());
+}
+
+/// Why the program ended other than by a signal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The working directory is gone or may not be read.
+    #[error("cannot read the working directory")]
+    Surroundings(#[source] io::Error),
+    /// It is not clear what is to be logged.
+    #[error(transparent)]
+    LogFilter(#[from] LogFilterError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The engine cannot be wired as the configuration says.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Runs were lost at the end.
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
+    /// The operating system refuses what every program needs.
+    #[error("cannot start")]
+    System(#[from] io::Error),
+}
+
+impl Failure {
+    /// Returns the exit code that belongs to it.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Build(_) => {
+                ExitCode::from(USAGE)
+            }
+            Self::Bind(_) | Self::Unfinished(_) | Self::System(_) => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! From the engine's refusals to problems.
+
+use neuraxis::brainstem::RequestError as PolicyRefusal;
+use neuraxis::engine::RequestError;
+use neuraxis::ports::StoreError;
+use serde_json::Value;
+
+use crate::problem::{
+    INTERNAL, INVALID_FIELD, MODE_NOT_ALLOWED, NO_MODEL, Problem, REFUSED, SESSION_BUSY,
+    SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE, UNKNOWN_CHANNEL, UNKNOWN_MODE,
+};
+
+impl From<RequestError> for Problem {
+    fn from(error: RequestError) -> Self {
+        let text = error.to_string();
+        match error {
+            RequestError::EmptyMessage => Self::new(&INVALID_FIELD, text).with("field", "message"),
+            RequestError::Policy(refusal) => refused(refusal),
+            RequestError::Busy { session, run } => Self::new(
+                &SESSION_BUSY,
+                format!("{text}; send the message once that run has ended"),
+            )
+            .with("session_id", session.as_str())
+            .with("run_id", run.to_string()),
+            RequestError::Store(error) => not_recorded(&error),
+            RequestError::ShuttingDown => Self::new(
+                &SHUTTING_DOWN,
+                "the server is shutting down and takes no new messages",
+            ),
+            other => internal(&other),
+        }
+    }
+}
+
+fn refused(refusal: PolicyRefusal) -> Problem {
+    let text = refusal.to_string();
+    match refusal {
+        PolicyRefusal::UnknownMode { known, .. } => Problem::new(&UNKNOWN_MODE, text)
+            .with("field", "mode")
+            .with("known", names(&known)),
+        PolicyRefusal::UnknownChannel { known, .. } => Problem::new(&UNKNOWN_CHANNEL, text)
+            .with("field", "channel")
+            .with("known", names(&known)),
+        PolicyRefusal::ModeNotAllowed { allowed, .. } => Problem::new(&MODE_NOT_ALLOWED, text)
+            .with("field", "mode")
+            .with("allowed", names(&allowed)),
+        PolicyRefusal::NoRole { .. } => Problem::new(&NO_MODEL, text),
+        _ => Problem::new(&REFUSED, text),
+    }
+}
+
+fn names(names: &[impl ToString]) -> Vec<Value> {
+    names.iter().map(|name| name.to_string().into()).collect()
+}
+
+/// The store's own words may name hosts and files: they go into the log alone.
+fn not_recorded(error: &StoreError) -> Problem {
+    tracing::error!(%error, "a request could not be recorded");
+    if error.is_retryable() {
+        let detail = "the message was not taken: the store cannot be reached now; try again later";
+        return Problem::new(&STORE_UNAVAILABLE, detail);
+    }
+    let detail = "the message was not taken: the store failed; the server's log says why";
+    Problem::new(&STORE_FAILED, detail)
+}
+
+/// Describes a defect. What it is goes into the log alone.
+pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(%error, "a request failed");
+    Problem::new(&INTERNAL, "an internal error; the server's log says more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_says_is_not_passed_on() {
+        for (error, name) in [
+            (
+                StoreError::Unavailable("db.internal".to_owned()),
+                "store-unavailable",
+            ),
+            (
+                StoreError::Damaged("db.internal".to_owned()),
+                "store-failed",
+            ),
+        ] {
+            let problem = format!("{:?}", Problem::from(RequestError::Store(error)));
+            assert!(problem.contains(name), "{problem}");
+            assert!(!problem.contains("db.internal"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The routes, and what all requests have in common.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request};
+use axum::http::Method;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{get, post};
+use neuraxis::Orchestrator;
+
+use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
+use crate::{guard, probes, turns};
+
+/// Returns what answers requests.
+pub(crate) fn routes(orchestrator: Orchestrator) -> Router {
+    Router::new()
+        .route("/healthz", get(probes::is_alive))
+        .route("/readyz", get(probes::is_ready))
+        .route("/api/v1/sessions/{id}/turns", post(turns::take))
+        .with_state(orchestrator)
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn(guard::admit))
+        .layer(from_fn(log))
+}
+
+async fn nothing_here() -> Problem {
+    Problem::new(&NOT_FOUND, "there is nothing at this address")
+}
+
+async fn wrong_method(method: Method) -> Problem {
+    let method: String = method.as_str().chars().take(16).collect();
+    Problem::new(
+        &METHOD_NOT_ALLOWED,
+        format!("{method} cannot be used at this address; the header Allow says what can"),
+    )
+}
+
+/// Logs that a request was answered. Of the address only the route, since the rest was written by the client.
+async fn log(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    tracing::debug!(
+        %method,
+        route = route.as_ref().map(MatchedPath::as_str),
+        status = response.status().as_u16(),
+        ms = began.elapsed().as_millis(),
+        "answered"
+    );
+    response
+}

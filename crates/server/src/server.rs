@@ -1,0 +1,166 @@
+//! The server: takes connections, and lets go of them in an orderly way.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use neuraxis::Orchestrator;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_io_timeout::TimeoutStream;
+
+use crate::address::ListenAddress;
+use crate::routes::routes;
+
+/// How many connections there may be; more have to wait to be accepted.
+const MAX_CONNECTIONS: usize = 8_192;
+
+/// How long a client may take for the head of a request, and how long a connection may be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client may take none of what is sent to it.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The most bytes of the head of a request, and of what is kept in memory on the way to or from a client.
+const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+
+/// How long runs may take to end when the server stops. They only have to record that they ended.
+const RECORDING: Duration = Duration::from_secs(5);
+
+/// How long connections may take after that, to send what is left.
+const DRAINING: Duration = Duration::from_secs(1);
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    orchestrator: Orchestrator,
+}
+
+/// The address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}")]
+#[non_exhaustive]
+pub struct BindError {
+    /// The address.
+    pub address: ListenAddress,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Some runs did not end in time when the server stopped: what they did last may not be on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("some runs did not end within {} seconds and were given up", RECORDING.as_secs())]
+#[non_exhaustive]
+pub struct Unfinished;
+
+impl Server {
+    /// Begins to listen. Clients can connect from now on; they are answered by [`serve`](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// A [`BindError`], if the port is taken for instance.
+    pub async fn bind(
+        address: ListenAddress,
+        orchestrator: Orchestrator,
+    ) -> Result<Self, BindError> {
+        let refused = |source| BindError { address, source };
+        let listener = TcpListener::bind(address.socket_address())
+            .await
+            .map_err(refused)?;
+        Ok(Self {
+            address: listener.local_addr().map_err(refused)?,
+            listener,
+            orchestrator,
+        })
+    }
+
+    /// Returns the URL under which the server answers, with the port it really has.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Answers until `stop` is over. Then it takes no new connections, ends all runs and lets them record it, and gives
+    /// clients a moment to hear of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfinished`] if runs had to be given up.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Unfinished> {
+        let Self {
+            mut listener,
+            orchestrator,
+            ..
+        } = self;
+        let router = routes(orchestrator.clone());
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let graceful = GracefulShutdown::new();
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                (stream, permit) = next(&mut listener, &permits) => {
+                    tokio::spawn(converse(stream, router.clone(), graceful.watcher(), permit));
+                }
+                () = &mut stop => break,
+            }
+        }
+        // In this order: whoever finds the door closed knows that no new run begins.
+        let (ended, ()) = tokio::join!(timeout(RECORDING, orchestrator.shutdown()), async {
+            drop(listener);
+        });
+        if timeout(DRAINING, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some clients did not take what was left for them in time");
+        }
+        ended.map_err(|_| Unfinished)
+    }
+}
+
+/// Waits for the next connection, and before that for a place for it.
+async fn next(
+    listener: &mut TcpListener,
+    permits: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed.
+    let permit = Arc::clone(permits).acquire_owned().await.ok();
+    // This of axum survives that no file descriptors are left.
+    let (stream, _) = Listener::accept(listener).await;
+    (stream, permit)
+}
+
+/// Answers the requests of one connection.
+async fn converse(
+    stream: TcpStream,
+    router: Router,
+    watcher: Watcher,
+    permit: Option<OwnedSemaphorePermit>,
+) {
+    // Events are small, and somebody waits for each. Without it they only come later.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(STALL_TIMEOUT));
+    let mut protocol = http1::Builder::new();
+    protocol
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_header_size(MAX_BUFFERED_BYTES)
+        .max_buf_size(MAX_BUFFERED_BYTES);
+    let service = TowerToHyperService::new(router);
+    let connection = protocol.serve_connection(TokioIo::new(Box::pin(stream)), service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection broke");
+    }
+    drop(permit);
+}

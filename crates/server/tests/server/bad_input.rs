@@ -1,0 +1,228 @@
+//! Bad input, as an orderly client may send it: each gets a problem document that says what was wrong.
+
+use reqwest::RequestBuilder;
+use serde_json::json;
+
+use crate::support::{Client, Program};
+
+/// Sends a request and returns status, content type and document as text.
+async fn refusal(request: RequestBuilder) -> String {
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let header = |name| {
+        response
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
+    let content_type = header("content-type").unwrap_or_default();
+    let allow = header("allow")
+        .map(|allow| format!(" (allow: {allow})"))
+        .unwrap_or_default();
+    format!(
+        "{status} {content_type}{allow}\n{}",
+        response.text().await.unwrap()
+    )
+}
+
+async fn refusals<'a>(cases: impl IntoIterator<Item = (&'a str, RequestBuilder)>) -> String {
+    let mut all = String::new();
+    for (name, request) in cases {
+        all += &format!("{name}\n{}\n\n", refusal(request).await);
+    }
+    all
+}
+
+fn turn(client: &Client, body: impl Into<reqwest::Body>) -> RequestBuilder {
+    let request = client.post("/api/v1/sessions/s/turns");
+    request
+        .header("content-type", "application/json")
+        .body(body)
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_says_where() {
+    let program = Program::start().await;
+    let client = program.client();
+    let deep = "[".repeat(10_000);
+    let said = refusals([
+        ("nothing", turn(&client, "")),
+        ("cut off", turn(&client, "{\"message\": \"hel")),
+        (
+            "a comma too many",
+            turn(&client, "{\n  \"message\": \"hello\",\n}"),
+        ),
+        ("two documents", turn(&client, "{\"message\": \"a\"} {}")),
+        (
+            "a lone surrogate",
+            turn(&client, r#"{"message": "\ud800"}"#),
+        ),
+        (
+            "not UTF-8",
+            turn(&client, b"{\"message\": \"\xff\"}".to_vec()),
+        ),
+        (
+            "a number out of range",
+            turn(&client, "{\"message\": 1e999}"),
+        ),
+        (
+            "10,000 levels deep",
+            turn(&client, format!("{{\"message\": {deep}")),
+        ),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+}
+
+#[tokio::test]
+async fn a_body_of_the_wrong_form_names_the_field() {
+    let program = Program::start().await;
+    let client = program.client();
+    let long = format!("{{\"message\": \"a\", \"{}\": 1}}", "x".repeat(100_000));
+    let long_value = format!(
+        "{{\"message\": [\"a\"], \"mode\": \"{}\"}}",
+        "x".repeat(100_000)
+    );
+    let said = refusals([
+        ("a list", turn(&client, "[\"hello\", null, null]")),
+        ("a text", turn(&client, "\"hello\"")),
+        ("no message", turn(&client, "{\"mode\": \"moderate\"}")),
+        (
+            "a message that is no text",
+            turn(&client, "{\"message\": 5}"),
+        ),
+        (
+            "a mode that is no text",
+            turn(&client, "{\"message\": \"a\", \"mode\": 5}"),
+        ),
+        (
+            "an unknown field",
+            turn(&client, "{\"message\": \"a\", \"max_tokens\": -1}"),
+        ),
+        ("an unknown field with a long name", turn(&client, long)),
+        ("a list for a message", turn(&client, long_value)),
+        (
+            "a field twice",
+            turn(&client, "{\"message\": \"a\", \"message\": \"b\"}"),
+        ),
+        ("U+0000", turn(&client, r#"{"message": "a\u0000b"}"#)),
+        ("an empty message", turn(&client, "{\"message\": \" \\n\"}")),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+}
+
+#[tokio::test]
+async fn what_policy_does_not_know_or_allow_says_what_it_does() {
+    let program = Program::start().await;
+    let client = program.client();
+    let with = |name: &str, value: &str| {
+        let mut body = json!({"message": "hello"});
+        body[name] = value.into();
+        client.turn("s", &body)
+    };
+    let said = refusals([
+        ("unknown mode", with("mode", "YOLO")),
+        ("misspelled mode", with("mode", "modrate")),
+        ("unknown channel", with("channel", "cha\u{1b}[2Jt")),
+        (
+            "a mode of 100,000 characters",
+            with("mode", &"x".repeat(100_000)),
+        ),
+        (
+            "deep_research needs exploratory",
+            with("channel", "deep_research"),
+        ),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+}
+
+#[tokio::test]
+async fn addresses_and_methods_that_are_not_there_are_problems_too() {
+    let program = Program::start().await;
+    let client = program.client();
+    let in_session = |id: &str| {
+        let request = client.post(&format!("/api/v1/sessions/{id}/turns"));
+        request
+            .header("content-type", "application/json")
+            .body("{\"message\": \"a\"}")
+    };
+    let long = "x".repeat(10_000);
+    let said = refusals([
+        ("unknown route", client.get("/api/v2/anything")),
+        ("get a turn", client.get("/api/v1/sessions/s/turns")),
+        ("post to a probe", client.post("/healthz")),
+        ("a session outside", in_session("..%2Fx")),
+        ("a session with NUL", in_session("%00")),
+        ("a session that is not UTF-8", in_session("%ff")),
+        ("a session of 10 kB", in_session(&long)),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+}
+
+#[tokio::test]
+async fn only_json_is_taken_as_json_and_only_one_mebibyte_of_it() {
+    let program = Program::start().await;
+    let client = program.client();
+    let post = || {
+        client
+            .post("/api/v1/sessions/s/turns")
+            .body("{\"message\": \"a\"}")
+    };
+    let large = json!({"message": "x".repeat(4 * 1024 * 1024)}).to_string();
+    let said = refusals([
+        ("no content type", post()),
+        ("text", post().header("content-type", "text/plain")),
+        (
+            "a form",
+            post().header("content-type", "application/x-www-form-urlencoded"),
+        ),
+        ("too large", turn(&client, large)),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+    let most = "x".repeat(1024 * 1024 - "{\"message\":\"\"}".len());
+    let (status, _) = client.ask("s", &json!({"message": most})).await;
+    assert_eq!(status, 200, "one mebibyte is not too much");
+    let request = post().header("content-type", "Application/JSON; charset=utf-8");
+    assert_eq!(request.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_request_that_a_web_page_of_another_origin_makes_is_refused() {
+    let program = Program::start().await;
+    let client = program.client();
+    let health = |name: &'static str, value: &str| client.get("/healthz").header(name, value);
+    let said = refusals([
+        (
+            "a name that was made to lead here",
+            health("host", "evil.example"),
+        ),
+        (
+            "the same with our port",
+            health("host", "evil.example:8787"),
+        ),
+        ("an address of all", health("host", "0.0.0.0:8787")),
+        ("no host at all", health("host", "not a host")),
+        ("a page elsewhere", health("origin", "http://evil.example")),
+        (
+            "a page of another program here",
+            health("origin", "http://localhost:1"),
+        ),
+        ("a page without origin", health("origin", "null")),
+        (
+            "even where nothing is",
+            client.get("/nothing").header("origin", "null"),
+        ),
+    ])
+    .await;
+    insta::assert_snapshot!(said);
+    let port = program.address().rsplit(':').next().unwrap();
+    for host in ["localhost", "127.0.0.1", "[::1]"] {
+        let request = health("host", &format!("{host}:{port}"));
+        let request = request.header("origin", format!("http://localhost:{port}"));
+        assert_eq!(request.send().await.unwrap().status(), 200, "{host}");
+    }
+}

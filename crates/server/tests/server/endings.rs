@@ -1,0 +1,94 @@
+//! Runs and requests that end badly, by fault of what stands behind the server.
+
+use std::sync::Arc;
+
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::StoreError;
+use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+use serde_json::json;
+
+use crate::support::in_process::InProcess;
+
+#[tokio::test]
+async fn a_run_that_fails_still_has_a_result_and_a_last_event() {
+    let refusal = || LlmError::new(LlmErrorKind::Unauthorized, "wrong key");
+    let server = InProcess::of(ScriptedModel::new().then(refusal()).then(refusal())).await;
+    let client = server.client();
+    let question = json!({"message": "hello"});
+    let (status, result) = client.ask("s", &question).await;
+    assert_eq!((status, &result["status"]), (200, &json!("failed")));
+    let reply = result["reply"].as_str().unwrap();
+    assert!(reply.contains("the provider refuses the key"), "{reply}");
+    let frames = client.listen("s", &question).await.rest().await;
+    assert_eq!(frames.last().unwrap().event, "run_failed");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = ScriptedModel::always(reply::text("42"));
+    let server = InProcess::start(model, store.clone()).await;
+    let client = server.client();
+    let question = json!({"message": "hello"});
+    for (error, expected, kind) in [
+        (
+            StoreError::Unavailable("db.internal".to_owned()),
+            503,
+            "/errors/store-unavailable",
+        ),
+        (
+            StoreError::Damaged("db.internal".to_owned()),
+            500,
+            "/errors/store-failed",
+        ),
+    ] {
+        store.fail_next(StoreOperation::BeginRun, Fault::Refuse(error));
+        let (status, problem) = client.ask("s", &question).await;
+        assert_eq!(
+            (status, problem["type"].as_str().unwrap()),
+            (expected, kind)
+        );
+        assert!(!problem.to_string().contains("db.internal"), "{problem}");
+    }
+    let (status, _) = client.ask("s", &question).await;
+    assert_eq!(status, 200, "no refused request keeps the session busy");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_a_hundred_streams_with_their_last_record() {
+    let server = InProcess::of(ScriptedModel::always(Script::hanging())).await;
+    let client = server.client();
+    let mut streams = Vec::new();
+    for number in 0..100 {
+        let session = format!("s{number}");
+        streams.push(client.listen(&session, &json!({"message": "hello"})).await);
+    }
+    let stopping = tokio::spawn(server.stop());
+    for frames in streams {
+        let frames = frames.rest().await;
+        let ids: Vec<u64> = frames.iter().filter_map(|frame| frame.id).collect();
+        assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
+        let last = frames.last().unwrap();
+        assert_eq!(last.event, "final");
+        assert_eq!(last.data["finish_reason"], "cancelled");
+    }
+    stopping.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_ended_does_not_keep_the_server_from_stopping() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let server = InProcess::start(ScriptedModel::always(Script::hanging()), store.clone()).await;
+    let mut frames = server
+        .client()
+        .listen("s", &json!({"message": "hello"}))
+        .await;
+    frames.next().await.unwrap();
+    store.fail_next(StoreOperation::Commit, Fault::Hang);
+    tokio::time::pause();
+    assert!(
+        server.stop().await.is_err(),
+        "the run's end is not on record"
+    );
+}

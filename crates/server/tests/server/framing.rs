@@ -1,0 +1,167 @@
+//! Bad input that no orderly client sends: requests that are not what HTTP allows.
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::support::Program;
+use crate::support::raw::{read, send};
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+const TURN: &str = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+
+#[tokio::test]
+async fn a_request_names_its_host_once() {
+    let program = Program::start().await;
+    for (request, title) in [
+        (
+            "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "no host",
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+            "two hosts",
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "the same host twice",
+        ),
+        (
+            "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "another host in the address",
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: evil.example@localhost\r\nConnection: close\r\n\r\n",
+            "a user",
+        ),
+    ] {
+        let answer = send(program.address(), request.as_bytes()).await;
+        assert_eq!(answer.statuses(), [400], "{title}");
+        assert_eq!(answer.json()["type"], "/errors/invalid-host", "{title}");
+    }
+    let absolute =
+        "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(
+        send(program.address(), absolute.as_bytes())
+            .await
+            .statuses(),
+        [200]
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_and_the_connection_closed() {
+    let program = Program::start().await;
+    let too_long = format!(
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
+        "x".repeat(100_000)
+    );
+    let too_many = format!(
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "X: x\r\n".repeat(200)
+    );
+    for (bytes, status) in [
+        ("hello\r\n\r\n", 400),
+        ("\u{16}\u{3}\u{1} this might be TLS\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nHost localhost\r\n\r\n", 400),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            400,
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n",
+            400,
+        ),
+        (too_long.as_str(), 431),
+        (too_many.as_str(), 431),
+    ] {
+        assert_eq!(
+            send(program.address(), bytes.as_bytes()).await.statuses(),
+            [status],
+            "{bytes:.60}"
+        );
+    }
+    assert_eq!(
+        send(program.address(), HEALTH.as_bytes()).await.statuses(),
+        [200],
+        "the server lives on"
+    );
+}
+
+#[tokio::test]
+async fn a_length_beside_chunks_smuggles_no_second_request_in() {
+    let program = Program::start().await;
+    for framing in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    ] {
+        let request = format!("{TURN}{framing}\r\n0\r\n\r\n{HEALTH}");
+        let answer = send(program.address(), request.as_bytes()).await;
+        assert_eq!(
+            answer.statuses(),
+            [400],
+            "one answer, and none to what was smuggled in"
+        );
+        assert!(
+            answer.head().contains("connection: close"),
+            "{}",
+            answer.head()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_too_large() {
+    let program = Program::start().await;
+    let stream = TcpStream::connect(program.address()).await.unwrap();
+    let (reader, mut writer) = stream.into_split();
+    let sending = tokio::spawn(async move {
+        let head = format!("{TURN}Transfer-Encoding: chunked\r\n\r\n");
+        let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+        writer.write_all(head.as_bytes()).await?;
+        // Until the server has had enough and closes the connection.
+        loop {
+            writer.write_all(chunk.as_bytes()).await?;
+        }
+        #[expect(
+            unreachable_code,
+            reason = "it says what kind of error the block may have"
+        )]
+        std::io::Result::Ok(())
+    });
+    let answer = read_half(reader).await;
+    assert!(answer.contains(" 413 "), "{answer}");
+    assert!(answer.contains("/errors/body-too-large"), "{answer}");
+    sending.await.unwrap().unwrap_err();
+}
+
+async fn read_half(mut reader: tokio::net::tcp::OwnedReadHalf) -> String {
+    use tokio::io::AsyncReadExt;
+
+    let mut received = Vec::new();
+    while let Ok(1..) = reader.read_buf(&mut received).await {}
+    String::from_utf8(received).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_ends_early_or_is_framed_wrongly_harms_nobody() {
+    let program = Program::start().await;
+    let wrong = format!("{TURN}Transfer-Encoding: chunked\r\n\r\nnot a size\r\n");
+    let answer = send(program.address(), wrong.as_bytes()).await;
+    assert_eq!(answer.statuses(), [400]);
+    assert_eq!(answer.json()["type"], "/errors/invalid-body");
+
+    let mut stream = TcpStream::connect(program.address()).await.unwrap();
+    let early = format!("{TURN}Content-Length: 1000\r\n\r\n{{");
+    stream.write_all(early.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = read(stream).await;
+    assert!(
+        answer.statuses().iter().all(|status| *status == 400),
+        "{answer:?}"
+    );
+    assert_eq!(
+        send(program.address(), HEALTH.as_bytes()).await.statuses(),
+        [200]
+    );
+}

@@ -1,0 +1,19 @@
+//! The server, seen by its clients: most tests drive the program itself.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot set up its world has to fail"
+)]
+
+mod bad_input;
+#[cfg(target_os = "linux")]
+mod busy;
+mod endings;
+mod framing;
+mod patience;
+mod start;
+#[cfg(unix)]
+mod stop;
+mod support;
+mod turns;

@@ -1,0 +1,133 @@
+//! Clients that are slow on purpose. The server runs inside the test, so that the clock can jump.
+
+use std::time::Duration;
+
+use neuraxis_testkit::{Script, ScriptedModel, reply};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use crate::support::in_process::InProcess;
+use crate::support::raw::read;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The bytes of a reply of which the events, that hold it three times, do not fit into the buffers of both sockets.
+const LARGE: usize = 7 * 1024 * 1024;
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_arrive_in_30_seconds_closes_the_connection() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    for start in ["", "GET /healthz HTTP/1.1\r\nHost: loc"] {
+        let began = Instant::now();
+        let mut stream = TcpStream::connect(server.address()).await.unwrap();
+        stream.write_all(start.as_bytes()).await.unwrap();
+        let answer = read(stream).await;
+        assert!(!answer.0.contains("200"), "{answer:?}");
+        assert!(
+            began.elapsed() <= PATIENCE + Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_idle_for_30_seconds_after_an_answer_is_closed() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    assert_eq!(read(stream).await.statuses()[0], 200);
+    assert!(
+        began.elapsed() <= PATIENCE + Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_in_30_seconds_is_a_problem() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let request = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\n\
+        Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let answer = read(stream).await;
+    assert_eq!(answer.statuses(), [408]);
+    assert_eq!(answer.json()["type"], "/errors/body-timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_in_which_nothing_happens_is_kept_alive_by_comments() {
+    let model =
+        ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(100)));
+    let server = InProcess::of(model).await;
+    let mut stream = ask_for_events(&server).await;
+    let mut received = Vec::new();
+    while let Ok(1..) = stream.read_buf(&mut received).await {
+        if received.ends_with(b"0\r\n\r\n") {
+            break;
+        }
+    }
+    let received = String::from_utf8(received).unwrap();
+    let comments = received
+        .lines()
+        .filter(|line| line.starts_with(':'))
+        .count();
+    assert!(
+        (3..=7).contains(&comments),
+        "one each 15 seconds: {received}"
+    );
+    assert!(received.contains("event: final"), "{received}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_for_30_seconds_is_let_go_and_its_run_is_not() {
+    let model = ScriptedModel::always(reply::text("x".repeat(LARGE)));
+    let server = InProcess::of(model).await;
+    let stream = ask_for_events(&server).await;
+    sleep(2 * PATIENCE).await;
+    // What was on its way takes real time to arrive.
+    tokio::time::resume();
+    let answer = read(stream).await;
+    assert!(answer.0.starts_with("HTTP/1.1 200 OK"), "it begins well");
+    assert!(!answer.0.contains("event: final"), "it was cut off");
+
+    let mut next = ask_for_events(&server).await;
+    let mut start = [0; 15];
+    next.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200 OK", "the session is not busy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_does_not_keep_the_server_from_stopping() {
+    let model = ScriptedModel::always(reply::text("x".repeat(LARGE)));
+    let server = InProcess::of(model).await;
+    let stream = ask_for_events(&server).await;
+    stream.readable().await.unwrap();
+    let began = Instant::now();
+    server.stop().await.unwrap();
+    drop(stream);
+    assert!(
+        began.elapsed() <= Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// Begins a turn.
+async fn ask_for_events(server: &InProcess) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let body = "{\"message\": \"hello\"}";
+    let request = format!(
+        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}

@@ -1,0 +1,124 @@
+//! How the program starts, or why it does not.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::support::Program;
+use crate::support::program::command;
+
+/// Starts the program, which must refuse to run, and returns its exit code with what it says.
+async fn refusal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    let mut command = command(folder);
+    command.args(arguments).envs(variables.iter().copied());
+    let output = command.output().await.unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "",
+        "nothing is listening"
+    );
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test]
+async fn an_address_that_other_machines_can_reach_is_refused_without_a_key() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let (code, said) = refusal(folder().path(), &["--listen", address], &[]).await;
+        assert_eq!(code, 2, "{said}");
+        assert!(
+            said.contains(&format!(
+                "{address} is not a loopback address: without keys"
+            )),
+            "{said}"
+        );
+        assert!(said.contains("listen on 127.0.0.1 or [::1]"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong() {
+    let folder = folder();
+    fs::write(folder.path().join("wrong.toml"), "[store]\n[sotre]\n").unwrap();
+    for (arguments, variables, expected) in [
+        (
+            &["--listen", "localhost"][..],
+            &[][..],
+            "it must be an IP address and a port, such as 127.0.0.1:8787",
+        ),
+        (&["--port", "80"], &[], "unexpected argument '--port'"),
+        (
+            &["--config", "no-such.toml"],
+            &[],
+            "error: cannot read the configuration file no-such.toml\n  because: ",
+        ),
+        (
+            &["--config", "wrong.toml"],
+            &[],
+            "error: wrong.toml:2:2: unknown key \"sotre\" (did you mean store?)",
+        ),
+        (
+            &[],
+            &[("NEURAXIS_STORE__URL", "mongodb://me:hunter2@host")],
+            "error: NEURAXIS_STORE__URL: store.url: this build has no store for mongodb:",
+        ),
+        (
+            &[],
+            &[("NEURAXIS_LOG", "neuraxis=loud")],
+            "error: NEURAXIS_LOG must say what is logged",
+        ),
+    ] {
+        let (code, said) = refusal(folder.path(), arguments, variables).await;
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, said) = refusal(folder().path(), &["--listen", &address], &[]).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains(&format!("error: cannot listen on {address}")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn with_no_model_configured_the_log_says_who_answers() {
+    let program = Program::start_in(folder(), |command| {
+        command
+            .env_remove("NEURAXIS_MODELS__REASONING__PROVIDER")
+            .env("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false");
+    });
+    let log = program.await.log();
+    assert!(log.contains("no model configured"), "{log}");
+}
+
+#[tokio::test]
+async fn the_configuration_file_counts() {
+    let folder = folder();
+    fs::write(
+        folder.path().join("my.toml"),
+        "[modes.cautious]\nroles = [\"*\"]\ntools.read_only = \"allow\"\n",
+    )
+    .unwrap();
+    let program = Program::start_in(folder, |command| {
+        command.args(["--config", "my.toml"]);
+    });
+    let program = program.await;
+    let question = serde_json::json!({"message": "hello", "mode": "cautious"});
+    let (status, _) = program.client().ask("s", &question).await;
+    assert_eq!(status, 200);
+}

@@ -1,0 +1,84 @@
+//! How the program stops.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::support::Program;
+use crate::support::raw::read;
+
+const SOON: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut program = Program::start().await;
+        program
+            .client()
+            .ask("s", &json!({"message": "hello"}))
+            .await;
+        let began = Instant::now();
+        program.signal(signal);
+        assert_eq!(program.exit().await.code(), Some(0));
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_signal_ends_open_streams_with_their_last_record_and_the_process_within_two_seconds() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (mut program, mut gate) = gated_program().await;
+    let frames = program.client().listen("s", &waiting_turn()).await;
+    gate.reached().await;
+    let began = Instant::now();
+    program.signal(Signal::TERM);
+    let rest = frames.rest().await;
+    let cancelled = rest
+        .iter()
+        .find(|frame| frame.event == "cancelled")
+        .unwrap();
+    assert_eq!(cancelled.data["reason"], "the engine is shutting down");
+    let last = rest.last().unwrap();
+    assert_eq!(
+        (last.event.as_str(), &last.data["finish_reason"]),
+        ("final", &json!("cancelled"))
+    );
+    assert_eq!(program.exit().await.code(), Some(0));
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_turn_that_comes_while_the_server_stops_is_refused() {
+    let mut program = Program::start().await;
+    let address = program.address().to_owned();
+    let mut idle = TcpStream::connect(&address).await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    idle.readable().await.unwrap();
+
+    let mut turn = TcpStream::connect(&address).await.unwrap();
+    let body = "{\"message\": \"hello\"}";
+    let head = format!(
+        "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    turn.write_all(head.as_bytes()).await.unwrap();
+    // The server asks for the body once it has begun to work on the request.
+    turn.readable().await.unwrap();
+
+    program.signal(Signal::TERM);
+    // It lets go of who asks for nothing once it takes no new runs.
+    assert_eq!(read(idle).await.statuses(), [200]);
+    turn.write_all(body.as_bytes()).await.unwrap();
+    let answer = read(turn).await;
+    assert_eq!(answer.statuses(), [100, 503]);
+    assert!(answer.0.contains("/errors/shutting-down"), "{answer:?}");
+    assert_eq!(program.exit().await.code(), Some(0));
+}

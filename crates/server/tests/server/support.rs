@@ -1,0 +1,11 @@
+//! What the tests have in common: the program, and clients of it.
+
+pub(crate) mod client;
+#[cfg(target_os = "linux")]
+pub(crate) mod gate;
+pub(crate) mod in_process;
+pub(crate) mod program;
+pub(crate) mod raw;
+
+pub(crate) use client::{Client, Frame};
+pub(crate) use program::Program;

@@ -1,0 +1,146 @@
+//! A client that speaks HTTP well.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+/// A client of one server.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Client {
+    pub(crate) fn new(url: &str) -> Self {
+        // A server that hangs fails the test instead of holding it up.
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(60))
+            .no_proxy();
+        Self {
+            http: http.build().unwrap(),
+            url: url.to_owned(),
+        }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.http.get(format!("{}{path}", self.url))
+    }
+
+    pub(crate) fn post(&self, path: &str) -> RequestBuilder {
+        self.http.post(format!("{}{path}", self.url))
+    }
+
+    /// A turn of a session, ready to be sent.
+    pub(crate) fn turn(&self, session: &str, body: &Value) -> RequestBuilder {
+        self.post(&format!("/api/v1/sessions/{session}/turns"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string())
+    }
+
+    /// Takes a turn and returns the status with the JSON.
+    pub(crate) async fn ask(&self, session: &str, body: &Value) -> (u16, Value) {
+        answer(self.turn(session, body)).await
+    }
+
+    /// Takes a turn and returns its events.
+    pub(crate) async fn listen(&self, session: &str, body: &Value) -> Frames {
+        let request = self.turn(session, body).header(ACCEPT, "text/event-stream");
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+        Frames {
+            response,
+            buffer: String::new(),
+        }
+    }
+}
+
+/// Sends a request and returns the status with the JSON that came back.
+pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap())
+}
+
+/// Server-sent events as they come.
+pub(crate) struct Frames {
+    response: Response,
+    buffer: String,
+}
+
+/// One event.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+impl Frames {
+    /// Waits for the next event, or returns `None` after the last one.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some((frame, rest)) = self.buffer.split_once("\n\n") {
+                let frame = parse(frame);
+                self.buffer = rest.to_owned();
+                match frame {
+                    Some(frame) => return Some(frame),
+                    None => continue,
+                }
+            }
+            let Some(chunk) = self.response.chunk().await.unwrap() else {
+                assert_eq!(self.buffer, "", "the stream ends in the middle of an event");
+                return None;
+            };
+            // Each of our events is written whole, so that no character is split.
+            self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// Waits for the next event with this name.
+    pub(crate) async fn next_named(&mut self, name: &str) -> Frame {
+        loop {
+            let frame = self
+                .next()
+                .await
+                .unwrap_or_else(|| panic!("there was no {name}"));
+            if frame.event == name {
+                return frame;
+            }
+        }
+    }
+
+    /// Waits for all events that are left.
+    pub(crate) async fn rest(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+}
+
+/// Reads an event, or nothing from a comment.
+fn parse(frame: &str) -> Option<Frame> {
+    let (mut id, mut event, mut data) = (None, None, None);
+    for line in frame.lines() {
+        match line.split_once(": ") {
+            Some(("id", value)) => id = Some(value.parse().unwrap()),
+            Some(("event", value)) => event = Some(value.to_owned()),
+            Some(("data", value)) => data = Some(serde_json::from_str(value).unwrap()),
+            _ => assert!(
+                line.starts_with(':'),
+                "neither a field nor a comment: {line:?}"
+            ),
+        }
+    }
+    Some(Frame {
+        id,
+        event: event?,
+        data: data?,
+    })
+}

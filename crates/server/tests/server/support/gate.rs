@@ -1,0 +1,66 @@
+//! Holds up a run of the program where a test wants it: in the tool `system_health`, which asks `journalctl` for errors. The
+//! `journalctl` that it finds here says nothing before the test opens the gate.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use super::Program;
+
+/// A gate in front of a server's tool. The tool itself waits for three seconds at most.
+pub(crate) struct Gate {
+    arrivals: pipe::Receiver,
+    passes: pipe::Sender,
+}
+
+/// A turn that waits at the gate.
+pub(crate) fn waiting_turn() -> Value {
+    json!({"message": "system_health {\"sections\": [\"errors\"]}", "channel": "system_health"})
+}
+
+/// Starts the program with a gate.
+pub(crate) async fn gated_program() -> (Program, Gate) {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Gate::build(folder.path());
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let program = Program::start_in(folder, |command| {
+        command.env("PATH", path);
+    });
+    (program.await, gate)
+}
+
+impl Gate {
+    fn build(folder: &Path) -> Self {
+        let [arrivals, passes, script] =
+            ["arrivals", "passes", "journalctl"].map(|name| folder.join(name));
+        let made = Command::new("mkfifo").args([&arrivals, &passes]).status();
+        assert!(made.unwrap().success());
+        let (arrived, passed) = (arrivals.display(), passes.display());
+        let text =
+            format!("#!/bin/sh\necho >'{arrived}'\nread -r line <'{passed}'\necho \"$line\"\n");
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+        // Opened for both, so that neither side waits for the other to open it.
+        let mut both = pipe::OpenOptions::new();
+        let both = both.read_write(true);
+        Self {
+            arrivals: both.open_receiver(&arrivals).unwrap(),
+            passes: both.open_sender(&passes).unwrap(),
+        }
+    }
+
+    /// Waits until a run has reached the gate.
+    pub(crate) async fn reached(&mut self) {
+        self.arrivals.read_u8().await.unwrap();
+    }
+
+    /// Lets one run pass, now or when it comes.
+    pub(crate) async fn open(&mut self) {
+        self.passes.write_all(b"the gate was open\n").await.unwrap();
+    }
+}

@@ -1,0 +1,59 @@
+//! A server inside the test, for what the offline model cannot do and for a clock that jumps.
+
+use std::sync::Arc;
+
+use neuraxis::memory::MemoryStore;
+use neuraxis::ports::SessionStore;
+use neuraxis::{Orchestrator, Role};
+use neuraxis_server::{ListenAddress, Server, Unfinished};
+use neuraxis_testkit::ScriptedModel;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Client;
+
+/// A server inside the test. It lives until the test ends or stops it.
+pub(crate) struct InProcess {
+    pub(crate) url: String,
+    stop: oneshot::Sender<()>,
+    done: JoinHandle<Result<(), Unfinished>>,
+}
+
+impl InProcess {
+    /// Serves a model and a store.
+    pub(crate) async fn start(model: ScriptedModel, store: Arc<dyn SessionStore>) -> Self {
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(model))
+            .store(store)
+            .build()
+            .unwrap();
+        let listen: ListenAddress = "127.0.0.1:0".parse().unwrap();
+        let server = Server::bind(listen, orchestrator).await.unwrap();
+        let url = server.url();
+        let (stop, stopped) = oneshot::channel();
+        let done = tokio::spawn(server.serve(async {
+            stopped.await.unwrap();
+        }));
+        Self { url, stop, done }
+    }
+
+    /// Serves a model.
+    pub(crate) async fn of(model: ScriptedModel) -> Self {
+        Self::start(model, Arc::new(MemoryStore::new())).await
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url)
+    }
+
+    /// The address to connect to.
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    /// Stops it, and waits until it has let go of everything.
+    pub(crate) async fn stop(self) -> Result<(), Unfinished> {
+        self.stop.send(()).unwrap();
+        self.done.await.unwrap()
+    }
+}

@@ -1,0 +1,94 @@
+//! The program, started on a free port in a folder of its own. It dies with the test.
+
+use std::fs;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::Client;
+
+/// A running server.
+pub(crate) struct Program {
+    child: Child,
+    url: String,
+    folder: TempDir,
+    // Kept open, so that the program may write to it.
+    _stdout: BufReader<ChildStdout>,
+}
+
+/// Makes a command that starts the program in a folder, with nothing around it that a test did not put there.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
+    command
+        .current_dir(folder)
+        .env_clear()
+        .env("HOME", folder)
+        .env("PATH", "/usr/bin:/bin")
+        .env("NEURAXIS_MODELS__REASONING__PROVIDER", "offline")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+impl Program {
+    /// Starts it with the offline model.
+    pub(crate) async fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), |_| {}).await
+    }
+
+    /// Starts it in a folder that a test prepared, with what the test adds to the command.
+    pub(crate) async fn start_in(folder: TempDir, more: impl FnOnce(&mut Command)) -> Self {
+        let log = fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = command(folder.path());
+        command
+            .args(["--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(log);
+        more(&mut command);
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).await.unwrap();
+        let url = line.trim_end().strip_prefix("listening on ");
+        let log = || fs::read_to_string(folder.path().join("log"));
+        let url = url.unwrap_or_else(|| panic!("the server did not start: {:?}", log()));
+        Self {
+            child,
+            url: url.to_owned(),
+            folder,
+            _stdout: stdout,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url)
+    }
+
+    /// The address as it stands in the header `Host`.
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Everything it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder().join("log")).unwrap()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.id().expect("the server still runs");
+        let id = rustix::process::Pid::from_raw(id.try_into().unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    pub(crate) async fn exit(&mut self) -> ExitStatus {
+        self.child.wait().await.unwrap()
+    }
+}

@@ -1,0 +1,57 @@
+//! A client that sends whatever bytes a test likes.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Everything a server sent until it closed the connection.
+#[derive(Debug)]
+pub(crate) struct Raw(pub(crate) String);
+
+/// Sends bytes and reads until the server closes the connection, which it has to do.
+pub(crate) async fn send(address: &str, bytes: &[u8]) -> Raw {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // A server that has had enough may close the connection before everything is sent.
+    let _ = stream.write_all(bytes).await;
+    read(stream).await
+}
+
+/// Reads until the server closes the connection.
+pub(crate) async fn read(mut stream: TcpStream) -> Raw {
+    let mut received = Vec::new();
+    let reading = async {
+        // A reset ends it as well as a proper end.
+        while let Ok(1..) = stream.read_buf(&mut received).await {}
+    };
+    timeout(Duration::from_secs(60), reading)
+        .await
+        .expect("the server closes the connection");
+    Raw(String::from_utf8(received).unwrap())
+}
+
+impl Raw {
+    /// The status of each answer.
+    pub(crate) fn statuses(&self) -> Vec<u16> {
+        let status_lines = self
+            .0
+            .lines()
+            .filter_map(|line| line.strip_prefix("HTTP/1.1 "));
+        status_lines
+            .map(|line| line[..3].parse().unwrap())
+            .collect()
+    }
+
+    /// The head of the only answer, in lower case.
+    pub(crate) fn head(&self) -> String {
+        self.0.split("\r\n\r\n").next().unwrap().to_lowercase()
+    }
+
+    /// The JSON of the only answer.
+    pub(crate) fn json(&self) -> Value {
+        let (_, body) = self.0.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+}
