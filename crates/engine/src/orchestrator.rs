@@ -9,7 +9,8 @@ use neuraxis_core::{
     RunStatus, RunUsage, SessionId, ToolSpec,
 };
 use neuraxis_ports::{
-    Approver, Clock, Ids, LlmClient, Session, SessionStore, StoreError, TraceContext, TraceSink,
+    Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError, TraceContext,
+    TraceSink,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -137,6 +138,7 @@ impl Orchestrator {
             .store
             .begin_run(&request.session_id, run_id)
             .await?;
+        let reserved = Reserved::new(&self.engine, lease);
         let history = self.engine.store.history(&request.session_id).await?;
         let spec = self.run_spec(run_id, &request, &decision);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
@@ -147,8 +149,10 @@ impl Orchestrator {
             trace,
             decision,
         };
-        let (driver, handle) =
-            Driver::start(Arc::clone(&self.engine), scope, lease, spec, history).await?;
+        let lease = reserved.lease.clone();
+        let engine = Arc::clone(&self.engine);
+        let (driver, handle) = Driver::start(engine, scope, lease, spec, history).await?;
+        reserved.keep();
         let events = handle.events();
         self.engine.tasks.spawn(driver.drive());
         Ok((handle, events))
@@ -214,6 +218,42 @@ impl Orchestrator {
         spec.session_id = Some(request.session_id.clone());
         spec.decision = Some(decision.clone());
         spec
+    }
+}
+
+/// A session reserved for a run that has not begun. Unless it is kept, the session is given back: be it that something
+/// failed in between, or that the caller went away.
+struct Reserved {
+    engine: Arc<Engine>,
+    lease: RunLease,
+    is_kept: bool,
+}
+
+impl Reserved {
+    fn new(engine: &Arc<Engine>, lease: RunLease) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            lease,
+            is_kept: false,
+        }
+    }
+
+    fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let (engine, lease) = (Arc::clone(&self.engine), self.lease.clone());
+        self.engine.tasks.spawn(async move {
+            if let Err(error) = engine.store.abandon_run(&lease).await {
+                tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
+            }
+        });
     }
 }
 

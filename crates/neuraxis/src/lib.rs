@@ -29,6 +29,8 @@
 pub use neuraxis_brainstem as brainstem;
 pub use neuraxis_core as core;
 pub use neuraxis_engine as engine;
+#[cfg(feature = "llama")]
+pub use neuraxis_llama as llama;
 #[cfg(feature = "memory")]
 pub use neuraxis_memory as memory;
 #[cfg(feature = "offline")]

@@ -54,6 +54,13 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] if another run has not ended.
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
 
+    /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid or records were committed.
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
+
     /// Appends the records of one step, all or none. A record that ends the run frees its session.
     ///
     /// Committing the last step once more changes nothing and succeeds: a caller whose answer was lost may repeat it.

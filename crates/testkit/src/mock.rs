@@ -66,6 +66,7 @@ mock! {
         async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
         async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
         async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
+        async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
         async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
         async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
     }

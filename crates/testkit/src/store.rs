@@ -31,6 +31,7 @@ pub enum StoreOperation {
     DeleteSession,
     History,
     BeginRun,
+    AbandonRun,
     Commit,
     Records,
 }
@@ -143,6 +144,11 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
 
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
         self.pass(StoreOperation::BeginRun, self.inner.begin_run(session, run))
+            .await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::AbandonRun, self.inner.abandon_run(lease))
             .await
     }
 

@@ -122,6 +122,20 @@ impl Shelves {
         Ok(RunLease::new(session.clone(), run, token))
     }
 
+    pub(crate) fn abandon_run(&mut self, lease: &RunLease) -> Result<(), StoreError> {
+        let stale = || StoreError::Stale(lease.run);
+        let run = self.runs.get(&lease.run).ok_or_else(stale)?;
+        if run.session != lease.session || run.token != lease.token || !run.records.is_empty() {
+            return Err(stale());
+        }
+        self.runs.remove(&lease.run);
+        if let Some(conversation) = self.sessions.get_mut(&lease.session) {
+            conversation.holder = None;
+            conversation.runs.retain(|run| *run != lease.run);
+        }
+        Ok(())
+    }
+
     pub(crate) fn commit(
         &mut self,
         lease: &RunLease,

@@ -56,6 +56,10 @@ impl SessionStore for MemoryStore {
         self.shelves().begin_run(session, run)
     }
 
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.shelves().abandon_run(lease)
+    }
+
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
         self.shelves().commit(lease, records)
     }

@@ -188,3 +188,47 @@ async fn an_empty_message_is_refused() {
         Err(RequestError::EmptyMessage)
     ));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_could_not_begin_leaves_its_session_free() {
+    let damaged = || Fault::Refuse(StoreError::Damaged("page 7".to_owned()));
+    for (operation, fault) in [
+        (StoreOperation::History, damaged()),
+        (StoreOperation::Commit, damaged()),
+    ] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let model = ScriptedModel::always(reply::text("ok"));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        store.fail_next(operation, fault);
+        let refused = orchestrator.handle(request("first")).await;
+        assert!(
+            matches!(refused, Err(RequestError::Store(_))),
+            "{operation:?}: {refused:?}"
+        );
+        tokio::task::yield_now().await;
+        assert_eq!(
+            orchestrator.handle(request("second")).await.unwrap().reply,
+            "ok",
+            "{operation:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = ScriptedModel::always(reply::text("ok"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    store.fail_next(StoreOperation::History, Fault::Hang);
+    let asking = orchestrator.handle(request("first"));
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), asking)
+            .await
+            .is_err()
+    );
+    tokio::task::yield_now().await;
+    assert_eq!(
+        orchestrator.handle(request("second")).await.unwrap().reply,
+        "ok"
+    );
+}

@@ -37,6 +37,8 @@ macro_rules! session_store_suite {
             a_failed_run_frees_its_session
             the_end_of_a_sub_agent_does_not_free_the_session
             a_waiting_run_keeps_its_session
+            a_run_that_never_began_gives_its_session_back
+            a_run_with_records_is_not_abandoned
             leases_of_a_session_rise
             a_run_that_begins_again_makes_its_older_lease_stale
             an_ended_run_does_not_begin_again

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{AgentId, FinishReason, RecordBody, RunOutcome, RunUsage, Waiting};
+use neuraxis_core::{AgentId, FinishReason, RecordBody, RunOutcome, RunUsage, Seq, Waiting};
 use neuraxis_ports::{SessionStore, StoreError};
 
 use super::{Busy, id, records, session_of};
@@ -184,4 +184,33 @@ pub async fn a_run_of_another_session_does_not_begin(store: impl SessionStore) {
         Err(StoreError::Stale(run))
     );
     Busy::begin(&store, &id("side"), 2).await;
+}
+
+/// A run that was given up before its first commit leaves its session free, and no trace.
+pub async fn a_run_that_never_began_gives_its_session_back(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    assert_eq!(store.abandon_run(&busy.lease).await, Ok(()));
+    let run = busy.log.run();
+    assert_eq!(
+        store.records(run, Seq(0)).await,
+        Err(StoreError::NoSuchRun(run))
+    );
+    assert_eq!(
+        store.abandon_run(&busy.lease).await,
+        Err(StoreError::Stale(run))
+    );
+    Busy::begin(&store, &busy.session, 2).await;
+}
+
+/// What was committed is not given up: somebody may have been told.
+pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(
+        store.abandon_run(&busy.lease).await,
+        Err(StoreError::Stale(run))
+    );
+    assert_eq!(records(&store, run).await, first);
 }

@@ -1,0 +1,132 @@
+//! The client of one model on one server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, EndpointError};
+use tokio::time::Instant;
+
+use crate::config::LlamaConfig;
+use crate::errors::RULES;
+use crate::probe::{self, Probe};
+use crate::server::Server;
+
+/// What a model is called whose name nobody said. A llama-server that serves one model takes any name.
+const UNNAMED: &str = "default";
+
+/// How long an unused connection is kept: llama-server closes it after five seconds.
+const KEEP_IDLE: Duration = Duration::from_secs(4);
+
+/// The pauses between two questions whether a server is ready.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a server may take to say whether it is ready.
+const HEALTH_WITHIN: Duration = Duration::from_secs(5);
+
+/// The client of one model on a llama-server, or a server like it.
+///
+/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, at which the server stops.
+#[derive(Debug)]
+pub struct LlamaClient {
+    chat: ChatClient,
+    endpoint: Arc<Endpoint>,
+    server: Server,
+    info: ModelInfo,
+}
+
+impl LlamaClient {
+    /// Prepares a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
+    pub fn new(config: LlamaConfig) -> Result<Self, EndpointError> {
+        let mut reached = EndpointConfig::new(config.root());
+        reached.api_key = config.api_key;
+        reached.timeouts = config.timeouts;
+        reached.keep_idle = KEEP_IDLE;
+        reached.errors = &RULES;
+        if config.server == Server::LlamaServer {
+            reached.hangs_up_after_streams = Some("llama.cpp");
+        }
+        let endpoint = Arc::new(Endpoint::new(reached)?);
+        let dialect = config
+            .server
+            .dialect(config.echo_reasoning, config.late_system);
+        let model = config.model.unwrap_or_else(|| UNNAMED.to_owned());
+        let route = endpoint.route("v1/chat/completions");
+        let chat = ChatClient::new(Arc::clone(&endpoint), route, model, dialect);
+        let mut info = ModelInfo::new(chat.model().clone());
+        info.context_tokens = config.context_tokens;
+        Ok(Self {
+            chat,
+            endpoint,
+            server: config.server,
+            info,
+        })
+    }
+
+    /// Asks the server what it is and has to offer, within a time.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when there is no server, it wants another key, or it is no model server. One that is still
+    /// loading is no error.
+    pub async fn probe(&self, within: Duration) -> Result<Probe, LlmError> {
+        probe::probe(&self.endpoint, self.server, within).await
+    }
+
+    /// Waits until the server can answer: one that was just started takes connections late and loads its model first.
+    ///
+    /// # Errors
+    ///
+    /// The last [`LlmError`], when the patience is used up, and at once any that waiting does not help against.
+    pub async fn wait_until_ready(&self, patience: Duration) -> Result<(), LlmError> {
+        let path = match self.server {
+            Server::LlamaServer => "health",
+            Server::Ollama | Server::LmStudio | Server::Vllm => "v1/models",
+        };
+        let route = self.endpoint.route(path);
+        let started = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let left = patience.saturating_sub(started.elapsed());
+            let answer = self.endpoint.get(&route, left.min(HEALTH_WITHIN)).await;
+            let Err(error) = answer else { return Ok(()) };
+            let may_pass = matches!(
+                error.kind,
+                LlmErrorKind::Loading
+                    | LlmErrorKind::Connection
+                    | LlmErrorKind::Timeout
+                    | LlmErrorKind::Incomplete
+            );
+            if !may_pass || started.elapsed() + pause >= patience {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+#[async_trait]
+impl LlmClient for LlamaClient {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        self.chat.respond(request, ctx).await
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        self.chat.stream(request, ctx).await
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+}

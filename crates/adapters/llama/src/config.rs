@@ -1,0 +1,175 @@
+//! How a server is reached and what is known of it.
+
+use neuraxis_wire::{LateSystem, ReasoningEcho, Secret, Timeouts};
+use serde::{Deserialize, Serialize};
+
+use crate::probe::Probe;
+use crate::server::Server;
+
+/// How a server is reached and what is known of it: a section such as `[models.reasoning]`.
+///
+/// ```
+/// use neuraxis_llama::{LlamaConfig, Server};
+///
+/// let config: LlamaConfig = toml::from_str(
+///     r#"
+///     base_url = "http://127.0.0.1:11434"
+///     server = "ollama"
+///     model = "qwen3:8b"
+///     timeouts.first_byte = "10m"
+///     "#,
+/// )?;
+/// assert_eq!(config.server, Server::Ollama);
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LlamaConfig {
+    /// The server's address, with or without `/v1` at its end. `http://127.0.0.1:8080`.
+    pub base_url: String,
+    /// Which program answers there. `llama-server`.
+    pub server: Server,
+    /// The model's name there. A llama-server that serves one model needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The context size in tokens. What the server says, if it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `always`, so that what the
+    /// server has in its cache stays valid; its chat template decides what the model sees of it.
+    pub echo_reasoning: ReasoningEcho,
+    /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
+    /// until the server's chat template refuses that. `auto`.
+    pub late_system: LateSystem,
+    /// How long each part of an exchange may take.
+    pub timeouts: Timeouts,
+    /// The key, where the server wants one. Never part of a file: it is set by whoever reads the configuration.
+    #[serde(skip)]
+    pub api_key: Option<Secret>,
+}
+
+impl Default for LlamaConfig {
+    fn default() -> Self {
+        Self {
+            base_url: "http://127.0.0.1:8080".to_owned(),
+            server: Server::LlamaServer,
+            model: None,
+            context_tokens: None,
+            echo_reasoning: ReasoningEcho::Always,
+            late_system: LateSystem::Auto,
+            timeouts: Timeouts::default(),
+            api_key: None,
+        }
+    }
+}
+
+impl LlamaConfig {
+    /// Describes a llama-server of which only the address is known.
+    pub fn new(base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns where servers usually are on this machine: llama-server, Ollama and LM Studio.
+    #[must_use]
+    pub fn usual_places() -> [Self; 3] {
+        [
+            (8_080, Server::LlamaServer),
+            (11_434, Server::Ollama),
+            (1_234, Server::LmStudio),
+        ]
+        .map(|(port, server)| Self {
+            base_url: format!("http://127.0.0.1:{port}"),
+            server,
+            ..Self::default()
+        })
+    }
+
+    /// Fills in from what a server said whatever is left open.
+    #[must_use]
+    pub fn informed_by(mut self, probe: &Probe) -> Self {
+        self.model = self.model.or_else(|| probe.models.first().cloned());
+        self.context_tokens = self.context_tokens.or(probe.context_tokens);
+        if (self.late_system, probe.accepts_late_system) == (LateSystem::Auto, Some(false)) {
+            self.late_system = LateSystem::User;
+        }
+        self
+    }
+
+    /// Returns the address that routes are added to.
+    pub(crate) fn root(&self) -> &str {
+        let url = self.base_url.trim().trim_end_matches('/');
+        url.strip_suffix("/v1").unwrap_or(url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_section_is_the_default() {
+        assert_eq!(
+            toml::from_str::<LlamaConfig>("").unwrap(),
+            LlamaConfig::default()
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = toml::from_str::<LlamaConfig>("base_uri = \"x\"").unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("unknown field `base_uri`") && said.contains("base_url"),
+            "{said}"
+        );
+        let error = toml::from_str::<LlamaConfig>("api_key = \"canary\"").unwrap_err();
+        assert!(
+            error.message().contains("unknown field `api_key`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_key_is_written_nowhere() {
+        let mut config = LlamaConfig::new("http://127.0.0.1:1");
+        config.api_key = Some(Secret::new("sk-canary"));
+        let written = format!("{config:?} {}", toml::to_string(&config).unwrap());
+        assert!(!written.contains("canary"), "{written}");
+    }
+
+    #[test]
+    fn the_address_may_end_in_v1() {
+        for url in [
+            "http://h:1",
+            "http://h:1/",
+            "http://h:1/v1",
+            " http://h:1/v1/ ",
+        ] {
+            assert_eq!(LlamaConfig::new(url).root(), "http://h:1");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_fills_only_what_is_left_open() {
+        let mut probe = Probe::new(crate::ServerState::Ready);
+        probe.models = vec!["theirs".to_owned()];
+        probe.context_tokens = Some(4_096);
+        probe.accepts_late_system = Some(false);
+        let informed = LlamaConfig::default().informed_by(&probe);
+        assert_eq!(informed.model.as_deref(), Some("theirs"));
+        assert_eq!(informed.context_tokens, Some(4_096));
+        assert_eq!(informed.late_system, LateSystem::User);
+
+        let config = LlamaConfig {
+            model: Some("mine".to_owned()),
+            context_tokens: Some(8),
+            late_system: LateSystem::System,
+            ..LlamaConfig::default()
+        };
+        assert_eq!(config.clone().informed_by(&probe), config);
+    }
+}

@@ -1,0 +1,35 @@
+//! Language models behind a llama-server, or a server like it: an adapter of the `LlmClient` port.
+//!
+//! **For** models on machines of one's own. [`LlamaClient`] asks one model at one address, whole or streamed; [`Server`]
+//! says which program answers there, since Ollama, LM Studio and vLLM speak dialects of the same protocol.
+//! [`LlamaClient::probe`] tells what a server has to offer, [`LlamaClient::wait_until_ready`] waits while it loads.
+//!
+//! **Not for** repeating what failed, which the engine does, nor for starting a server.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use neuraxis_llama::{LlamaClient, LlamaConfig};
+//! use neuraxis_ports::LlmClient;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = LlamaConfig::new("http://127.0.0.1:8080");
+//! let seen = LlamaClient::new(config.clone())?.probe(Duration::from_secs(1)).await?;
+//! let client = LlamaClient::new(config.informed_by(&seen))?;
+//! println!("{} with {:?} tokens of context", client.info().model, client.info().context_tokens);
+//! # Ok(())
+//! # }
+//! ```
+
+mod client;
+mod config;
+mod errors;
+mod probe;
+mod server;
+
+pub use neuraxis_wire::{EndpointError, LateSystem, ReasoningEcho, Secret, Timeouts};
+
+pub use self::client::LlamaClient;
+pub use self::config::LlamaConfig;
+pub use self::probe::{Probe, ServerState};
+pub use self::server::Server;

@@ -1,0 +1,25 @@
+//! The adapter against a server on loopback that speaks as llama-server documents it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test tells what is wrong by a panic"
+)]
+
+mod conformance;
+mod errors;
+#[path = "../../../wire/tests/http/loopback.rs"]
+mod loopback;
+mod probe;
+mod ready;
+mod requests;
+mod shapes;
+
+use neuraxis_llama::{LlamaClient, LlamaConfig};
+
+use crate::loopback::Loopback;
+
+/// Makes a client of a server on loopback.
+fn client(server: &Loopback) -> LlamaClient {
+    LlamaClient::new(LlamaConfig::new(server.url())).unwrap()
+}

@@ -1,0 +1,97 @@
+//! What is sent to each kind of server.
+
+use neuraxis_core::{Message, ModelRequest, ToolChoice};
+use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{call_context, messages, request_of, spec};
+use serde_json::{Value, json};
+
+use crate::loopback::Loopback;
+use crate::shapes::chat;
+
+/// Returns what is sent for a request.
+async fn sent(kind: Server, request: &ModelRequest) -> Value {
+    let server = Loopback::start(chat).await;
+    let mut config = LlamaConfig::new(server.url());
+    config.server = kind;
+    let client = LlamaClient::new(config).unwrap();
+    client.respond(request, &call_context()).await.unwrap();
+    let seen = &server.seen()[0];
+    assert_eq!(seen.line, "POST /v1/chat/completions");
+    serde_json::from_str(&seen.body).unwrap()
+}
+
+fn with_tools(choice: ToolChoice) -> ModelRequest {
+    let mut request = request_of([Message::user("hi")]);
+    request.tools = ["a", "b"].map(|name| spec(name).build()).into();
+    request.tool_choice = choice;
+    request.max_output_tokens = Some(64);
+    request
+}
+
+const SERVERS: [Server; 4] = [
+    Server::LlamaServer,
+    Server::Ollama,
+    Server::LmStudio,
+    Server::Vllm,
+];
+
+#[tokio::test]
+async fn every_server_understands_the_limit_on_tokens() {
+    for server in SERVERS {
+        let body = sent(server, &with_tools(ToolChoice::Auto)).await;
+        assert_eq!(body["max_tokens"], 64);
+        assert_eq!(body["model"], "default");
+        assert_eq!(body["tools"][0]["type"], "function");
+    }
+}
+
+#[tokio::test]
+async fn llama_server_is_asked_for_parallel_calls_and_for_one_tool_by_offering_it_alone() {
+    let body = sent(Server::LlamaServer, &with_tools(ToolChoice::Auto)).await;
+    assert_eq!(body["parallel_tool_calls"], true);
+    let body = sent(
+        Server::LlamaServer,
+        &with_tools(ToolChoice::Named("b".parse().unwrap())),
+    )
+    .await;
+    assert_eq!(body["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(body["tool_choice"], "required");
+    let body = sent(Server::LlamaServer, &with_tools(ToolChoice::None)).await;
+    assert_eq!(body["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(body["tool_choice"], "none");
+}
+
+#[tokio::test]
+async fn ollama_is_offered_no_tools_where_none_may_be_called() {
+    let body = sent(Server::Ollama, &with_tools(ToolChoice::None)).await;
+    assert_eq!(body.get("tools"), None);
+    assert_eq!(body.get("tool_choice"), None);
+}
+
+#[tokio::test]
+async fn broken_arguments_of_the_history_never_reach_a_server() {
+    let history = request_of([
+        Message::user("hi"),
+        messages::calls([("c1", "look", "{\"at\": \"sk"), ("c2", "look", "")]),
+        messages::result("c1", "look", r#"{"error":"not JSON"}"#),
+        messages::result("c2", "look", "1"),
+    ]);
+    for server in SERVERS {
+        let body = sent(server, &history).await;
+        let calls = &body["messages"][1]["tool_calls"];
+        let arguments = |index: usize| -> Value {
+            serde_json::from_str(calls[index]["function"]["arguments"].as_str().unwrap()).unwrap()
+        };
+        assert_eq!(arguments(0), json!({"invalid_arguments": "{\"at\": \"sk"}));
+        assert_eq!(arguments(1), json!({}));
+        assert_eq!(calls[0]["type"], "function");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_the_model_is_never_sent_as_the_beginning_of_the_next() {
+    let history = request_of([Message::user("hi"), Message::assistant("Hel")]);
+    let body = sent(Server::LlamaServer, &history).await;
+    assert_eq!(body["messages"][2]["role"], "user");
+}

@@ -1,0 +1,270 @@
+//! A body as it comes in, watched: it has to keep coming, and its caller may give up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body as _;
+use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_ports::CancellationToken;
+use tokio::task::coop::has_budget_remaining;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::endpoint::{Voice, cause};
+
+/// How long a body may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Until the first piece.
+    pub(crate) first: Instant,
+    /// Between two pieces.
+    pub(crate) idle: Duration,
+    /// Between two pieces that bring model output.
+    pub(crate) output: Duration,
+    /// Until when it has to be whole.
+    pub(crate) end: Option<Instant>,
+}
+
+/// How many pieces may come without a pause before the clock is looked at.
+const PIECES_UNCHECKED: u32 = 64;
+
+/// A body being read. Dropping it closes its connection, unless it was read to its end.
+///
+/// The clock is looked at when there is something to wait for: the server's pauses have limits, not the reader's.
+pub(crate) struct Body {
+    source: reqwest::Body,
+    limits: Limits,
+    has_begun: bool,
+    /// When the last piece was taken, as far as the clock was looked at since.
+    last_piece: Instant,
+    /// The same of the last one that brought model output.
+    last_output: Instant,
+    news: News,
+    unchecked: u32,
+    /// Wakes the reader no later than the next limit; made when there is first something to wait for.
+    alarm: Option<Pin<Box<Sleep>>>,
+    cancellation: CancellationToken,
+    cancelled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Whom both of them wake.
+    reader: Option<Waker>,
+    voice: Arc<Voice>,
+}
+
+/// What came since the clock was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    Nothing,
+    Piece,
+    Output,
+}
+
+impl Body {
+    pub(crate) fn new(
+        source: reqwest::Body,
+        limits: Limits,
+        cancellation: CancellationToken,
+        voice: Arc<Voice>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            source,
+            limits,
+            has_begun: false,
+            last_piece: now,
+            last_output: now,
+            news: News::Nothing,
+            unchecked: 0,
+            alarm: None,
+            cancellation,
+            cancelled: None,
+            reader: None,
+            voice,
+        }
+    }
+
+    pub(crate) const fn voice(&self) -> &Arc<Voice> {
+        &self.voice
+    }
+
+    pub(crate) const fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// Tells that the last piece brought model output.
+    pub(crate) const fn brought_output(&mut self) {
+        self.news = News::Output;
+    }
+
+    /// Sets another time by which the body has to be whole.
+    pub(crate) fn end_within(&mut self, time: Duration) {
+        self.limits.end = Some(after(Instant::now(), time));
+        self.alarm = None;
+    }
+
+    /// Waits for the next piece.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, LlmError>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Returns the next piece, or `None` at the end. After an error there is nothing more to read.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, LlmError>>> {
+        loop {
+            let frame = match Pin::new(&mut self.source).poll_frame(cx) {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => return self.poll_limits(cx).map(|error| Some(Err(error))),
+            };
+            let piece = match frame {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(self.cut_off(&error)))),
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            };
+            if !piece.is_empty() {
+                return Poll::Ready(Some(self.came().map(|()| piece)));
+            }
+        }
+    }
+
+    /// Takes note of a piece.
+    fn came(&mut self) -> Result<(), LlmError> {
+        if self.has_begun {
+            if self.news == News::Nothing {
+                self.news = News::Piece;
+            }
+        } else {
+            self.has_begun = true;
+            // From here on output is waited for, and the pauses allowed are shorter.
+            self.news = News::Output;
+            self.alarm = None;
+        }
+        self.unchecked += 1;
+        if self.unchecked < PIECES_UNCHECKED {
+            return Ok(());
+        }
+        // A body that never pauses passes its limits, too.
+        self.unchecked = 0;
+        let now = Instant::now();
+        self.take_note_of_news(now);
+        self.check(now)
+    }
+
+    /// Waits for the first reason to read no further.
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<LlmError> {
+        if self.news != News::Nothing {
+            self.unchecked = 0;
+            self.take_note_of_news(Instant::now());
+        }
+        if self.cancellation.is_cancelled() {
+            return Poll::Ready(given_up());
+        }
+        let is_known = self
+            .reader
+            .as_ref()
+            .is_some_and(|reader| reader.will_wake(cx.waker()));
+        let is_early = self.alarm.as_ref().is_some_and(|alarm| !alarm.is_elapsed());
+        if is_known && is_early {
+            return Poll::Pending;
+        }
+        self.reader = None;
+        let cancelled = self
+            .cancelled
+            .get_or_insert_with(|| Box::pin(self.cancellation.clone().cancelled_owned()));
+        if cancelled.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(given_up());
+        }
+        loop {
+            let (due, _) = self.due();
+            // A limit only moves on: an alarm that was set for it before is early at worst, and then set again.
+            let alarm = self
+                .alarm
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            if alarm.as_mut().poll(cx).is_pending() {
+                // A task that used its time up gets no promise to be woken, only another turn.
+                self.reader = has_budget_remaining().then(|| cx.waker().clone());
+                return Poll::Pending;
+            }
+            if let Err(error) = self.check(Instant::now()) {
+                return Poll::Ready(error);
+            }
+            self.alarm = None;
+        }
+    }
+
+    const fn take_note_of_news(&mut self, now: Instant) {
+        if !matches!(self.news, News::Nothing) {
+            self.last_piece = now;
+        }
+        if matches!(self.news, News::Output) {
+            self.last_output = now;
+        }
+        self.news = News::Nothing;
+    }
+
+    fn check(&self, now: Instant) -> Result<(), LlmError> {
+        if self.cancellation.is_cancelled() {
+            return Err(given_up());
+        }
+        let (due, complaint) = self.due();
+        if now < due {
+            return Ok(());
+        }
+        let said = format!("{} {complaint}", self.voice.server);
+        Err(LlmError::new(LlmErrorKind::Timeout, said))
+    }
+
+    /// Returns when the next limit is reached, and what to say then.
+    fn due(&self) -> (Instant, &'static str) {
+        let end = self
+            .limits
+            .end
+            .map(|end| (end, "did not finish its reply in time"));
+        let pause = if self.has_begun {
+            self.longest_pause()
+        } else {
+            (
+                self.limits.first,
+                "did not begin its reply in time (timeouts.first_byte)",
+            )
+        };
+        match end {
+            Some(end) if end.0 < pause.0 => end,
+            _ => pause,
+        }
+    }
+
+    fn longest_pause(&self) -> (Instant, &'static str) {
+        let idle = after(self.last_piece, self.limits.idle);
+        let output = after(self.last_output, self.limits.output);
+        if output < idle {
+            let said = "keeps the connection alive but sends no model output (timeouts.output)";
+            return (output, said);
+        }
+        let said = "stopped sending in the middle of its reply (timeouts.idle)";
+        (idle, said)
+    }
+
+    fn cut_off(&self, error: &reqwest::Error) -> LlmError {
+        let cause = self.voice.tidy(&cause(error));
+        let said = format!("{} cut its reply off: {cause}", self.voice.server);
+        LlmError::new(LlmErrorKind::Incomplete, said)
+    }
+}
+
+/// The error of a call that its caller gave up.
+pub(crate) fn given_up() -> LlmError {
+    LlmError::new(LlmErrorKind::Cancelled, "given up by its caller")
+}
+
+/// Adds a time that may be too long for the clock.
+pub(crate) fn after(instant: Instant, time: Duration) -> Instant {
+    const YEARS: Duration = Duration::from_secs(30 * 365 * 86_400);
+    instant.checked_add(time.min(YEARS)).unwrap_or(instant)
+}
+
+#[cfg(test)]
+mod tests;

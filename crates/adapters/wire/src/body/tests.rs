@@ -1,0 +1,211 @@
+//! Tests of what a body's reader waits for, in paused time.
+
+use std::collections::VecDeque;
+
+use http_body::Frame;
+
+use super::*;
+use std::task::ready;
+
+/// A body that sends pieces after pauses, and then nothing more without ending.
+struct Paced {
+    pieces: VecDeque<(Duration, &'static [u8])>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl http_body::Body for Paced {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let Some((pause, piece)) = self.pieces.front().copied() else {
+            return Poll::Pending;
+        };
+        if pause.is_zero() {
+            self.pieces.pop_front();
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(piece)))));
+        }
+        let sleep = self
+            .pause
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        ready!(sleep.as_mut().poll(cx));
+        self.pause = None;
+        self.pieces.pop_front();
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(piece)))))
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits() -> Limits {
+    Limits {
+        first: Instant::now() + 60 * SECOND,
+        idle: 10 * SECOND,
+        output: 30 * SECOND,
+        end: None,
+    }
+}
+
+fn body(
+    pieces: impl IntoIterator<Item = (Duration, &'static [u8])>,
+    limits: Limits,
+    cancellation: &CancellationToken,
+) -> Body {
+    let paced = Paced {
+        pieces: pieces.into_iter().collect(),
+        pause: None,
+    };
+    let voice = Voice {
+        server: "http://127.0.0.1:1".to_owned(),
+        errors: &[],
+        secret: None,
+    };
+    Body::new(
+        reqwest::Body::wrap(SyncBody(std::sync::Mutex::new(paced))),
+        limits,
+        cancellation.clone(),
+        Arc::new(voice),
+    )
+}
+
+/// `reqwest` wants a body that may be shared; a mutex that is only ever used through `&mut` makes one.
+struct SyncBody(std::sync::Mutex<Paced>);
+
+impl http_body::Body for SyncBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        Pin::new(self.0.get_mut().unwrap()).poll_frame(cx)
+    }
+}
+
+/// Reads to the end, each piece taken as bringing output if it says so, and returns the error and the time it took.
+async fn read(mut body: Body) -> (LlmError, Duration) {
+    let started = Instant::now();
+    loop {
+        match body.next().await.expect("the body never ends") {
+            Ok(piece) if piece.as_ref() == b"output" => body.brought_output(),
+            Ok(_) => {}
+            Err(error) => return (error, started.elapsed()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_is_given_up_after_the_idle_time() {
+    let pieces = [(8 * SECOND, b"output".as_slice()), (9 * SECOND, b"output")];
+    let (error, after) = read(body(pieces, limits(), &CancellationToken::new())).await;
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("timeouts.idle"), "{error}");
+    assert_eq!(after.as_secs(), 8 + 9 + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_piece_has_a_time_of_its_own() {
+    let (error, after) = read(body([], limits(), &CancellationToken::new())).await;
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("timeouts.first_byte"), "{error}");
+    assert_eq!(after.as_secs(), 60);
+
+    let late = [(50 * SECOND, b": keep-alive".as_slice())];
+    let (error, after) = read(body(late, limits(), &CancellationToken::new())).await;
+    assert!(error.message.contains("timeouts.idle"), "{error}");
+    assert_eq!(after.as_secs(), 50 + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keep_alive_comments_put_off_the_idle_time_but_not_the_wait_for_output() {
+    let comments = std::iter::repeat_n((5 * SECOND, b": keep-alive".as_slice()), 100);
+    let pieces = std::iter::once((5 * SECOND, b"output".as_slice())).chain(comments);
+    let (error, after) = read(body(pieces, limits(), &CancellationToken::new())).await;
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("timeouts.output"), "{error}");
+    assert_eq!(after.as_secs(), 5 + 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_byte_a_second_is_given_up_when_it_never_becomes_output() {
+    let bytes = std::iter::repeat_n((SECOND, b"x".as_slice()), 1_000);
+    let (error, after) = read(body(bytes, limits(), &CancellationToken::new())).await;
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert_eq!(after.as_secs(), 1 + 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_pauses_is_given_up_all_the_same() {
+    let endless = std::iter::repeat_n((Duration::ZERO, b": ".as_slice()), 1_000);
+    let pieces = std::iter::once((SECOND, b"output".as_slice())).chain(endless);
+    let mut body = body(pieces, limits(), &CancellationToken::new());
+    for _ in 0..100 {
+        assert!(body.next().await.unwrap().is_ok());
+    }
+    tokio::time::advance(31 * SECOND).await;
+    let (error, after) = read(body).await;
+    assert!(error.message.contains("timeouts.output"), "{error}");
+    assert_eq!(after, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_takes_its_time_is_not_held_against_the_server() {
+    let pieces = std::iter::repeat_n((SECOND, b"output".as_slice()), 5);
+    let mut body = body(pieces, limits(), &CancellationToken::new());
+    for _ in 0..5 {
+        assert!(body.next().await.unwrap().is_ok());
+        body.brought_output();
+        tokio::time::advance(100 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_has_a_time_of_its_own() {
+    let limits = Limits {
+        end: Some(Instant::now() + 12 * SECOND),
+        ..limits()
+    };
+    let pieces = std::iter::repeat_n((5 * SECOND, b"output".as_slice()), 100);
+    let (error, after) = read(body(pieces, limits, &CancellationToken::new())).await;
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("did not finish"), "{error}");
+    assert_eq!(after.as_secs(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_too_long_for_the_clock_is_no_limit() {
+    let limits = Limits {
+        first: after(Instant::now(), Duration::MAX),
+        idle: Duration::MAX,
+        output: Duration::MAX,
+        end: None,
+    };
+    let cancellation = CancellationToken::new();
+    let reading = read(body([], limits, &cancellation));
+    let (result, ()) = tokio::join!(reading, async {
+        tokio::time::sleep(1_000_000 * SECOND).await;
+        cancellation.cancel();
+    });
+    assert_eq!(result.0.kind, LlmErrorKind::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_waits_is_cancelled_at_once() {
+    let cancellation = CancellationToken::new();
+    let reading = read(body(
+        [(SECOND, b"output".as_slice())],
+        limits(),
+        &cancellation,
+    ));
+    let (result, ()) = tokio::join!(reading, async {
+        tokio::time::sleep(3 * SECOND).await;
+        cancellation.cancel();
+    });
+    let (error, after) = result;
+    assert_eq!(error.kind, LlmErrorKind::Cancelled);
+    assert_eq!(after.as_secs(), 3);
+}

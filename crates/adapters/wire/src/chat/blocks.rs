@@ -1,0 +1,330 @@
+//! Turns what comes over the wire into the blocks of a reply, and refuses what contradicts itself.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    BlockIndex, LlmError, LlmErrorKind, ModelRef, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
+};
+use serde_json::Value;
+
+use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Text, Timings, UsageField};
+use crate::chat::usage::{Shares, usage};
+use crate::endpoint::Voice;
+use crate::failure::{Failure, clean};
+
+/// The most tool calls of one reply: far more than any model means.
+const MAX_CALLS: usize = 300;
+
+/// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    model: ModelRef,
+    model_was_said: bool,
+    next: BlockIndex,
+    reasoning: Option<BlockIndex>,
+    text: Option<BlockIndex>,
+    calls: Vec<Call>,
+    finish: Option<ReplyFinish>,
+    usage: Option<UsageField>,
+    timings: Option<Timings>,
+    shares: Shares,
+}
+
+#[derive(Debug)]
+struct Call {
+    block: BlockIndex,
+    id: Option<String>,
+    name: String,
+    has_arguments: bool,
+}
+
+/// Whether a piece brought something of the model's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brought {
+    Output,
+    Nothing,
+}
+
+impl Blocks {
+    /// Begins a reply of a model, unless the server says that another one gives it.
+    pub(super) fn new(model: ModelRef) -> Self {
+        Self {
+            model,
+            model_was_said: false,
+            next: BlockIndex(0),
+            reasoning: None,
+            text: None,
+            calls: Vec::new(),
+            finish: None,
+            usage: None,
+            timings: None,
+            shares: Shares::default(),
+        }
+    }
+
+    /// Takes a chunk, or a whole reply.
+    pub(super) fn take(
+        &mut self,
+        json: &str,
+        out: &mut VecDeque<ReplyDelta>,
+        voice: &Voice,
+    ) -> Result<Brought, LlmError> {
+        let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|error| not_a_chunk(&error))?;
+        if let Some(error) = chunk.error
+            && !matches!(error.get(), "false" | "\"\"" | "{}")
+        {
+            let error = serde_json::from_str::<Value>(error.get()).unwrap_or_default();
+            return Err(Failure::of_error(&error).into_error(voice));
+        }
+        self.usage = chunk.usage.or(self.usage);
+        self.timings = chunk.timings.or(self.timings);
+        self.name_model(chunk.model);
+        match chunk.choices {
+            Some(choices) => match choices.0 {
+                Some(choice) => self.take_choice(choice, out),
+                None => Ok(Brought::Nothing),
+            },
+            None if chunk.usage.is_some() || chunk.timings.is_some() => Ok(Brought::Nothing),
+            None => Err(match serde_json::from_str::<Value>(json) {
+                Ok(other) if other.get("message").is_some() => {
+                    Failure::of_error(&other).into_error(voice)
+                }
+                _ => invalid("the server sent something that has no choices"),
+            }),
+        }
+    }
+
+    /// Ends the reply, which the server says is whole.
+    pub(super) fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
+        let Some(said) = self.finish else {
+            return Err(LlmError::new(
+                LlmErrorKind::Incomplete,
+                "the reply ended without a finish reason",
+            ));
+        };
+        let finish = match said {
+            // Some servers say so of a reply with calls.
+            ReplyFinish::Stop if !self.calls.is_empty() => ReplyFinish::ToolCalls,
+            ReplyFinish::ToolCalls if self.calls.is_empty() => {
+                return Err(invalid(
+                    "the reply finished for its tool calls but has none",
+                ));
+            }
+            said => said,
+        };
+        for call in self.calls.iter().filter(|call| !call.has_arguments) {
+            out.push_back(ReplyDelta::ToolCall {
+                block: call.block,
+                provider_id: None,
+                name: None,
+                arguments: "{}".to_owned(),
+            });
+        }
+        out.push_back(ReplyDelta::End(ReplyEnd {
+            finish,
+            usage: self.usage(),
+            model: self.model.clone(),
+        }));
+        Ok(())
+    }
+
+    /// Adds to an error what was used up to then, where the server said so.
+    pub(super) fn with_usage(&self, error: LlmError) -> LlmError {
+        if error.usage.is_none() && (self.usage.is_some() || self.timings.is_some()) {
+            return error.with_usage(self.usage());
+        }
+        error
+    }
+
+    fn usage(&self) -> Usage {
+        usage(self.usage.as_ref(), self.timings.as_ref(), self.shares)
+    }
+
+    fn name_model(&mut self, said: Option<Text<'_>>) {
+        if self.model_was_said {
+            return;
+        }
+        let Some(name) = Text::of(said) else { return };
+        self.model_was_said = true;
+        if *name != *self.model.model {
+            self.model.model = Arc::from(clean(&name, 200));
+        }
+    }
+
+    fn take_choice(
+        &mut self,
+        choice: Choice<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<Brought, LlmError> {
+        let before = out.len();
+        if let Some(delta) = choice.delta {
+            self.take_delta(delta, out)?;
+        }
+        let brought = if out.len() > before {
+            if self.finish.is_some() {
+                return Err(invalid("the reply went on after it had finished"));
+            }
+            Brought::Output
+        } else {
+            Brought::Nothing
+        };
+        if let Some(reason) = Text::of(choice.finish_reason) {
+            let finish = finish(&reason)?;
+            if self.finish.is_some_and(|before| before != finish) {
+                return Err(invalid("the reply has two different finish reasons"));
+            }
+            self.finish = Some(finish);
+        }
+        Ok(brought)
+    }
+
+    fn take_delta(
+        &mut self,
+        delta: Delta<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        let reasoning = Text::of(delta.reasoning_content).or_else(|| Text::of(delta.reasoning));
+        if let Some(text) = reasoning {
+            self.shares.reasoning += text.len();
+            let block = place(&mut self.reasoning, &mut self.next);
+            let text = text.into_owned();
+            out.push_back(ReplyDelta::Reasoning { block, text });
+        }
+        if let Some(text) = Text::of(delta.content) {
+            self.shares.text += text.len();
+            let block = place(&mut self.text, &mut self.next);
+            let text = text.into_owned();
+            out.push_back(ReplyDelta::Text { block, text });
+        }
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.take_call(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn take_call(
+        &mut self,
+        delta: CallDelta<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        let function = delta.function.unwrap_or_default();
+        let id = Text::of(delta.id);
+        let name = Text::of(function.name);
+        let arguments = Text::of(function.arguments);
+        let bytes = arguments.as_ref().map_or(0, |text| text.len());
+        // Without an index, a name begins a call and anything else goes on with the last.
+        let index = delta.index.unwrap_or(match name {
+            Some(_) => self.calls.len(),
+            None => self.calls.len().saturating_sub(1),
+        });
+        self.shares.calls += bytes;
+        let (block, provider_id, name) = match self.calls.get_mut(index) {
+            Some(call) => {
+                call.goes_on(id.as_deref(), name.as_deref())?;
+                (call.block, None, None)
+            }
+            None => self.begin_call(index, id, name)?,
+        };
+        if let (Some(text), Some(call)) = (&arguments, self.calls.get_mut(index)) {
+            call.has_arguments |= !text.trim().is_empty();
+        }
+        if name.is_some() || arguments.is_some() {
+            out.push_back(ReplyDelta::ToolCall {
+                block,
+                provider_id,
+                name,
+                arguments: arguments.map(Cow::into_owned).unwrap_or_default(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Begins a call: the only piece that brings its id and its name.
+    fn begin_call(
+        &mut self,
+        index: usize,
+        id: Option<Cow<'_, str>>,
+        name: Option<Cow<'_, str>>,
+    ) -> Result<(BlockIndex, Option<String>, Option<String>), LlmError> {
+        if index != self.calls.len() {
+            return Err(invalid(format!(
+                "tool call {index} begins when there are {}: the numbers have a gap",
+                self.calls.len()
+            )));
+        }
+        if index >= MAX_CALLS {
+            return Err(invalid(format!(
+                "more than {MAX_CALLS} tool calls in one reply"
+            )));
+        }
+        let Some(name) = name else {
+            return Err(invalid("a tool call begins without a name"));
+        };
+        if id.is_some()
+            && self
+                .calls
+                .iter()
+                .any(|call| call.id.as_deref() == id.as_deref())
+        {
+            return Err(invalid("two tool calls have the same id"));
+        }
+        self.shares.calls += name.len();
+        let block = place(&mut None, &mut self.next);
+        let (id, name) = (id.map(Cow::into_owned), name.into_owned());
+        self.calls.push(Call {
+            block,
+            id: id.clone(),
+            name: name.clone(),
+            has_arguments: false,
+        });
+        Ok((block, id, Some(name)))
+    }
+}
+
+impl Call {
+    /// Checks that another piece is of this call.
+    fn goes_on(&self, id: Option<&str>, name: Option<&str>) -> Result<(), LlmError> {
+        if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
+            return Err(invalid("the id of a tool call changed midway"));
+        }
+        if name.is_some_and(|name| self.name != name) {
+            return Err(invalid("the name of a tool call changed midway"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns a block's number; the next one if it has none yet.
+fn place(block: &mut Option<BlockIndex>, next: &mut BlockIndex) -> BlockIndex {
+    *block.get_or_insert_with(|| {
+        let place = *next;
+        *next = next.next();
+        place
+    })
+}
+
+fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
+    match reason {
+        "stop" => Ok(ReplyFinish::Stop),
+        "tool_calls" | "function_call" => Ok(ReplyFinish::ToolCalls),
+        "length" => Ok(ReplyFinish::Length),
+        "content_filter" => Ok(ReplyFinish::ContentFilter),
+        other => Err(invalid(format!(
+            "the reply has the unknown finish reason {:?}",
+            clean(other, 60)
+        ))),
+    }
+}
+
+fn not_a_chunk(error: &serde_json::Error) -> LlmError {
+    invalid(format!("the server sent JSON that cannot be read: {error}"))
+}
+
+fn invalid(message: impl Into<String>) -> LlmError {
+    LlmError::new(LlmErrorKind::InvalidResponse, message)
+}
+
+#[cfg(test)]
+mod tests;

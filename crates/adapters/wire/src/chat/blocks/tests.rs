@@ -1,0 +1,306 @@
+//! Tests of how chunks become a reply.
+
+use neuraxis_core::{Reply, ReplyAssembler, ReplyPart, TokenCount};
+
+use super::*;
+
+fn voice() -> Voice {
+    Voice {
+        server: "http://127.0.0.1:8080".to_owned(),
+        errors: &[],
+        secret: None,
+    }
+}
+
+fn blocks() -> Blocks {
+    Blocks::new(ModelRef::new("llama", "default"))
+}
+
+/// Takes chunks and ends the reply.
+fn deltas<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Result<Vec<ReplyDelta>, LlmError> {
+    let mut blocks = blocks();
+    let mut out = VecDeque::new();
+    for chunk in chunks {
+        blocks
+            .take(chunk, &mut out, &voice())
+            .map_err(|error| blocks.with_usage(error))?;
+    }
+    blocks
+        .end(&mut out)
+        .map_err(|error| blocks.with_usage(error))?;
+    Ok(out.into())
+}
+
+fn reply<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Result<Reply, LlmError> {
+    let mut assembler = ReplyAssembler::default();
+    for delta in deltas(chunks)? {
+        assembler.push(delta)?;
+    }
+    assembler.finish()
+}
+
+fn delta(delta: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#)
+}
+
+fn finished(reason: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#)
+}
+
+/// The reply to deltas that end with a finish reason.
+fn reply_to(pieces: &[&str], reason: &str) -> Result<Reply, LlmError> {
+    let chunks: Vec<String> = pieces
+        .iter()
+        .map(|piece| delta(piece))
+        .chain([finished(reason)])
+        .collect();
+    reply(chunks.iter().map(String::as_str))
+}
+
+fn invalid(pieces: &[&str], reason: &str) -> String {
+    let error = reply_to(pieces, reason).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{error}");
+    error.message
+}
+
+fn calls(reply: &Reply) -> Vec<(Option<&str>, &str, &str)> {
+    reply
+        .calls()
+        .map(|call| {
+            (
+                call.provider_id.as_deref(),
+                call.name.as_str(),
+                call.arguments.as_str(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn blocks_are_numbered_in_the_order_in_which_they_appear() {
+    let pieces = [
+        r#"{"role":"assistant","content":null}"#,
+        r#"{"reasoning_content":"hm"}"#,
+        r#"{"content":""}"#,
+        r#"{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"ls","arguments":""}}]}"#,
+        r#"{"content":"text"}"#,
+        r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"p\""}}]}"#,
+        r#"{"reasoning_content":"!"}"#,
+        r#"{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}"#,
+    ];
+    let reply = reply_to(&pieces, "tool_calls").unwrap();
+    let kinds: Vec<_> = reply
+        .parts
+        .iter()
+        .map(|part| match part {
+            ReplyPart::Reasoning(part) => format!("reasoning {} {}", part.index, part.text),
+            ReplyPart::ToolCall(call) => format!("call {}", call.name),
+            ReplyPart::Text(part) => format!("text {}", part.text),
+        })
+        .collect();
+    assert_eq!(kinds, ["reasoning 0 hm!", "call ls", "text text"]);
+    assert_eq!(calls(&reply), [(Some("c1"), "ls", r#"{"p":1}"#)]);
+    assert_eq!(reply.finish, ReplyFinish::ToolCalls);
+}
+
+#[test]
+fn a_whole_reply_is_read_like_a_chunk() {
+    let whole = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","logprobs":null,
+ "message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[
+    {"id":"call_1","type":"function","function":{"name":"ls","arguments":"{\"p\":\".\"}"}},
+    {"id":"call_2","type":"function","function":{"name":"ls","arguments":"{}"}}]}}],
+ "usage":{"prompt_tokens":50,"completion_tokens":9,"total_tokens":59,
+  "prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":0,"audio_tokens":0},
+  "completion_tokens_details":{"reasoning_tokens":0}},"service_tier":"default"}"#;
+    let reply = reply([whole]).unwrap();
+    assert_eq!(
+        calls(&reply),
+        [
+            (Some("call_1"), "ls", r#"{"p":"."}"#),
+            (Some("call_2"), "ls", "{}")
+        ]
+    );
+    assert_eq!(reply.usage.total, TokenCount::measured(59));
+    assert_eq!(*reply.model.model, *"m");
+    assert_eq!(*reply.model.provider, *"llama");
+}
+
+#[test]
+fn empty_arguments_become_an_empty_object() {
+    for arguments in ["", " "] {
+        let piece = format!(
+            r#"{{"tool_calls":[{{"index":0,"id":"c","function":{{"name":"now","arguments":"{arguments}"}}}}]}}"#
+        );
+        let reply = reply_to(&[&piece], "tool_calls").unwrap();
+        assert_eq!(calls(&reply)[0].2.trim(), "{}");
+    }
+    let piece = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"now"}}]}"#;
+    assert_eq!(calls(&reply_to(&[piece], "tool_calls").unwrap())[0].2, "{}");
+}
+
+#[test]
+fn a_call_without_index_or_id_is_still_a_call() {
+    let pieces = [
+        r#"{"tool_calls":[{"function":{"name":"a","arguments":"{"}}]}"#,
+        r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
+        r#"{"tool_calls":[{"id":"","function":{"name":"b","arguments":"{}"}}]}"#,
+    ];
+    let reply = reply_to(&pieces, "stop").unwrap();
+    assert_eq!(calls(&reply), [(None, "a", "{}"), (None, "b", "{}")]);
+    assert_eq!(reply.finish, ReplyFinish::ToolCalls);
+}
+
+#[test]
+fn a_call_that_repeats_its_name_and_id_is_one_call() {
+    let pieces = [
+        r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":"{"}}]}"#,
+        r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":"}"}}]}"#,
+    ];
+    assert_eq!(
+        calls(&reply_to(&pieces, "tool_calls").unwrap()),
+        [(Some("c"), "a", "{}")]
+    );
+}
+
+#[test]
+fn calls_that_contradict_themselves_are_refused() {
+    let first = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":""}}]}"#;
+    let call = |call: &str| format!(r#"{{"tool_calls":[{call}]}}"#);
+    for (second, complaint) in [
+        (r#"{"index":2,"id":"d","function":{"name":"b"}}"#, "gap"),
+        (
+            r#"{"index":0,"function":{"name":"b"}}"#,
+            "name of a tool call changed",
+        ),
+        (r#"{"index":0,"id":"d"}"#, "id of a tool call changed"),
+        (r#"{"index":1,"id":"c","function":{"name":"b"}}"#, "same id"),
+        (
+            r#"{"index":1,"id":"d","function":{"arguments":"{}"}}"#,
+            "without a name",
+        ),
+        (
+            r#"{"index":18446744073709551615,"function":{"name":"b"}}"#,
+            "gap",
+        ),
+    ] {
+        let said = invalid(&[first, &call(second)], "tool_calls");
+        assert!(said.contains(complaint), "{second}: {said}");
+    }
+}
+
+#[test]
+fn a_reply_has_a_bounded_number_of_calls() {
+    let calls: Vec<String> = (0..=MAX_CALLS)
+        .map(|index| format!(r#"{{"index":{index},"function":{{"name":"a"}}}}"#))
+        .collect();
+    let said = invalid(
+        &[&format!(r#"{{"tool_calls":[{}]}}"#, calls.join(","))],
+        "tool_calls",
+    );
+    assert!(said.contains("more than 300"), "{said}");
+}
+
+#[test]
+fn an_unknown_or_contradictory_finish_is_refused() {
+    let text = r#"{"content":"x"}"#;
+    assert!(invalid(&[text], "eos\u{202e}").contains(r"unknown finish reason"));
+    assert!(invalid(&[text], "tool_calls").contains("has none"));
+    let two = [delta(text), finished("stop"), finished("length")];
+    let error = reply(two.iter().map(String::as_str)).unwrap_err();
+    assert!(error.message.contains("two different"), "{error}");
+    let on = [delta(text), finished("stop"), delta(text)];
+    let error = reply(on.iter().map(String::as_str)).unwrap_err();
+    assert!(error.message.contains("went on"), "{error}");
+}
+
+#[test]
+fn a_reply_without_finish_is_incomplete_and_keeps_its_usage() {
+    let chunks = [
+        delta(r#"{"content":"x"}"#),
+        r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#.to_owned(),
+    ];
+    let error = reply(chunks.iter().map(String::as_str)).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Incomplete);
+    assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(7));
+}
+
+#[test]
+fn a_missing_usage_is_unknown() {
+    let reply = reply_to(&[r#"{"content":"x"}"#], "stop").unwrap();
+    assert_eq!(reply.usage.prompt, TokenCount::UNKNOWN);
+}
+
+#[test]
+fn each_finish_reason_is_understood() {
+    for (reason, finish) in [
+        ("stop", ReplyFinish::Stop),
+        ("length", ReplyFinish::Length),
+        ("content_filter", ReplyFinish::ContentFilter),
+    ] {
+        assert_eq!(
+            reply_to(&[r#"{"content":"x"}"#], reason).unwrap().finish,
+            finish
+        );
+    }
+}
+
+#[test]
+fn reasoning_is_found_under_either_name_and_not_twice() {
+    for piece in [
+        r#"{"reasoning_content":"hm"}"#,
+        r#"{"reasoning":"hm"}"#,
+        r#"{"reasoning":"hm","reasoning_content":"hm"}"#,
+    ] {
+        let reply = reply_to(&[piece, r#"{"content":"x"}"#], "stop").unwrap();
+        assert_eq!(reply.reasoning(), "hm", "{piece}");
+    }
+}
+
+#[test]
+fn chunks_without_choices_or_content_are_passed_over() {
+    let chunks = [
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":0}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":null},"finish_reason":""}],"usage":null,"error":null}"#,
+        r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop"},{"index":1,"delta":{"content":"never asked for"}}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":1}}"#,
+    ];
+    assert_eq!(reply(chunks).unwrap().text(), "x");
+}
+
+#[test]
+fn what_is_no_chunk_is_refused() {
+    for text in [
+        "{",
+        "null",
+        "[]",
+        "\"x\"",
+        "{}",
+        r#"{"choices":{}}"#,
+        r#"{"choices":[{"delta":{"content":7}}]}"#,
+        r#"{"choices":[{"delta":{"content":"\ud800"}}]}"#,
+        &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+    ] {
+        let error = reply([text]).unwrap_err();
+        let start: String = text.chars().take(40).collect();
+        assert_eq!(
+            error.kind,
+            LlmErrorKind::InvalidResponse,
+            "{start}: {error}"
+        );
+    }
+}
+
+#[test]
+fn an_error_in_place_of_a_chunk_is_that_error() {
+    for text in [
+        r#"{"error":{"code":503,"message":"no slot","type":"unavailable_error"}}"#,
+        r#"{"object":"error","message":"no slot","type":"unavailable_error","code":503}"#,
+    ] {
+        let error = reply([text]).unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::Server { status: Some(503) });
+        assert!(error.message.starts_with("no slot"), "{error}");
+    }
+    let error = reply([r#"{"error":"out of memory"}"#]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Server { status: None });
+}

@@ -1,0 +1,142 @@
+//! What comes over the wire: a chunk of a stream, or a whole reply, which has the same shape with `message` for `delta`.
+//!
+//! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A chunk of a stream, or a whole reply.
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub(super) model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<FirstChoice<'a>>,
+    #[serde(default)]
+    pub(super) usage: Option<UsageField>,
+    #[serde(default)]
+    pub(super) timings: Option<Timings>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// The first choice, if there is one; more than one is never asked for.
+#[derive(Debug)]
+pub(super) struct FirstChoice<'a>(pub(super) Option<Choice<'a>>);
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(borrow, default, alias = "message")]
+    pub(super) delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Option<Text<'a>>,
+    /// The same under its other name; some servers send both.
+    #[serde(borrow, default)]
+    pub(super) reasoning: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallDelta<'a> {
+    #[serde(default)]
+    pub(super) index: Option<usize>,
+    #[serde(borrow, default)]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) function: Option<FunctionDelta<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FunctionDelta<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<Text<'a>>,
+}
+
+/// A text that is borrowed where it can be.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// Token counts. Signed, since servers write -1 for what they do not know.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct UsageField {
+    #[serde(default)]
+    pub(super) prompt_tokens: Option<i64>,
+    #[serde(default)]
+    pub(super) completion_tokens: Option<i64>,
+    #[serde(default)]
+    pub(super) total_tokens: Option<i64>,
+    #[serde(default)]
+    pub(super) prompt_tokens_details: Option<PromptDetails>,
+    #[serde(default)]
+    pub(super) completion_tokens_details: Option<CompletionDetails>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct PromptDetails {
+    #[serde(default)]
+    pub(super) cached_tokens: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct CompletionDetails {
+    #[serde(default)]
+    pub(super) reasoning_tokens: Option<i64>,
+}
+
+/// What llama-server measured.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct Timings {
+    /// Prompt tokens from the cache.
+    #[serde(default)]
+    pub(super) cache_n: Option<i64>,
+    /// Prompt tokens that had to be read.
+    #[serde(default)]
+    pub(super) prompt_n: Option<i64>,
+    /// Tokens written.
+    #[serde(default)]
+    pub(super) predicted_n: Option<i64>,
+}
+
+impl<'a> Text<'a> {
+    /// Returns the text of a field, or nothing if it is missing, null or empty.
+    pub(super) fn of(field: Option<Self>) -> Option<Cow<'a, str>> {
+        field.map(|text| text.0).filter(|text| !text.is_empty())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FirstChoiceVisitor)
+    }
+}
+
+struct FirstChoiceVisitor;
+
+impl<'de> Visitor<'de> for FirstChoiceVisitor {
+    type Value = FirstChoice<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of choices")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<Self::Value, A::Error> {
+        let first = choices.next_element()?;
+        while choices.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(FirstChoice(first))
+    }
+}

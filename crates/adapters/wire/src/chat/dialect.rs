@@ -1,0 +1,108 @@
+//! What dialects of Chat Completions differ in.
+
+use serde::{Deserialize, Serialize};
+
+/// A dialect of Chat Completions, as data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Dialect {
+    /// The provider's name, by which a message tells whether this provider wrote it.
+    pub provider: &'static str,
+    /// The field that limits the tokens of a reply.
+    pub max_tokens_field: &'static str,
+    /// The field in which the reasoning of earlier replies is sent back.
+    pub reasoning_field: &'static str,
+    /// Which reasoning is sent back.
+    pub reasoning_echo: ReasoningEcho,
+    /// Which tool choices the server understands.
+    pub tool_choices: ToolChoices,
+    /// Whether a request says that several calls in one reply are welcome.
+    pub parallel_calls: ParallelCalls,
+    /// What is sent for a system message that is not the first message.
+    pub late_system: LateSystem,
+    /// What is sent after an assistant message that stands last.
+    pub trailing_assistant: TrailingAssistant,
+    /// What is sent for arguments of earlier calls that are no JSON object.
+    pub arguments: Arguments,
+}
+
+impl Dialect {
+    /// The protocol as OpenAI documents it.
+    #[must_use]
+    pub const fn standard(provider: &'static str) -> Self {
+        Self {
+            provider,
+            max_tokens_field: "max_completion_tokens",
+            reasoning_field: "reasoning_content",
+            reasoning_echo: ReasoningEcho::Never,
+            tool_choices: ToolChoices::All,
+            parallel_calls: ParallelCalls::Unsaid,
+            late_system: LateSystem::System,
+            trailing_assistant: TrailingAssistant::Alone,
+            arguments: Arguments::AsWritten,
+        }
+    }
+}
+
+/// Which reasoning of earlier replies is sent back. Only this provider's own ever is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningEcho {
+    /// All: a prompt is never changed afterwards, and the server's template decides what the model sees.
+    Always,
+    /// That of the turn under way, so since the last user message.
+    SameTurn,
+    /// None.
+    Never,
+}
+
+/// Which tool choices a server understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolChoices {
+    /// All of them.
+    All,
+    /// `auto`, `none` and `required`: to name a tool, it alone is offered and some call required.
+    Words,
+    /// None of them: where no call is wanted, no tool is offered.
+    Ignored,
+}
+
+/// Whether a request says that several calls in one reply are welcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ParallelCalls {
+    /// It does.
+    Asked,
+    /// It leaves the server to its default.
+    Unsaid,
+}
+
+/// What is sent for a system message that is not the first message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LateSystem {
+    /// A system message.
+    System,
+    /// A user message that says that it comes from the system.
+    User,
+    /// A system message, until the server refuses one; from then on a user message. The refused call fails with an error
+    /// that may be retried.
+    Auto,
+}
+
+/// What is sent after an assistant message that stands last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrailingAssistant {
+    /// Nothing: the server answers it.
+    Alone,
+    /// A short user message, since the server would take the assistant message for the beginning of its own.
+    Prompted,
+}
+
+/// What is sent for arguments of earlier calls that are no JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arguments {
+    /// What the model wrote.
+    AsWritten,
+    /// An object that holds what the model wrote: the server refuses everything else.
+    MadeWhole,
+}

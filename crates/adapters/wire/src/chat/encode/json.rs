@@ -1,0 +1,48 @@
+//! Writes JSON without building it first.
+
+/// A JSON text being written.
+pub(super) struct Json<'a>(pub(super) &'a mut Vec<u8>);
+
+impl Json<'_> {
+    /// Writes what is JSON already.
+    pub(super) fn raw(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Writes what is JSON already.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes a text as a JSON string.
+    pub(super) fn string(&mut self, text: &str) {
+        // Writing a text to a vector cannot fail.
+        let _ = serde_json::to_writer(&mut *self.0, text);
+    }
+
+    /// Writes several texts as one JSON string.
+    pub(super) fn joined<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) {
+        let mut texts = texts.into_iter();
+        let first = texts.next().unwrap_or_default();
+        match texts.next() {
+            None => self.string(first),
+            Some(second) => {
+                let start = [first, second].into_iter();
+                self.string(&start.chain(texts).collect::<String>());
+            }
+        }
+    }
+
+    /// Writes the beginning of a message: its role and a text as its content.
+    pub(super) fn role_and_text(&mut self, role: &str, text: &str) {
+        self.role(role);
+        self.string(text);
+    }
+
+    /// Writes the beginning of a message, up to its content.
+    pub(super) fn role(&mut self, role: &str) {
+        self.raw(r#"{"role":"#);
+        self.string(role);
+        self.raw(r#","content":"#);
+    }
+}

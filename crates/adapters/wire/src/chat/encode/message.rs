@@ -1,0 +1,225 @@
+//! Encodes one message.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AssistantMessage, JsonText, LlmError, Message, Part, ToolCall, ToolCallId, ToolMessage,
+};
+
+use super::json::Json;
+use super::media::{encode_media, unsupported};
+use crate::chat::dialect::{Arguments, Dialect, ReasoningEcho};
+
+/// What stands before a system message that is sent as a user message.
+const FROM_THE_SYSTEM: &str = "[System message] ";
+
+/// What decides how a message is written, besides itself and those before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rules {
+    dialect: Dialect,
+    late_system_as_user: bool,
+    /// How many messages there are up to the last user message.
+    turn_start: usize,
+}
+
+impl Rules {
+    pub(super) fn new(
+        dialect: Dialect,
+        late_system_as_user: bool,
+        messages: &[Arc<Message>],
+    ) -> Self {
+        let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+        let turn_start = messages.iter().rposition(is_user);
+        Self {
+            dialect,
+            late_system_as_user,
+            turn_start: turn_start.map_or(0, |index| index + 1),
+        }
+    }
+
+    /// Returns up to how many messages these rules write as others did.
+    pub(super) fn same_until(&self, old: &Self) -> usize {
+        if self.late_system_as_user != old.late_system_as_user {
+            // All but the first may be late.
+            return 1;
+        }
+        let same_turn = self.dialect.reasoning_echo != ReasoningEcho::SameTurn
+            || self.turn_start == old.turn_start;
+        if same_turn {
+            usize::MAX
+        } else {
+            self.turn_start.min(old.turn_start)
+        }
+    }
+
+    fn echoes_reasoning(&self, index: usize, message: &AssistantMessage) -> bool {
+        self.is_ours(message)
+            && match self.dialect.reasoning_echo {
+                ReasoningEcho::Always => true,
+                ReasoningEcho::SameTurn => index >= self.turn_start,
+                ReasoningEcho::Never => false,
+            }
+    }
+
+    /// Tells whether this provider wrote a message. What it wants to see again goes to no other.
+    fn is_ours(&self, message: &AssistantMessage) -> bool {
+        let provider = message.model.as_ref().map(|model| &*model.provider);
+        provider == Some(self.dialect.provider)
+    }
+
+    /// Returns the id by which a call is named to the server: its own if it gave one, else the loop's.
+    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> &'a str {
+        match &call.provider_id {
+            Some(id) if !id.is_empty() && self.is_ours(message) => id,
+            _ => call.id.as_str(),
+        }
+    }
+}
+
+/// Writes a message that comes after others.
+pub(super) fn encode_message(
+    message: &Message,
+    before: &[Arc<Message>],
+    rules: &Rules,
+    json: &mut Json<'_>,
+) -> Result<(), LlmError> {
+    match message {
+        Message::System { text } if rules.late_system_as_user && !before.is_empty() => {
+            json.role("user");
+            json.joined([FROM_THE_SYSTEM, text]);
+        }
+        Message::System { text } => json.role_and_text("system", text),
+        Message::User { parts } => encode_user(parts, json)?,
+        Message::Assistant(message) => encode_assistant(message, before.len(), rules, json)?,
+        Message::Tool(result) => {
+            json.role_and_text("tool", result.content.as_str());
+            json.raw(r#","tool_call_id":"#);
+            json.string(id_of_call(result, before, rules));
+        }
+    }
+    json.raw("}");
+    Ok(())
+}
+
+fn encode_user(parts: &[Part], json: &mut Json<'_>) -> Result<(), LlmError> {
+    json.role("user");
+    let texts = || parts.iter().filter_map(text_of);
+    if texts().count() == parts.len() {
+        json.joined(texts());
+        return Ok(());
+    }
+    json.raw("[");
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            json.raw(",");
+        }
+        match part {
+            Part::Text(part) => {
+                json.raw(r#"{"type":"text","text":"#);
+                json.string(&part.text);
+                json.raw("}");
+            }
+            Part::Media(part) => encode_media(part, json)?,
+            _ => return Err(unsupported("a user message of anything but text and media")),
+        }
+    }
+    json.raw("]");
+    Ok(())
+}
+
+fn encode_assistant(
+    message: &AssistantMessage,
+    index: usize,
+    rules: &Rules,
+    json: &mut Json<'_>,
+) -> Result<(), LlmError> {
+    if message
+        .parts
+        .iter()
+        .any(|part| matches!(part, Part::Media(_)))
+    {
+        return Err(unsupported("an assistant message with media"));
+    }
+    json.role("assistant");
+    json.joined(message.parts.iter().filter_map(text_of));
+    let thoughts = || {
+        message.parts.iter().filter_map(|part| match part {
+            Part::Reasoning(part) => Some(part.text.as_str()),
+            _ => None,
+        })
+    };
+    if rules.echoes_reasoning(index, message) && thoughts().any(|text| !text.is_empty()) {
+        json.raw(",");
+        json.string(rules.dialect.reasoning_field);
+        json.raw(":");
+        json.joined(thoughts());
+    }
+    encode_calls(message, rules, json);
+    Ok(())
+}
+
+fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut Json<'_>) {
+    let calls = message.parts.iter().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    });
+    let mut any = false;
+    for call in calls {
+        json.raw(if any { "," } else { r#","tool_calls":["# });
+        any = true;
+        json.raw(r#"{"id":"#);
+        json.string(rules.call_id(message, call));
+        json.raw(r#","type":"function","function":{"name":"#);
+        json.string(&call.name);
+        json.raw(r#","arguments":"#);
+        json.string(&arguments(&call.arguments, rules.dialect.arguments));
+        json.raw("}}");
+    }
+    if any {
+        json.raw("]");
+    }
+}
+
+/// Returns the id by which the server knows the call that a result answers.
+fn id_of_call<'a>(result: &'a ToolMessage, before: &'a [Arc<Message>], rules: &Rules) -> &'a str {
+    let named = |id: &ToolCallId, message: &'a AssistantMessage| {
+        message.parts.iter().find_map(|part| match part {
+            Part::ToolCall(call) if call.id == *id => Some(rules.call_id(message, call)),
+            _ => None,
+        })
+    };
+    let assistants = before.iter().rev().filter_map(|message| match &**message {
+        Message::Assistant(message) => Some(message),
+        _ => None,
+    });
+    assistants
+        .filter_map(|message| named(&result.tool_call_id, message))
+        .next()
+        .unwrap_or_else(|| result.tool_call_id.as_str())
+}
+
+/// Returns the arguments of an earlier call in a form that the server takes.
+fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
+    let text = written.as_str();
+    if text.trim().is_empty() {
+        return "{}".into();
+    }
+    if form == Arguments::AsWritten || is_object(text) {
+        return text.into();
+    }
+    format!(r#"{{"invalid_arguments":{}}}"#, JsonText::string(text)).into()
+}
+
+/// Tells whether a text is a JSON object that every parser takes: some refuse half of a surrogate pair.
+fn is_object(text: &str) -> bool {
+    type Object = serde_json::Map<String, serde_json::Value>;
+    serde_json::from_str::<Object>(text).is_ok()
+}
+
+fn text_of(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text(part) => Some(&part.text),
+        _ => None,
+    }
+}

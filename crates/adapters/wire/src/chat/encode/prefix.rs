@@ -1,0 +1,187 @@
+//! Keeps the encoded beginning of conversations, so that each request encodes only what is new.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use neuraxis_core::{LlmError, Message};
+
+use super::json::Json;
+use super::message::{Rules, encode_message};
+
+/// The most bytes of encoded conversations that a client keeps, and the most conversations.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+const MAX_PREFIXES: usize = 1_024;
+
+/// How many conversations there must be before those that ended are looked for.
+const FIRST_SWEEP: usize = 16;
+
+/// An encoded conversation, or the beginning of one.
+#[derive(Debug, Default)]
+pub(super) struct Prefix {
+    /// The messages, recognized by where they are in memory. A weak pointer keeps that place from being used for another
+    /// message, and lets the message itself go when its run does.
+    messages: Vec<Weak<Message>>,
+    /// Where in the bytes each message ends.
+    ends: Vec<usize>,
+    /// The messages as JSON, with commas between them.
+    bytes: Vec<u8>,
+    rules: Option<Rules>,
+    used: u64,
+}
+
+impl Prefix {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn is_of(&self, messages: &[Arc<Message>]) -> bool {
+        self.messages.len() <= messages.len()
+            && self
+                .messages
+                .iter()
+                .zip(messages)
+                .all(|(known, message)| known.as_ptr() == Arc::as_ptr(message))
+    }
+
+    /// Encodes what is new of the messages, and again what other rules would write differently.
+    fn extend(&mut self, messages: &[Arc<Message>], rules: &Rules) -> Result<(), LlmError> {
+        if let Some(old) = &self.rules {
+            self.truncate(rules.same_until(old));
+        }
+        self.rules = Some(rules.clone());
+        for index in self.messages.len()..messages.len() {
+            let (before, rest) = messages.split_at(index);
+            let Some(message) = rest.first() else { break };
+            if index > 0 {
+                self.bytes.push(b',');
+            }
+            encode_message(message, before, rules, &mut Json(&mut self.bytes))?;
+            self.messages.push(Arc::downgrade(message));
+            self.ends.push(self.bytes.len());
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, count: usize) {
+        if count >= self.messages.len() {
+            return;
+        }
+        self.messages.truncate(count);
+        self.ends.truncate(count);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
+    /// The conversation's last message: its key, since what a run asks next begins with all that it asked before.
+    fn key(&self) -> Option<usize> {
+        self.messages.last().map(|message| message.as_ptr().addr())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.messages
+            .last()
+            .is_none_or(|message| message.strong_count() == 0)
+    }
+}
+
+/// The conversations that were encoded lately.
+#[derive(Debug)]
+pub(super) struct PrefixCache {
+    kept: Mutex<Kept>,
+    max_bytes: usize,
+}
+
+impl Default for PrefixCache {
+    fn default() -> Self {
+        Self::with_room(MAX_BYTES)
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    prefixes: HashMap<usize, Prefix>,
+    bytes: usize,
+    clock: u64,
+    sweep_at: usize,
+}
+
+impl PrefixCache {
+    pub(super) fn with_room(max_bytes: usize) -> Self {
+        let kept = Kept {
+            prefixes: HashMap::new(),
+            bytes: 0,
+            clock: 0,
+            sweep_at: FIRST_SWEEP,
+        };
+        Self {
+            kept: Mutex::new(kept),
+            max_bytes,
+        }
+    }
+
+    /// Returns the messages encoded; the longest beginning that is kept is taken out, to be given back by
+    /// [`keep`](Self::keep).
+    pub(super) fn encoded(
+        &self,
+        messages: &[Arc<Message>],
+        rules: &Rules,
+    ) -> Result<Prefix, LlmError> {
+        let mut prefix = self.take(messages).unwrap_or_default();
+        prefix.extend(messages, rules)?;
+        Ok(prefix)
+    }
+
+    /// Keeps an encoded conversation for the request that goes on with it.
+    pub(super) fn keep(&self, mut prefix: Prefix) {
+        let Some(key) = prefix.key() else { return };
+        if prefix.bytes.len() > self.max_bytes {
+            return;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clock += 1;
+        prefix.used = kept.clock;
+        kept.bytes += prefix.bytes.len();
+        if let Some(old) = kept.prefixes.insert(key, prefix) {
+            kept.bytes -= old.bytes.len();
+        }
+        kept.make_room(self.max_bytes);
+    }
+
+    fn take(&self, messages: &[Arc<Message>]) -> Option<Prefix> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = messages.iter().rev().find_map(|message| {
+            let key = Arc::as_ptr(message).addr();
+            let prefix = kept.prefixes.get(&key)?;
+            prefix.is_of(messages).then_some(key)
+        })?;
+        let prefix = kept.prefixes.remove(&key)?;
+        kept.bytes -= prefix.bytes.len();
+        Some(prefix)
+    }
+}
+
+impl Kept {
+    fn make_room(&mut self, max_bytes: usize) {
+        if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
+            self.prefixes.retain(|_, prefix| {
+                let goes = prefix.has_ended();
+                if goes {
+                    self.bytes -= prefix.bytes.len();
+                }
+                !goes
+            });
+            self.sweep_at = (2 * self.prefixes.len()).max(FIRST_SWEEP);
+        }
+        while self.bytes > max_bytes || self.prefixes.len() > MAX_PREFIXES {
+            let oldest = self.prefixes.iter().min_by_key(|(_, prefix)| prefix.used);
+            let Some(key) = oldest.map(|(key, _)| *key) else {
+                return;
+            };
+            if let Some(prefix) = self.prefixes.remove(&key) {
+                self.bytes -= prefix.bytes.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

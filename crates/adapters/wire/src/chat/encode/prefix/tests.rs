@@ -1,0 +1,131 @@
+//! Tests of what is kept of encoded conversations.
+
+use neuraxis_testkit::messages;
+
+use super::*;
+use crate::chat::dialect::{Dialect, ReasoningEcho};
+
+fn conversation(count: usize) -> Vec<Arc<Message>> {
+    let message = |index: usize| match index % 3 {
+        0 => Message::user(format!("question {index}")),
+        1 => messages::calls([("c", "look", "{}")]),
+        _ => messages::result("c", "look", "1"),
+    };
+    (0..count).map(|index| Arc::new(message(index))).collect()
+}
+
+fn rules(messages: &[Arc<Message>]) -> Rules {
+    Rules::new(Dialect::standard("llama"), false, messages)
+}
+
+/// Encodes and keeps; returns the bytes and how many messages were taken over from before.
+fn ask(cache: &PrefixCache, messages: &[Arc<Message>]) -> (Vec<u8>, usize) {
+    let known = {
+        let kept = cache.kept.lock().unwrap();
+        let mut keys = messages.iter().map(|message| Arc::as_ptr(message).addr());
+        let prefixes = keys.by_ref().filter_map(|key| kept.prefixes.get(&key));
+        let fitting = prefixes.filter(|prefix| prefix.is_of(messages));
+        fitting
+            .map(|prefix| prefix.messages.len())
+            .max()
+            .unwrap_or(0)
+    };
+    let prefix = cache.encoded(messages, &rules(messages)).unwrap();
+    let bytes = prefix.bytes().to_vec();
+    cache.keep(prefix);
+    (bytes, known)
+}
+
+fn count(cache: &PrefixCache) -> usize {
+    cache.kept.lock().unwrap().prefixes.len()
+}
+
+#[test]
+fn each_request_of_a_run_encodes_only_what_is_new() {
+    let cache = PrefixCache::default();
+    let all = conversation(30);
+    let mut before = Vec::new();
+    for (length, expected) in [(1, 0), (3, 1), (5, 3), (30, 5), (30, 30)] {
+        let (bytes, known) = ask(&cache, &all[..length]);
+        assert_eq!(known, expected);
+        assert!(bytes.starts_with(&before), "the beginning changed");
+        before = bytes;
+    }
+    assert_eq!(count(&cache), 1);
+    let fresh = ask(&PrefixCache::default(), &all).0;
+    assert_eq!(before, fresh);
+}
+
+#[test]
+fn a_conversation_that_branches_off_is_encoded_as_it_is() {
+    let cache = PrefixCache::default();
+    let all = conversation(6);
+    ask(&cache, &all);
+    let mut branch = all[..3].to_vec();
+    branch.push(Arc::new(Message::user("something else")));
+    assert_eq!(ask(&cache, &branch), ask(&PrefixCache::default(), &branch));
+    let mut other_start = all.clone();
+    other_start[0] = Arc::new(Message::user("another question"));
+    let (bytes, known) = ask(&cache, &other_start);
+    assert_eq!(known, 0);
+    assert_eq!(bytes, ask(&PrefixCache::default(), &other_start).0);
+}
+
+#[test]
+fn a_message_that_is_gone_is_never_taken_for_a_new_one() {
+    let cache = PrefixCache::default();
+    for round in 0..100 {
+        let message = [Arc::new(Message::user(format!("round {round}")))];
+        let text = String::from_utf8(ask(&cache, &message).0).unwrap();
+        assert!(text.contains(&format!("round {round}\"")), "{text}");
+    }
+    // The conversations that ended were thrown away on the way.
+    assert!(count(&cache) <= FIRST_SWEEP, "{}", count(&cache));
+}
+
+#[test]
+fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
+    let cache = PrefixCache::with_room(500);
+    let conversations: Vec<_> = (0..20).map(|_| conversation(3)).collect();
+    for conversation in &conversations {
+        ask(&cache, conversation);
+        assert!(cache.kept.lock().unwrap().bytes <= 500);
+    }
+    assert!((1..5).contains(&count(&cache)), "{}", count(&cache));
+    assert_eq!(ask(&cache, &conversations[19]).1, 3);
+    assert_eq!(ask(&cache, &conversations[0]).1, 0);
+    let sum: usize = {
+        let kept = cache.kept.lock().unwrap();
+        kept.prefixes
+            .values()
+            .map(|prefix| prefix.bytes.len())
+            .sum()
+    };
+    assert_eq!(cache.kept.lock().unwrap().bytes, sum);
+}
+
+#[test]
+fn a_conversation_larger_than_the_room_is_not_kept() {
+    let cache = PrefixCache::with_room(10);
+    ask(&cache, &conversation(3));
+    assert_eq!(count(&cache), 0);
+}
+
+#[test]
+fn rules_that_changed_are_applied_to_what_was_encoded_before() {
+    let echo = |late: bool, messages: &[Arc<Message>]| {
+        let mut dialect = Dialect::standard("llama");
+        dialect.reasoning_echo = ReasoningEcho::SameTurn;
+        Rules::new(dialect, late, messages)
+    };
+    let mut all = conversation(3);
+    all.push(Arc::new(Message::system("late")));
+    let cache = PrefixCache::default();
+    for late in [false, true] {
+        let rules = echo(late, &all);
+        let kept = cache.encoded(&all, &rules).unwrap();
+        let fresh = PrefixCache::default().encoded(&all, &rules).unwrap();
+        assert_eq!(kept.bytes(), fresh.bytes());
+        cache.keep(kept);
+    }
+}

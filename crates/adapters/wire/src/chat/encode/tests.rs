@@ -1,0 +1,391 @@
+//! Tests of encoded requests.
+
+use neuraxis_core::{
+    AssistantMessage, JsonText, MediaPart, MediaSource, ModelRef, Part, ReasoningPart, ToolCall,
+    ToolCallId,
+};
+use neuraxis_testkit::{messages, request, request_of, spec};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::chat::dialect::{Arguments, ReasoningEcho};
+
+const STANDARD: Dialect = Dialect::standard("llama");
+
+fn body(dialect: Dialect, request: &ModelRequest) -> Value {
+    let encoder = Encoder::new("m", dialect);
+    let body = encoder.body(request, Delivery::Whole).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn messages_of(dialect: Dialect, messages: impl IntoIterator<Item = Message>) -> Value {
+    body(dialect, &request_of(messages))["messages"].take()
+}
+
+fn refused(messages: impl IntoIterator<Item = Message>) -> String {
+    let encoder = Encoder::new("m", STANDARD);
+    let error = encoder
+        .body(&request_of(messages), Delivery::Whole)
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    error.message
+}
+
+/// A reply of `provider` with a thought and a call.
+fn reply_of(provider: &str) -> Message {
+    Message::Assistant(AssistantMessage {
+        parts: vec![
+            Part::Reasoning(ReasoningPart {
+                text: "hm".to_owned(),
+                ..ReasoningPart::default()
+            }),
+            Part::ToolCall(ToolCall {
+                id: ToolCallId::from_text("loop-1"),
+                name: "look".to_owned(),
+                arguments: JsonText::from_text("{}"),
+                provider_id: Some("theirs-1".to_owned()),
+                state: None,
+            }),
+        ],
+        model: Some(ModelRef::new(provider, "m")),
+    })
+}
+
+#[test]
+fn a_request_is_encoded_like_this() {
+    let mut request = request_of([
+        Message::system("Be brief.\n\"Quotes\" and \u{1} and 🦀"),
+        Message::user("What is here?"),
+        messages::calls([("c1", "list_files", r#"{"path": "."}"#)]),
+        messages::result("c1", "list_files", r#"["a","b"]"#),
+        Message::assistant("Two files."),
+        Message::user("Thanks."),
+    ]);
+    let list = spec("list_files").describe("Lists files.");
+    request.tools = [list
+        .schema(r#"{"type":"object","properties":{"path":{"type":"string"}}}"#)
+        .build()]
+    .into();
+    request.max_output_tokens = Some(100);
+    request.temperature = Some(0.7);
+    let encoder = Encoder::new("gpt-\"x\"", STANDARD);
+    let body = encoder.body(&request, Delivery::Streamed).unwrap();
+    insta::assert_snapshot!(String::from_utf8_lossy(&body));
+}
+
+#[test]
+fn without_tools_nothing_is_said_of_tools() {
+    let mut request = request("hi");
+    for choice in [ToolChoice::Auto, ToolChoice::None, ToolChoice::Required] {
+        request.tool_choice = choice;
+        let body = body(STANDARD, &request);
+        let fields: Vec<_> = body.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["model", "messages"]);
+    }
+}
+
+fn with_choice(choices: ToolChoices, choice: ToolChoice) -> Value {
+    let mut request = request("hi");
+    request.tools = ["a", "b"].map(|name| spec(name).build()).into();
+    request.tool_choice = choice;
+    let body = body(
+        Dialect {
+            tool_choices: choices,
+            ..STANDARD
+        },
+        &request,
+    );
+    let tools = body["tools"].as_array();
+    let names: Option<Vec<_>> =
+        tools.map(|tools| tools.iter().map(|tool| &tool["function"]["name"]).collect());
+    json!([names, body["tool_choice"]])
+}
+
+#[test]
+fn tool_choices_are_written_as_the_server_understands_them() {
+    use ToolChoices::{All, Ignored, Words};
+    let named = || ToolChoice::Named("b".parse().unwrap());
+    let both = json!(["a", "b"]);
+    let function = json!({"type": "function", "function": {"name": "b"}});
+    for (choices, choice, expected) in [
+        (All, ToolChoice::Auto, json!([both, null])),
+        (All, ToolChoice::None, json!([both, "none"])),
+        (All, ToolChoice::Required, json!([both, "required"])),
+        (All, named(), json!([both, function])),
+        (Words, named(), json!([["b"], "required"])),
+        (Words, ToolChoice::None, json!([both, "none"])),
+        (Ignored, named(), json!([["b"], "required"])),
+        (Ignored, ToolChoice::None, json!([null, null])),
+    ] {
+        assert_eq!(
+            with_choice(choices, choice.clone()),
+            expected,
+            "{choices:?} {choice:?}"
+        );
+    }
+}
+
+#[test]
+fn a_named_tool_that_is_not_offered_is_a_bad_request() {
+    let mut request = request("hi");
+    request.tools = [spec("a").build()].into();
+    request.tool_choice = ToolChoice::Named("z".parse().unwrap());
+    let error = Encoder::new("m", STANDARD)
+        .body(&request, Delivery::Whole)
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert!(error.message.contains("tool z"), "{error}");
+}
+
+#[test]
+fn a_schema_that_is_not_json_is_a_bad_request() {
+    let mut request = request("hi");
+    request.tools = [spec("a").schema("{").build()].into();
+    let error = Encoder::new("m", STANDARD)
+        .body(&request, Delivery::Whole)
+        .unwrap_err();
+    assert!(error.message.contains("schema of the tool a"), "{error}");
+}
+
+#[test]
+fn a_late_system_message_is_what_the_dialect_says() {
+    let history = || {
+        [
+            Message::system("first"),
+            Message::user("hi"),
+            Message::system("late"),
+        ]
+    };
+    let roles = |late_system| {
+        let messages = messages_of(
+            Dialect {
+                late_system,
+                ..STANDARD
+            },
+            history(),
+        );
+        json!([messages[0]["role"], messages[2]])
+    };
+    let kept = json!(["system", {"role": "system", "content": "late"}]);
+    assert_eq!(roles(LateSystem::System), kept);
+    assert_eq!(roles(LateSystem::Auto), kept);
+    let mapped = json!(["system", {"role": "user", "content": "[System message] late"}]);
+    assert_eq!(roles(LateSystem::User), mapped);
+}
+
+#[test]
+fn a_refusal_of_a_late_system_message_is_learned_once() {
+    let dialect = Dialect {
+        late_system: LateSystem::Auto,
+        ..STANDARD
+    };
+    let encoder = Encoder::new("m", dialect);
+    assert!(!encoder.avoid_late_system(&request_of([Message::system("s"), Message::user("u")])));
+    let late = request_of([Message::user("u"), Message::system("s")]);
+    let role = || {
+        let body = encoder.body(&late, Delivery::Whole).unwrap();
+        serde_json::from_slice::<Value>(&body).unwrap()["messages"][1]["role"].take()
+    };
+    assert_eq!(role(), "system");
+    assert!(encoder.avoid_late_system(&late));
+    assert_eq!(role(), "user");
+    assert!(
+        !encoder.avoid_late_system(&late),
+        "the same refusal again is a plain error"
+    );
+}
+
+#[test]
+fn a_trailing_assistant_message_is_followed_by_a_prompt_where_it_would_be_gone_on_with() {
+    let dialect = Dialect {
+        trailing_assistant: TrailingAssistant::Prompted,
+        ..STANDARD
+    };
+    let messages = messages_of(dialect, [Message::user("hi"), Message::assistant("Hel")]);
+    assert_eq!(
+        messages[2],
+        json!({"role": "user", "content": "Please go on."})
+    );
+    let messages = messages_of(dialect, [Message::user("hi")]);
+    assert_eq!(messages.as_array().unwrap().len(), 1);
+    let messages = messages_of(STANDARD, [Message::assistant("Hel")]);
+    assert_eq!(messages.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn reasoning_and_call_ids_go_back_to_the_provider_that_gave_them_and_to_no_other() {
+    let dialect = Dialect {
+        reasoning_echo: ReasoningEcho::Always,
+        reasoning_field: "reasoning",
+        ..STANDARD
+    };
+    let history = |provider| {
+        [
+            Message::user("hi"),
+            reply_of(provider),
+            messages::result("loop-1", "look", "1"),
+        ]
+    };
+    let ours = messages_of(dialect, history("llama"));
+    assert_eq!(ours[1]["reasoning"], "hm");
+    assert_eq!(ours[1]["tool_calls"][0]["id"], "theirs-1");
+    assert_eq!(ours[2]["tool_call_id"], "theirs-1");
+    let foreign = messages_of(dialect, history("openai"));
+    assert_eq!(foreign[1].get("reasoning"), None);
+    assert_eq!(foreign[1]["tool_calls"][0]["id"], "loop-1");
+    assert_eq!(foreign[2]["tool_call_id"], "loop-1");
+}
+
+#[test]
+fn reasoning_is_sent_back_as_the_dialect_says() {
+    let history = || {
+        [
+            Message::user("one"),
+            reply_of("llama"),
+            messages::result("loop-1", "look", "1"),
+            Message::user("two"),
+            reply_of("llama"),
+        ]
+    };
+    let echoed = |reasoning_echo| {
+        let messages = messages_of(
+            Dialect {
+                reasoning_echo,
+                ..STANDARD
+            },
+            history(),
+        );
+        [1, 4].map(|index| messages[index].get("reasoning_content").is_some())
+    };
+    assert_eq!(echoed(ReasoningEcho::Always), [true, true]);
+    assert_eq!(echoed(ReasoningEcho::SameTurn), [false, true]);
+    assert_eq!(echoed(ReasoningEcho::Never), [false, false]);
+}
+
+#[test]
+fn reasoning_of_the_same_turn_is_dropped_once_the_next_turn_begins() {
+    let dialect = Dialect {
+        reasoning_echo: ReasoningEcho::SameTurn,
+        ..STANDARD
+    };
+    let encoder = Encoder::new("m", dialect);
+    let mut request = request_of([
+        Message::user("one"),
+        reply_of("llama"),
+        messages::result("loop-1", "look", "1"),
+    ]);
+    encoder.body(&request, Delivery::Whole).unwrap();
+    request.messages.push(Message::user("two"));
+    let kept = encoder.body(&request, Delivery::Whole).unwrap();
+    let fresh = Encoder::new("m", dialect)
+        .body(&request, Delivery::Whole)
+        .unwrap();
+    assert_eq!(kept, fresh);
+    assert!(!String::from_utf8_lossy(&kept).contains("hm"), "{kept:?}");
+}
+
+#[test]
+fn arguments_that_are_no_object_are_made_whole_where_the_server_refuses_them() {
+    let arguments = |form, text: &str| {
+        let dialect = Dialect {
+            arguments: form,
+            ..STANDARD
+        };
+        let messages = messages_of(dialect, [messages::calls([("c", "look", text)])]);
+        messages[0]["tool_calls"][0]["function"]["arguments"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for text in [r#"{"a": 1}"#, "{}", " {\"b\":[]}"] {
+        assert_eq!(arguments(Arguments::MadeWhole, text), text);
+    }
+    for text in [
+        r#"{"a": "#,
+        "[1]",
+        "null",
+        "7",
+        "oops",
+        r#"{"a":"\ud800"}"#,
+        "{} {}",
+    ] {
+        let whole: Value = serde_json::from_str(&arguments(Arguments::MadeWhole, text)).unwrap();
+        assert_eq!(whole, json!({"invalid_arguments": text}));
+        assert_eq!(arguments(Arguments::AsWritten, text), text);
+    }
+    for form in [Arguments::MadeWhole, Arguments::AsWritten] {
+        assert_eq!(arguments(form, ""), "{}");
+    }
+}
+
+#[test]
+fn media_is_written_as_far_as_the_protocol_has_a_form_for_it() {
+    let media = |media_type: &str, source| {
+        let part = Part::Media(MediaPart {
+            media_type: media_type.to_owned(),
+            source,
+        });
+        Message::User {
+            parts: vec![Part::text("see"), part],
+        }
+    };
+    let data = || MediaSource::Base64("QUJD".into());
+    let url = |url: &str| MediaSource::Url(url.to_owned());
+    let content = |message| messages_of(STANDARD, [message])[0]["content"].take();
+    assert_eq!(
+        content(media("image/png", data())),
+        json!([{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}])
+    );
+    assert_eq!(
+        content(media("image/png", url("https://x/y.png")))[1]["image_url"]["url"],
+        "https://x/y.png"
+    );
+    assert_eq!(
+        content(media("audio/wav", data()))[1],
+        json!({"type": "input_audio", "input_audio": {"data": "QUJD", "format": "wav"}})
+    );
+    assert!(refused([media("image/png", url("file:///etc/passwd"))]).contains("not http(s)"));
+    assert!(refused([media("application/pdf", data())]).contains("application/pdf"));
+    assert!(refused([media("audio/wav", url("https://x"))]).contains("audio/wav"));
+}
+
+#[test]
+fn several_texts_of_a_message_are_one_content() {
+    let message = Message::User {
+        parts: vec![Part::text("a"), Part::text("b\n"), Part::text("c")],
+    };
+    let empty = Message::User { parts: Vec::new() };
+    let messages = messages_of(STANDARD, [message, empty]);
+    assert_eq!(messages[0]["content"], "ab\nc");
+    assert_eq!(messages[1]["content"], "");
+}
+
+#[test]
+fn a_temperature_that_is_no_number_is_left_out() {
+    let mut request = request("hi");
+    request.temperature = Some(f32::NAN);
+    assert_eq!(body(STANDARD, &request).get("temperature"), None);
+    request.temperature = Some(0.2);
+    assert_eq!(body(STANDARD, &request)["temperature"], json!(0.2));
+}
+
+#[test]
+fn tools_that_requests_share_are_encoded_once() {
+    let encoder = Encoder::new("m", STANDARD);
+    let tools: Arc<[ToolSpec]> = [spec("a").build()].into();
+    let first = encoder.tools.encoded(&tools).unwrap();
+    let again = encoder.tools.encoded(&Arc::clone(&tools)).unwrap();
+    assert_eq!(first.as_ptr(), again.as_ptr(), "the same bytes");
+    let equal: Arc<[ToolSpec]> = [spec("a").build()].into();
+    assert_eq!(encoder.tools.encoded(&equal).unwrap(), first);
+    for _ in 0..1_000 {
+        let other: Arc<[ToolSpec]> = [spec("b").build()].into();
+        assert_ne!(encoder.tools.encoded(&other).unwrap(), first);
+    }
+    let kept = encoder.tools.encoded(&tools).unwrap();
+    assert_eq!(
+        kept.as_ptr(),
+        first.as_ptr(),
+        "what is in use outlives what is not"
+    );
+}

@@ -1,0 +1,124 @@
+//! A reply that streams in.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ReplyDelta};
+use neuraxis_ports::Stream;
+
+use crate::body::{Body, given_up};
+use crate::chat::blocks::{Blocks, Brought};
+use crate::sse::SseDecoder;
+
+/// The data of the event that ends a stream.
+const DONE: &str = "[DONE]";
+
+/// How long a connection may take to end after the reply has, to be used again.
+const DRAIN_WITHIN: Duration = Duration::from_millis(100);
+
+/// A reply that streams in, decoded as it comes. Nothing is left of it after an error, so that its connection is closed
+/// at once.
+pub(super) struct ChatStream(Option<Reading>);
+
+struct Reading {
+    body: Body,
+    events: SseDecoder,
+    blocks: Blocks,
+    /// Decoded and not yet returned.
+    ready: VecDeque<ReplyDelta>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    /// The reply is whole. Reading on to the end of the body frees the connection for the next call.
+    Draining,
+}
+
+impl ChatStream {
+    pub(super) fn new(body: Body, model: ModelRef) -> Self {
+        Self(Some(Reading {
+            body,
+            events: SseDecoder::new(),
+            blocks: Blocks::new(model),
+            ready: VecDeque::new(),
+            phase: Phase::Reading,
+        }))
+    }
+}
+
+impl Stream for ChatStream {
+    type Item = Result<ReplyDelta, LlmError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(reading) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let item = ready!(reading.poll_delta(cx));
+        if !matches!(item, Some(Ok(_))) {
+            self.0 = None;
+        }
+        Poll::Ready(item)
+    }
+}
+
+impl Reading {
+    /// Returns the next piece of the reply; nothing once it is whole and its connection free.
+    fn poll_delta(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReplyDelta, LlmError>>> {
+        loop {
+            if !self.ready.is_empty() && self.body.cancellation().is_cancelled() {
+                return Poll::Ready(Some(Err(given_up())));
+            }
+            if let Some(delta) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(delta)));
+            }
+            match self.decode() {
+                Ok(()) if !self.ready.is_empty() => continue,
+                Ok(()) => {}
+                Err(error) => return Poll::Ready(Some(Err(self.blocks.with_usage(error)))),
+            }
+            match (self.phase, ready!(self.body.poll_next(cx))) {
+                (Phase::Draining, Some(Ok(_))) => {}
+                (Phase::Draining, _) => return Poll::Ready(None),
+                (Phase::Reading, Some(Ok(piece))) => self.events.push(piece),
+                (Phase::Reading, Some(Err(error))) => {
+                    return Poll::Ready(Some(Err(self.blocks.with_usage(error))));
+                }
+                (Phase::Reading, None) => {
+                    let error = LlmError::new(
+                        LlmErrorKind::Incomplete,
+                        "the stream ended before the reply was whole",
+                    );
+                    return Poll::Ready(Some(Err(self.blocks.with_usage(error))));
+                }
+            }
+        }
+    }
+
+    /// Decodes events until a piece of the reply is ready or more has to be read.
+    fn decode(&mut self) -> Result<(), LlmError> {
+        while self.ready.is_empty() && self.phase == Phase::Reading {
+            let Some(event) = self.events.next_event()? else {
+                return Ok(());
+            };
+            if event.data == DONE {
+                self.blocks.end(&mut self.ready)?;
+                self.phase = Phase::Draining;
+                self.body.end_within(DRAIN_WITHIN);
+                return Ok(());
+            }
+            if event.data.is_empty() {
+                continue;
+            }
+            let voice = self.body.voice();
+            let brought = self.blocks.take(event.data, &mut self.ready, voice)?;
+            if brought == Brought::Output {
+                self.body.brought_output();
+            }
+        }
+        Ok(())
+    }
+}

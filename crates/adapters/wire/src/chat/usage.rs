@@ -1,0 +1,146 @@
+//! What a reply used.
+
+use neuraxis_core::{TokenCount, Usage};
+
+use crate::chat::chunk::{Timings, UsageField};
+
+/// How many bytes of a reply were what.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shares {
+    pub(super) reasoning: usize,
+    pub(super) text: usize,
+    pub(super) calls: usize,
+}
+
+/// Returns the tokens that a reply used, from what the server says of them.
+///
+/// No server of this protocol counts the tokens of tool calls, and few those of reasoning. Where the reply has only one
+/// kind of content the count is known all the same; else it is estimated by the share of bytes.
+pub(super) fn usage(
+    field: Option<&UsageField>,
+    timings: Option<&Timings>,
+    shares: Shares,
+) -> Usage {
+    let timed = |number: fn(&Timings) -> Option<i64>| count(timings.and_then(number));
+    let said = |number: fn(&UsageField) -> Option<i64>| count(field.and_then(number));
+    let cached = said(|usage| usage.prompt_tokens_details?.cached_tokens)
+        .or_else(|| timed(|timings| timings.cache_n));
+    let prompt = said(|usage| usage.prompt_tokens).or_else(|| {
+        // The timings count apart what was in the cache.
+        let read = timed(|timings| timings.prompt_n)?;
+        Some(read.saturating_add(timed(|timings| timings.cache_n).unwrap_or(0)))
+    });
+    let completion =
+        said(|usage| usage.completion_tokens).or_else(|| timed(|timings| timings.predicted_n));
+    let total =
+        said(|usage| usage.total_tokens).or_else(|| Some(prompt?.saturating_add(completion?)));
+    let reasoning = said(|usage| usage.completion_tokens_details?.reasoning_tokens);
+    // A server that counts but does not mention its cache has none, or nothing in it.
+    let cached = cached.or(field.map(|_| 0));
+    Usage {
+        prompt: measured(prompt),
+        completion: measured(completion),
+        total: measured(total),
+        reasoning: reasoning.map_or_else(
+            || share(shares.reasoning, shares, completion),
+            TokenCount::measured,
+        ),
+        cached: measured(cached),
+        action: share(shares.calls, shares, completion),
+    }
+}
+
+fn count(number: Option<i64>) -> Option<u64> {
+    number.and_then(|number| u64::try_from(number).ok())
+}
+
+fn measured(number: Option<u64>) -> TokenCount {
+    number.map_or(TokenCount::UNKNOWN, TokenCount::measured)
+}
+
+/// Returns the part of a completion that so many bytes of it are.
+fn share(bytes: usize, shares: Shares, completion: Option<u64>) -> TokenCount {
+    let all = shares.reasoning + shares.text + shares.calls;
+    if bytes == 0 {
+        return TokenCount::measured(0);
+    }
+    let Some(completion) = completion else {
+        return TokenCount::UNKNOWN;
+    };
+    if bytes == all {
+        return TokenCount::measured(completion);
+    }
+    let part = u128::from(completion) * (bytes as u128) / (all as u128);
+    TokenCount::estimated(u64::try_from(part).unwrap_or(completion))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(json: &str) -> UsageField {
+        serde_json::from_str(json).unwrap()
+    }
+
+    const TEXT: Shares = Shares {
+        reasoning: 0,
+        text: 10,
+        calls: 0,
+    };
+
+    #[test]
+    fn what_a_server_says_is_measured() {
+        let field = field(
+            r#"{"prompt_tokens":50,"completion_tokens":9,"total_tokens":59,"prompt_tokens_details":{"cached_tokens":40},
+                "completion_tokens_details":{"reasoning_tokens":3}}"#,
+        );
+        let usage = usage(Some(&field), None, TEXT);
+        let expected = Usage {
+            prompt: TokenCount::measured(50),
+            completion: TokenCount::measured(9),
+            total: TokenCount::measured(59),
+            reasoning: TokenCount::measured(3),
+            cached: TokenCount::measured(40),
+            action: TokenCount::measured(0),
+        };
+        assert_eq!(usage, expected);
+    }
+
+    #[test]
+    fn timings_stand_in_for_what_is_not_said() {
+        let timings =
+            serde_json::from_str(r#"{"cache_n":30,"prompt_n":5,"predicted_n":7,"prompt_ms":1.5}"#);
+        let usage = usage(None, Some(&timings.unwrap()), TEXT);
+        assert_eq!(usage.prompt, TokenCount::measured(35));
+        assert_eq!(usage.cached, TokenCount::measured(30));
+        assert_eq!(usage.total, TokenCount::measured(42));
+    }
+
+    #[test]
+    fn what_nobody_says_is_unknown() {
+        assert_eq!(usage(None, None, TEXT).prompt, TokenCount::UNKNOWN);
+        let field = field(r#"{"prompt_tokens":-1,"completion_tokens":null}"#);
+        let usage = usage(Some(&field), None, TEXT);
+        assert_eq!(usage.prompt, TokenCount::UNKNOWN);
+        assert_eq!(usage.total, TokenCount::UNKNOWN);
+        assert_eq!(usage.cached, TokenCount::measured(0));
+    }
+
+    #[test]
+    fn reasoning_and_calls_are_estimated_by_their_share_unless_they_are_all_there_is() {
+        let field = field(r#"{"prompt_tokens":1,"completion_tokens":100}"#);
+        let mixed = Shares {
+            reasoning: 30,
+            text: 60,
+            calls: 10,
+        };
+        let usage = |shares| usage(Some(&field), None, shares);
+        assert_eq!(usage(mixed).reasoning, TokenCount::estimated(30));
+        assert_eq!(usage(mixed).action, TokenCount::estimated(10));
+        let calls = Shares {
+            calls: 5,
+            ..Shares::default()
+        };
+        assert_eq!(usage(calls).action, TokenCount::measured(100));
+    }
+}

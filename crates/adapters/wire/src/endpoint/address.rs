@@ -1,0 +1,193 @@
+//! Addresses of model servers: what is accepted, and how they are named to people.
+
+use std::error::Error;
+use std::net::IpAddr;
+
+use reqwest::Url;
+
+/// Why a server cannot be used as configured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// The address is none. It is not repeated: it may hold a password.
+    #[error("base_url is no address ({reason}): write it like http://127.0.0.1:8080")]
+    NoUrl {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The address has a part that it must not have.
+    #[error(
+        "base_url has {part}, which does not belong there: write it like http://127.0.0.1:8080"
+    )]
+    UnwantedPart {
+        /// The part, without its content.
+        part: &'static str,
+    },
+    /// Neither HTTP nor HTTPS.
+    #[error("base_url begins with {scheme}: where http: or https: is needed")]
+    Scheme {
+        /// What it begins with.
+        scheme: String,
+    },
+    /// No name of a header.
+    #[error("{0:?} is no name of an HTTP header")]
+    HeaderName(String),
+    /// A header's value has characters that cannot be sent. It is not repeated: it may be a key.
+    #[error("the value of the header {0} has characters that cannot be sent, such as a line break")]
+    HeaderValue(String),
+    /// The connections cannot be prepared, for example since the machine has no certificates.
+    #[error("connections cannot be prepared: {0}")]
+    Client(String),
+}
+
+/// An address on a server, ready to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route(Url);
+
+impl Route {
+    pub(super) fn new(base: &Url, path: &str) -> Self {
+        let mut url = base.clone();
+        let base_path = url.path().trim_end_matches('/');
+        let full = format!("{base_path}/{path}");
+        url.set_path(&full);
+        Self(url)
+    }
+
+    pub(super) const fn url(&self) -> &Url {
+        &self.0
+    }
+}
+
+/// Reads the address of a server.
+pub(super) fn parse(text: &str) -> Result<Url, EndpointError> {
+    let url = Url::parse(text.trim()).map_err(|error| EndpointError::NoUrl {
+        reason: error.to_string(),
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(EndpointError::Scheme {
+            scheme: url.scheme().to_owned(),
+        });
+    }
+    let unwanted = [
+        (
+            "a user name or password",
+            !url.username().is_empty() || url.password().is_some(),
+        ),
+        ("a query", url.query().is_some()),
+        ("a fragment", url.fragment().is_some()),
+    ];
+    match unwanted.into_iter().find(|(_, is_there)| *is_there) {
+        Some((part, _)) => Err(EndpointError::UnwantedPart { part }),
+        None => Ok(url),
+    }
+}
+
+/// Returns an address as far as people need it: scheme, host and port.
+pub(super) fn name(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{}://{host}:{port}", url.scheme()),
+        None => format!("{}://{host}", url.scheme()),
+    }
+}
+
+/// Returns the place that a redirect from `from` leads to, without path and query, which may hold secrets.
+pub(super) fn redirect_target(from: &str, location: Option<&str>) -> String {
+    let Some(location) = location else {
+        return "nowhere: it names no location".to_owned();
+    };
+    let target = Url::parse(from).and_then(|base| base.join(location));
+    match target {
+        Ok(target) if name(&target) == from => "another path of the same server".to_owned(),
+        Ok(target) => name(&target),
+        Err(_) => "a location that is no address".to_owned(),
+    }
+}
+
+pub(super) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// Returns the innermost cause of an error: the outer ones repeat the address, or say "error".
+pub(crate) fn cause(error: &dyn Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_added_to_the_path_of_the_base() {
+        for (base, expected) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1/models"),
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1/models"),
+            (
+                "https://example.com/llm/",
+                "https://example.com/llm/v1/models",
+            ),
+        ] {
+            let route = Route::new(&parse(base).unwrap(), "v1/models");
+            assert_eq!(route.url().as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_used_is_refused_without_repeating_it() {
+        for (text, message) in [
+            ("127.0.0.1:8080", "base_url is no address"),
+            ("localhost:8080", "base_url begins with localhost:"),
+            ("http://", "base_url is no address"),
+            ("ftp://x", "base_url begins with ftp:"),
+            ("http://me:canary@x", "base_url has a user name or password"),
+            ("http://x/?key=canary", "base_url has a query"),
+        ] {
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.starts_with(message), "{text}: {said}");
+            assert!(!said.contains("canary"), "{said}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_recognized_by_name_and_by_number() {
+        for (address, expected) in [
+            ("http://localhost:1", true),
+            ("http://127.8.9.1", true),
+            ("http://[::1]:8080", true),
+            ("http://localhost.example.com", false),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&parse(address).unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_named_by_its_host_alone() {
+        let from = "http://127.0.0.1:8080";
+        for (location, expected) in [
+            (
+                Some("https://evil.example/steal?key=canary"),
+                "https://evil.example",
+            ),
+            (
+                Some("https://user:canary@evil.example"),
+                "https://evil.example",
+            ),
+            (Some("/login"), "another path of the same server"),
+            (Some("http://["), "a location that is no address"),
+            (None, "nowhere: it names no location"),
+        ] {
+            assert_eq!(redirect_target(from, location), expected);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The answer to a request: refused, or read whole or as events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap};
+use http::response::Parts;
+use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_ports::CancellationToken;
+use serde_json::Value;
+
+use crate::body::{Body, Limits};
+use crate::endpoint::{Voice, address};
+use crate::failure::{Failure, content_type};
+
+/// The most bytes of an error body that are read, and the longest it is waited for.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// An answer whose head has come.
+pub(super) struct Answer {
+    head: Parts,
+    body: Body,
+}
+
+impl Answer {
+    pub(super) fn new(
+        response: reqwest::Response,
+        limits: Limits,
+        cancellation: CancellationToken,
+        voice: Arc<Voice>,
+    ) -> Self {
+        let response: http::Response<reqwest::Body> = response.into();
+        let (head, body) = response.into_parts();
+        let body = Body::new(body, limits, cancellation, voice);
+        Self { head, body }
+    }
+
+    /// Tells whether a program gave the answer, by the beginning of the name that it gives itself.
+    pub(super) fn comes_from(&self, program: &str) -> bool {
+        let name = self.head.headers.get(header::SERVER);
+        name.is_some_and(|name| name.as_bytes().starts_with(program.as_bytes()))
+    }
+
+    /// Reads a whole document, which must not say that it is something else than JSON.
+    pub(super) async fn document(self, most: usize) -> Result<Bytes, LlmError> {
+        let answer = self.accepted().await?;
+        if content_type(&answer.head.headers).is_some_and(|kind| !kind.contains("json")) {
+            return Err(answer.unexpected("JSON").await);
+        }
+        answer.read(most).await
+    }
+
+    /// Returns the body of an answer that must not say that it is something else than a stream of events.
+    pub(super) async fn events(self) -> Result<Body, LlmError> {
+        let answer = self.accepted().await?;
+        match content_type(&answer.head.headers).as_deref() {
+            Some("text/event-stream") | None => Ok(answer.body),
+            Some(_) => Err(answer.unexpected("a stream of events").await),
+        }
+    }
+
+    /// Lets an answer pass that is neither an error nor a redirect nor compressed.
+    async fn accepted(mut self) -> Result<Self, LlmError> {
+        let status = self.head.status;
+        if status.is_redirection() {
+            return Err(self.redirected());
+        }
+        if !status.is_success() {
+            let body = self.error_body().await;
+            let failure = Failure::of_response(status, &self.head.headers, &body);
+            return Err(failure.into_error(self.voice()));
+        }
+        match encoding(&self.head.headers) {
+            None => Ok(self),
+            // Nothing is unpacked, so that a small body cannot become a large one.
+            Some(encoding) => {
+                let encoding = self.voice().tidy(&encoding);
+                Err(self.invalid(&format!(
+                    "sent a body in encoding {encoding}, which was not asked for"
+                )))
+            }
+        }
+    }
+
+    fn redirected(&self) -> LlmError {
+        let voice = self.voice();
+        let location = self.head.headers.get(header::LOCATION);
+        let location = location.and_then(|value| value.to_str().ok());
+        let target = voice.tidy(&address::redirect_target(&voice.server, location));
+        let said = format!(
+            "{} redirects to {target} (status {}): redirects are not followed, set base_url to where the server is",
+            voice.server,
+            self.head.status.as_u16()
+        );
+        LlmError::new(LlmErrorKind::BadRequest, said)
+    }
+
+    /// The error of a success that is not what was asked for. A JSON error inside it counts as what it says.
+    async fn unexpected(mut self, wanted: &str) -> LlmError {
+        let kind = content_type(&self.head.headers).unwrap_or_default();
+        let body = self.error_body().await;
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(json) if json.get("error").is_some_and(|error| !error.is_null()) => {
+                Failure::of_json(&json).into_error(self.voice())
+            }
+            _ => self.invalid(&format!(
+                "answered with {kind} instead of {wanted}; check that base_url leads to a model server"
+            )),
+        }
+    }
+
+    /// Reads what there is of an error body, within limits of its own: what cannot be read is not worth another error.
+    async fn error_body(&mut self) -> Bytes {
+        self.body.end_within(ERROR_BODY_WITHIN);
+        let mut collected = BytesMut::new();
+        while let Some(Ok(piece)) = self.body.next().await {
+            let room = MAX_ERROR_BODY.saturating_sub(collected.len());
+            collected.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+            if collected.len() >= MAX_ERROR_BODY {
+                break;
+            }
+        }
+        collected.freeze()
+    }
+
+    async fn read(mut self, most: usize) -> Result<Bytes, LlmError> {
+        let mut pieces = Vec::new();
+        let mut size = 0;
+        while let Some(piece) = self.body.next().await.transpose()? {
+            size += piece.len();
+            if size > most {
+                return Err(self.invalid(&format!("sent a reply of more than {most} bytes")));
+            }
+            pieces.push(piece);
+        }
+        // Most documents come in one piece and need no copy.
+        match <[Bytes; 1]>::try_from(pieces) {
+            Ok([piece]) => Ok(piece),
+            Err(pieces) => Ok(pieces.concat().into()),
+        }
+    }
+
+    fn voice(&self) -> &Voice {
+        self.body.voice()
+    }
+
+    fn invalid(&self, complaint: &str) -> LlmError {
+        let said = format!("{} {complaint}", self.voice().server);
+        LlmError::new(LlmErrorKind::InvalidResponse, said)
+    }
+}
+
+/// Returns how a body is encoded, if it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_ENCODING)?;
+    let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+    (!value.eq_ignore_ascii_case("identity")).then_some(value)
+}

@@ -1,0 +1,158 @@
+//! What a server says when it refuses or fails, turned into an [`LlmError`].
+//!
+//! Servers agree on little: `error` is an object or a text, `code` a number or a word, and a proxy in between answers
+//! with a page. All of it is untrusted, so texts are cut and made harmless before anybody reads them.
+
+mod clean;
+mod retry_after;
+mod rules;
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use neuraxis_core::LlmError;
+use serde_json::Value;
+
+pub(crate) use self::clean::clean;
+pub(crate) use self::retry_after::retry_after;
+pub use self::rules::{ErrorRule, Mark, Meaning};
+
+use crate::endpoint::Voice;
+
+/// Words after which servers write the size of the context.
+const LIMIT_FOLLOWS: [&str; 3] = [
+    "maximum context length is ",
+    "context length of only ",
+    "available context size (",
+];
+
+/// Words after which servers write what the request needed.
+const NEEDED_FOLLOWS: [&str; 4] = ["requested ", "resulted in ", "keep the first ", "request ("];
+
+/// What a server said went wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    /// The HTTP status; the one in the body if the failure came inside a stream.
+    pub(crate) status: Option<u16>,
+    /// The field `type`.
+    pub(crate) kind: String,
+    /// The field `code`.
+    pub(crate) code: String,
+    /// The message, as the server wrote it.
+    pub(crate) message: String,
+    /// The context size, in tokens.
+    pub(crate) limit: Option<u64>,
+    /// What the request needed, in tokens.
+    pub(crate) needed: Option<u64>,
+    /// How long the server asks to wait.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Failure {
+    /// Reads a response with a status that is no success.
+    pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let mut failure = match serde_json::from_slice(body) {
+            Ok(body) => Self::of_json(&body),
+            Err(_) => Self {
+                message: words_of(headers, body),
+                ..Self::default()
+            },
+        };
+        failure.status = Some(status.as_u16());
+        failure.retry_after = retry_after(headers);
+        failure
+    }
+
+    /// Reads a JSON error body: the object at `error`, the text there, or the whole body.
+    pub(crate) fn of_json(body: &Value) -> Self {
+        match body.get("error") {
+            Some(error) if !error.is_null() => Self::of_error(error),
+            _ => Self::of_error(body),
+        }
+    }
+
+    /// Reads what stands at `error`.
+    pub(crate) fn of_error(error: &Value) -> Self {
+        let text = |field: &str| match error.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let count = |field: &str| error.get(field).and_then(Value::as_u64);
+        let message = match error {
+            Value::String(message) => message.clone(),
+            _ => [text("message"), text("detail")].concat(),
+        };
+        let code = text("code");
+        Self {
+            status: code
+                .parse()
+                .ok()
+                .filter(|status| (400..600).contains(status)),
+            kind: text("type"),
+            limit: count("n_ctx").or_else(|| number_after(&message, &LIMIT_FOLLOWS)),
+            needed: count("n_prompt_tokens").or_else(|| number_after(&message, &NEEDED_FOLLOWS)),
+            message,
+            code,
+            retry_after: None,
+        }
+    }
+
+    /// Returns the error that this is, by the first rule that fits: the server's own, then those that hold everywhere.
+    pub(crate) fn into_error(self, voice: &Voice) -> LlmError {
+        let kind = rules::meaning(&self, voice.errors).kind(&self);
+        let tidy = |text: &str| voice.tidy(text);
+        let status = self.status.map(|status| status.to_string());
+        let mut notes = Vec::new();
+        if let Some(status) = &status {
+            notes.push(format!("status {status}"));
+        }
+        if !self.kind.is_empty() {
+            notes.push(format!("type {}", tidy(&self.kind)));
+        }
+        if !self.code.is_empty() && Some(&self.code) != status.as_ref() {
+            notes.push(format!("code {}", tidy(&self.code)));
+        }
+        let mut said = tidy(&self.message);
+        if said.is_empty() {
+            "the server gave no reason".clone_into(&mut said);
+        }
+        if !notes.is_empty() {
+            said = format!("{said} ({})", notes.join(", "));
+        }
+        LlmError::new(kind, said)
+    }
+}
+
+/// Describes a body that is no JSON.
+fn words_of(headers: &HeaderMap, body: &[u8]) -> String {
+    let words = String::from_utf8_lossy(body);
+    match content_type(headers) {
+        Some(kind) if !words.trim().is_empty() && !kind.contains("json") => {
+            format!("the answer is {kind}, not JSON: {words}")
+        }
+        _ => words.into_owned(),
+    }
+}
+
+/// Returns what a response says it is, without parameters, in lower case and harmless.
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let kind = value.split(';').next().unwrap_or_default();
+    Some(clean(&kind.to_ascii_lowercase(), 60)).filter(|kind| !kind.is_empty())
+}
+
+/// Returns the number after the first of the phrases that a text has.
+fn number_after(text: &str, phrases: &[&str]) -> Option<u64> {
+    let digits = |phrase: &&str| {
+        let (_, rest) = text.split_once(*phrase)?;
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    phrases.iter().find_map(digits)
+}
+
+#[cfg(test)]
+mod tests;

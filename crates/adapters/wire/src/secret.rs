@@ -1,0 +1,63 @@
+//! A key or another text that must never be shown.
+
+use std::fmt;
+
+/// A text that is sent and never shown: it has no `Display`, and its `Debug` does not tell it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// What stands where a secret stood.
+const REDACTED: &str = "[redacted]";
+
+/// A text this short is no key, and replacing it would tear other words apart.
+const SHORTEST_KEY: usize = 4;
+
+impl Secret {
+    /// Takes a key. White space around it, such as the line break of a file, is no part of it.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    /// Returns the key, for the one place that sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns a text without this secret: servers repeat keys in their error messages.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        if self.0.len() < SHORTEST_KEY {
+            return text.to_owned();
+        }
+        text.replace(&self.0, REDACTED)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_nowhere() {
+        let secret = Secret::new(" sk-canary-1234\n");
+        assert_eq!(secret.expose(), "sk-canary-1234");
+        assert_eq!(format!("{secret:?}"), "Secret");
+        assert_eq!(
+            secret.redact("Incorrect API key provided: sk-canary-1234."),
+            "Incorrect API key provided: [redacted]."
+        );
+    }
+
+    #[test]
+    fn an_empty_secret_leaves_texts_alone() {
+        assert_eq!(Secret::new("").redact("no key"), "no key");
+    }
+}

@@ -1,0 +1,81 @@
+//! How long each part of an exchange may take.
+
+mod text;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How long each part of an exchange may take. Each is its own: a short one never stands in for another.
+///
+/// In configuration a duration is written with its unit, such as `"10s"` or `"5m"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// Until the connection stands, name resolution and TLS included. 10 s.
+    #[serde(with = "text")]
+    pub connect: Duration,
+    /// From sending a request to the first byte of a streamed reply: the time in which the server reads the prompt.
+    /// 5 min.
+    #[serde(with = "text")]
+    pub first_byte: Duration,
+    /// Between two pieces of a reply, whatever they hold: keep-alive comments count. 2 min.
+    #[serde(with = "text")]
+    pub idle: Duration,
+    /// Between two pieces of a reply that bring model output: keep-alive comments do not count. 5 min.
+    #[serde(with = "text")]
+    pub output: Duration,
+    /// For a whole reply that is not streamed, from sending the request to its last byte. 10 min.
+    #[serde(with = "text")]
+    pub whole_reply: Duration,
+    /// For a whole exchange, streamed or not. None by default: the run that asks has a deadline of its own.
+    #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+            output: Duration::from_secs(300),
+            whole_reply: Duration::from_secs(600),
+            total: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_with_their_unit_and_the_rest_keeps_its_default() {
+        let text = r#"{"connect": "2s", "total": "1h 30m"}"#;
+        let timeouts: Timeouts = serde_json::from_str(text).unwrap();
+        assert_eq!(timeouts.connect, Duration::from_secs(2));
+        assert_eq!(timeouts.total, Some(Duration::from_secs(5_400)));
+        assert_eq!(timeouts.idle, Timeouts::default().idle);
+        let written = serde_json::to_string(&timeouts).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Timeouts>(&written).unwrap(),
+            timeouts
+        );
+    }
+
+    #[test]
+    fn a_number_without_a_unit_or_an_unknown_name_is_refused() {
+        let error = serde_json::from_str::<Timeouts>(r#"{"idle": 30}"#).unwrap_err();
+        assert!(
+            error.to_string().contains("a duration with its unit"),
+            "{error}"
+        );
+        let error = serde_json::from_str::<Timeouts>(r#"{"first": "30s"}"#).unwrap_err();
+        assert!(
+            error.to_string().contains("unknown field `first`"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Calls that go well, or are given up.
+
+use futures_util::{FutureExt, StreamExt};
+use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_testkit::{call_context, request};
+
+use crate::loopback::{Act, Answer, Loopback};
+use neuraxis_wire::EndpointConfig;
+
+use crate::{CANARY, STREAM, WHOLE, client, client_at, respond, stream};
+
+/// Answers as asked: streamed or whole.
+fn as_asked(body: &str) -> Answer {
+    if body.contains("\"stream\":true") {
+        Answer::events([STREAM.as_bytes()])
+    } else {
+        Answer::json(WHOLE)
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_the_same_whole_streamed_and_streamed_byte_by_byte() {
+    let server = Loopback::start(|seen| as_asked(&seen.body)).await;
+    let whole = respond(&client(&server)).await.unwrap();
+    assert_eq!(whole.text(), "Héllo 🦀");
+    assert_eq!(whole.reasoning(), "hm");
+    assert_eq!(whole.usage.total, TokenCount::measured(9));
+    assert_eq!(stream(&client(&server)).await.unwrap(), whole);
+    let dribbling = Loopback::start(|_| Answer::events(STREAM.as_bytes().chunks(1))).await;
+    assert_eq!(stream(&client(&dribbling)).await.unwrap(), whole);
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other_use_one_connection() {
+    let server = Loopback::start(|seen| as_asked(&seen.body)).await;
+    let client = client(&server);
+    for _ in 0..5 {
+        stream(&client).await.unwrap();
+        respond(&client).await.unwrap();
+    }
+    assert_eq!(server.seen().len(), 10);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_up_after_streams_gets_a_connection_for_each() {
+    let set_up = |config: &mut EndpointConfig| config.hangs_up_after_streams = Some("llama.cpp");
+    for (server_header, connections) in
+        [("server: llama.cpp", 4), ("server: other", 2), ("x: y", 2)]
+    {
+        let server = Loopback::start(move |_| {
+            let headers = format!("content-type: text/event-stream\r\n{server_header}");
+            Answer::whole(200, &headers, STREAM)
+        })
+        .await;
+        let client = client_at(&server.url(), set_up);
+        for _ in 0..4 {
+            stream(&client).await.unwrap();
+        }
+        assert_eq!(server.connections(), connections, "{server_header}");
+        assert!(server.seen()[0].headers.contains("connection: close"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_the_connection_open_after_the_reply_does_not_hold_it_up() {
+    let server =
+        Loopback::start(|_| Answer::open_events([STREAM.as_bytes()]).then(Act::Stall)).await;
+    assert_eq!(stream(&client(&server)).await.unwrap().text(), "Héllo 🦀");
+    server.hung_up().await;
+}
+
+#[tokio::test]
+async fn the_key_is_sent_as_a_bearer_token_and_shown_nowhere() {
+    let server = Loopback::start(|_| Answer::json(WHOLE)).await;
+    let client = client(&server);
+    respond(&client).await.unwrap();
+    let seen = &server.seen()[0];
+    assert_eq!(seen.line, "POST /v1/chat/completions");
+    let headers = &seen.headers;
+    assert!(
+        headers.contains(&format!("authorization: bearer {CANARY}")),
+        "{headers}"
+    );
+    assert!(
+        headers.contains("content-type: application/json"),
+        "{headers}"
+    );
+    assert!(!format!("{client:?}").contains("canary"), "{client:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_while_it_waits_closes_its_connection() {
+    let server = Loopback::start(|_| Answer::open_events([]).then(Act::Stall)).await;
+    let client = client(&server);
+    let (ctx, request) = (call_context(), request("hi"));
+    let mut reply = client.stream(&request, &ctx).await.unwrap();
+    assert!(reply.next().now_or_never().is_none());
+    ctx.cancellation.cancel();
+    let error = reply.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Cancelled);
+    server.hung_up().await;
+    assert!(reply.next().await.is_none(), "nothing follows an error");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_before_its_answer_closes_its_connection() {
+    let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
+    let client = client(&server);
+    let (ctx, request) = (call_context(), request("hi"));
+    let call = client.respond(&request, &ctx);
+    let cancelled = async {
+        while server.seen().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        ctx.cancellation.cancel();
+    };
+    let (reply, ()) = tokio::join!(call, cancelled);
+    assert_eq!(reply.unwrap_err().kind, LlmErrorKind::Cancelled);
+    server.hung_up().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_closes_its_connection() {
+    let server = Loopback::start(|_| {
+        let first = STREAM.split_inclusive("\n\n").take(4).collect::<String>();
+        Answer::open_events([first.as_bytes()]).then(Act::Stall)
+    })
+    .await;
+    let client = client(&server);
+    let (ctx, request) = (call_context(), request("hi"));
+    let mut reply = client.stream(&request, &ctx).await.unwrap();
+    assert!(reply.next().await.unwrap().is_ok());
+    drop(reply);
+    server.hung_up().await;
+}

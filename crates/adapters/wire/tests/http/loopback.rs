@@ -1,0 +1,226 @@
+//! A server on loopback that answers as told, faults included, and remembers what it was asked.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A server on loopback. It ends when it is dropped.
+pub(crate) struct Loopback {
+    address: SocketAddr,
+    log: Arc<Log>,
+    task: JoinHandle<()>,
+}
+
+struct Log {
+    seen: Mutex<Vec<Seen>>,
+    connections: AtomicUsize,
+    hang_ups: watch::Sender<usize>,
+}
+
+/// A request that came.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// Method and path.
+    pub(crate) line: String,
+    /// The headers as they came, in lower case.
+    pub(crate) headers: String,
+    pub(crate) body: String,
+}
+
+/// What the server does with a request, in order.
+pub(crate) struct Answer(Vec<Act>);
+
+#[derive(Clone)]
+pub(crate) enum Act {
+    Send(Vec<u8>),
+    /// Sends this again and again, until the client hangs up.
+    Forever(&'static [u8]),
+    /// Sends nothing more, until the client hangs up.
+    Stall,
+    /// Breaks the connection off.
+    Reset,
+    /// Ends the connection.
+    Close,
+}
+
+impl Answer {
+    /// A whole body under a status.
+    pub(crate) fn whole(status: u16, headers: &str, body: &str) -> Self {
+        let length = body.len();
+        let text =
+            format!("HTTP/1.1 {status} x\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}");
+        Self(vec![Act::Send(text.into_bytes())])
+    }
+
+    /// Nothing yet.
+    pub(crate) fn nothing() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(crate) fn json(body: &str) -> Self {
+        Self::whole(200, "content-type: application/json", body)
+    }
+
+    /// A stream of events in pieces, which ends as it should.
+    pub(crate) fn events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        Self::open_events(pieces).then(Act::Send(b"0\r\n\r\n".to_vec()))
+    }
+
+    /// The beginning of a stream of events.
+    pub(crate) fn open_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let pieces = pieces.into_iter().map(|piece| {
+            let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+            chunk.extend_from_slice(piece);
+            chunk.extend_from_slice(b"\r\n");
+            Act::Send(chunk)
+        });
+        Self(
+            [Act::Send(head.to_vec())]
+                .into_iter()
+                .chain(pieces)
+                .collect(),
+        )
+    }
+
+    pub(crate) fn then(mut self, act: Act) -> Self {
+        self.0.push(act);
+        self
+    }
+}
+
+impl Loopback {
+    /// Starts a server that answers every request so.
+    pub(crate) async fn start(answer: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let log = Arc::new(Log {
+            seen: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            hang_ups: watch::Sender::new(0),
+        });
+        let answer: Arc<dyn Fn(&Seen) -> Answer + Send + Sync> = Arc::new(answer);
+        let task = tokio::spawn(accept(listener, Arc::clone(&log), answer));
+        Self { address, log, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns the requests that came so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.log.seen.lock().unwrap().clone()
+    }
+
+    /// Returns how many connections were made so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.log.connections.load(Ordering::SeqCst)
+    }
+
+    /// Waits until a client hung up in the middle of an answer.
+    pub(crate) async fn hung_up(&self) {
+        let mut hang_ups = self.log.hang_ups.subscribe();
+        let waiting = hang_ups.wait_for(|count| *count > 0);
+        let waited = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+        waited.expect("the client keeps the connection").unwrap();
+    }
+}
+
+impl Drop for Loopback {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    log: Arc<Log>,
+    answer: Arc<dyn Fn(&Seen) -> Answer + Send + Sync>,
+) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        log.connections.fetch_add(1, Ordering::SeqCst);
+        connections.spawn(serve(stream, Arc::clone(&log), Arc::clone(&answer)));
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    log: Arc<Log>,
+    answer: Arc<dyn Fn(&Seen) -> Answer + Send + Sync>,
+) {
+    while let Some(seen) = read_request(&mut stream).await {
+        let answer = answer(&seen);
+        log.seen.lock().unwrap().push(seen);
+        for act in answer.0 {
+            if !perform(&mut stream, act, &log).await {
+                return;
+            }
+        }
+    }
+}
+
+/// Does one act; false if the connection is over.
+async fn perform(stream: &mut TcpStream, act: Act, log: &Log) -> bool {
+    match act {
+        Act::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
+        Act::Forever(bytes) => {
+            while stream.write_all(bytes).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            log.hang_ups.send_modify(|count| *count += 1);
+            false
+        }
+        Act::Stall => {
+            let mut rest = [0; 64];
+            while matches!(stream.read(&mut rest).await, Ok(1..)) {}
+            log.hang_ups.send_modify(|count| *count += 1);
+            false
+        }
+        Act::Reset => {
+            stream.set_zero_linger().unwrap();
+            false
+        }
+        Act::Close => false,
+    }
+}
+
+/// Reads a request; nothing if the client is done, or does not speak HTTP.
+async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end;
+        }
+        // What TLS begins with.
+        if bytes.first() == Some(&0x16) || stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+    let (line, headers) = text.split_once("\r\n")?;
+    let headers = headers.to_ascii_lowercase();
+    let length = headers
+        .lines()
+        .find_map(|header| header.strip_prefix("content-length:"))
+        .map_or(0, |length| length.trim().parse().unwrap());
+    while bytes.len() < head + 4 + length {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(Seen {
+        line: line.trim_end_matches(" HTTP/1.1").to_owned(),
+        headers,
+        body: String::from_utf8_lossy(&bytes[head + 4..]).into_owned(),
+    })
+}

@@ -1,0 +1,85 @@
+//! How the client of Chat Completions gets along with servers on loopback, good and bad.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test tells what is wrong by a panic"
+)]
+
+mod calls;
+mod faults;
+mod late_system;
+mod loopback;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use neuraxis_core::{LlmError, Reply, ReplyAssembler, ReplyDelta};
+use neuraxis_testkit::{call_context, request};
+use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, Secret};
+
+use crate::loopback::Loopback;
+
+/// A key that must never show.
+const CANARY: &str = "sk-canary-5f1e";
+
+/// A reply as it streams: a thought, a text with a wide character, and how it ended.
+const STREAM: &str = "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null},\"finish_reason\":null}]}\n\n\
+: keep-alive\n\n\
+data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n\
+data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hé\"}}]}\n\n\
+data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"llo 🦀\"}}]}\n\n\
+data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
+data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4}}\n\n\
+data: [DONE]\n\n";
+
+/// The same reply whole.
+const WHOLE: &str = r#"{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Héllo 🦀","reasoning_content":"hm"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":4}}"#;
+
+/// Makes a client of a server at an address, with a key, set up as told.
+fn client_at(url: &str, set_up: impl FnOnce(&mut EndpointConfig)) -> ChatClient {
+    let mut config = EndpointConfig::new(url);
+    config.api_key = Some(Secret::new(CANARY));
+    set_up(&mut config);
+    let endpoint = Arc::new(Endpoint::new(config).unwrap());
+    let route = endpoint.route("v1/chat/completions");
+    ChatClient::new(endpoint, route, "m", Dialect::standard("test"))
+}
+
+fn client(server: &Loopback) -> ChatClient {
+    client_at(&server.url(), |_| {})
+}
+
+/// A time in which nothing on loopback can be meant to happen, yet short enough to wait for.
+const SOON: Duration = Duration::from_millis(50);
+
+async fn respond(client: &ChatClient) -> Result<Reply, LlmError> {
+    promptly(client.respond(&request("hi"), &call_context())).await
+}
+
+async fn deltas(client: &ChatClient) -> Result<Vec<ReplyDelta>, LlmError> {
+    promptly(async {
+        let stream = client.stream(&request("hi"), &call_context()).await?;
+        stream.try_collect().await
+    })
+    .await
+}
+
+async fn stream(client: &ChatClient) -> Result<Reply, LlmError> {
+    let mut assembler = ReplyAssembler::default();
+    for delta in deltas(client).await? {
+        assembler.push(delta)?;
+    }
+    assembler.finish()
+}
+
+/// Waits for what must not hang, and lets no error pass that tells the key.
+async fn promptly<T>(call: impl Future<Output = Result<T, LlmError>>) -> Result<T, LlmError> {
+    let result = tokio::time::timeout(Duration::from_secs(20), call).await;
+    let result = result.expect("the call hangs");
+    if let Err(error) = &result {
+        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+    }
+    result
+}

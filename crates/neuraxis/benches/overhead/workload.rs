@@ -1,0 +1,69 @@
+//! What is measured.
+
+/// An exchange with the model server, done many times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workload {
+    /// 3 tool turns of 2 calls, then the answer; 32 runs at once.
+    ToolTurnsAtOnce,
+    /// The same, one run at a time.
+    ToolTurnsAlone,
+    /// An answer of 400 tokens, streamed.
+    Stream,
+    /// 40 tool turns of 1 call.
+    Turns40,
+    /// 80 tool turns of 1 call.
+    Turns80,
+}
+
+impl Workload {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::ToolTurnsAtOnce,
+        Self::ToolTurnsAlone,
+        Self::Stream,
+        Self::Turns40,
+        Self::Turns80,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ToolTurnsAtOnce => "3 tool turns of 2 calls, 32 runs at once",
+            Self::ToolTurnsAlone => "3 tool turns of 2 calls, one at a time",
+            Self::Stream => "an answer of 400 tokens, streamed",
+            Self::Turns40 => "40 tool turns of 1 call",
+            Self::Turns80 => "80 tool turns of 1 call",
+        }
+    }
+
+    /// The first part of the path under which the model server plays it.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::ToolTurnsAtOnce | Self::ToolTurnsAlone => "turns/3/2",
+            Self::Stream => "turns/0/0",
+            Self::Turns40 => "turns/40/1",
+            Self::Turns80 => "turns/80/1",
+        }
+    }
+
+    /// How many runs one half of a pair does.
+    pub(crate) const fn runs(self) -> usize {
+        match self {
+            Self::ToolTurnsAtOnce => 640,
+            Self::ToolTurnsAlone => 200,
+            Self::Stream => 200,
+            Self::Turns40 => 24,
+            Self::Turns80 => 12,
+        }
+    }
+
+    /// How many of them are under way at the same time.
+    pub(crate) const fn at_once(self) -> usize {
+        match self {
+            Self::ToolTurnsAtOnce => 32,
+            _ => 1,
+        }
+    }
+
+    pub(crate) const fn is_streamed(self) -> bool {
+        matches!(self, Self::Stream)
+    }
+}
