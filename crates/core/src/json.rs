@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 /// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
 ///
-/// Cloning shares the text. It serializes as a string; [`embedded`] writes valid JSON in place instead.
+/// Cloning shares the text. It serializes as a string; a record's `value` is written in place instead.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText(Arc<str>);

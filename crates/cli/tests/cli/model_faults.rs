@@ -83,8 +83,12 @@ fn assert_failed(done: &Done, kind: &str, told: &str) {
         .iter()
         .find(|record| record["type"] == "llm_failed")
         .unwrap();
-    assert_eq!(failed["error"]["kind"], kind, "{failed}");
-    let reason = records.last().unwrap()["finish_reason"]["failed"]
+    assert_eq!(failed.pointer("/error/kind").unwrap(), kind, "{failed}");
+    let reason = records
+        .last()
+        .unwrap()
+        .pointer("/finish_reason/failed")
+        .unwrap()
         .as_str()
         .unwrap()
         .to_owned();
