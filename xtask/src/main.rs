@@ -1,5 +1,5 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, and what helps in trying
-//! things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, `cargo xtask bench`, and
+//! what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
@@ -8,6 +8,7 @@
     reason = "saying what it does and how it went is what a build task is for"
 )]
 
+mod bench;
 mod cargo;
 mod ci;
 mod env;
@@ -37,6 +38,8 @@ enum Command {
     Layers,
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
+    /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
+    Bench,
     /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
     Env,
     /// Starts a real llama-server with the model that the tests use, whose replies are scripted.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Layers => layers::run(),
         Command::Ci(options) => ci::run(&options),
+        Command::Bench => bench::run(),
         Command::Env => env::run(),
         Command::ServeLlama(options) => serve_llama::run(&options),
     }

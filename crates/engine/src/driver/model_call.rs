@@ -15,6 +15,9 @@ use crate::driver::{Driver, Work};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 
+/// How many deltas that came together are shown together.
+const MAX_DELTAS_AT_ONCE: usize = 256;
+
 /// What one attempt of a model call came to.
 pub(super) struct ModelAttempt {
     result: Result<Reply, LlmError>,
@@ -137,15 +140,17 @@ async fn streamed(
     let started = Instant::now();
     let mut first_delta = None;
     let assembled = async {
-        let mut stream = client.stream_respond(&call.request, ctx).await?;
+        let stream = client.stream_respond(&call.request, ctx).await?;
+        // What is there at once is shown at once: listeners are woken once for it, not once a delta.
+        let mut stream = stream.ready_chunks(MAX_DELTAS_AT_ONCE);
         let mut assembler = ReplyAssembler::default();
-        while let Some(delta) = stream.next().await {
-            let delta = delta?;
+        while let Some(deltas) = stream.next().await {
             first_delta.get_or_insert_with(|| started.elapsed());
-            if show(buffer, call.attempt, &delta) {
-                feed.grown();
-            }
-            assembler.push(delta)?;
+            let taken = take(deltas, &mut assembler, |delta| {
+                show(buffer, call.attempt, delta);
+            });
+            feed.grown();
+            taken?;
         }
         assembler.finish()
     };
@@ -157,8 +162,21 @@ async fn streamed(
     (result, first_delta)
 }
 
-/// Shows a delta; false if there is nothing to show of it.
-fn show(buffer: &CallBuffer, attempt: Attempt, delta: &ReplyDelta) -> bool {
+/// Shows and assembles deltas, up to the first that is an error.
+fn take(
+    deltas: Vec<Result<ReplyDelta, LlmError>>,
+    assembler: &mut ReplyAssembler,
+    show: impl Fn(&ReplyDelta),
+) -> Result<(), LlmError> {
+    for delta in deltas {
+        let delta = delta?;
+        show(&delta);
+        assembler.push(delta)?;
+    }
+    Ok(())
+}
+
+fn show(buffer: &CallBuffer, attempt: Attempt, delta: &ReplyDelta) {
     match delta {
         ReplyDelta::Text { block, text } => buffer.text(attempt, *block, LiveText::Text, text),
         ReplyDelta::Reasoning { block, text } => {
@@ -177,7 +195,6 @@ fn show(buffer: &CallBuffer, attempt: Attempt, delta: &ReplyDelta) -> bool {
                 arguments,
             );
         }
-        ReplyDelta::State { .. } | ReplyDelta::End(_) => return false,
+        ReplyDelta::State { .. } | ReplyDelta::End(_) => {}
     }
-    true
 }
