@@ -115,3 +115,74 @@ fn is_exposed(metadata: &fs::Metadata) -> bool {
 fn is_exposed(_metadata: &fs::Metadata) -> bool {
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(variable: Option<&str>, file: Option<&Path>) -> ModelConfig {
+        ModelConfig {
+            api_key_env: variable.map(str::to_owned),
+            api_key_file: file.map(Path::to_owned),
+            ..ModelConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_missing_variable_is_named_and_an_empty_one_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path()).with_variable("EMPTY", " ");
+        for name in ["MY_KEY", "EMPTY"] {
+            let error = of(&model(Some(name), None), &environment).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let environment = environment.with_variable("MY_KEY", "sk-canary");
+        let key = of(&model(Some("MY_KEY"), None), &environment).unwrap();
+        assert!(!format!("{key:?}").contains("canary"), "{key:?}");
+        assert!(key.is_some());
+    }
+
+    #[test]
+    fn one_place_is_enough() {
+        let environment = Environment::new(std::env::temp_dir());
+        let both = model(Some("A"), Some(Path::new("b")));
+        assert!(matches!(of(&both, &environment), Err(KeyError::TwoPlaces)));
+        assert!(matches!(of(&model(None, None), &environment), Ok(None)));
+    }
+
+    #[test]
+    fn a_file_is_read_from_the_working_directory_and_must_hold_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path());
+        let file = folder.path().join("key");
+        let read = || of(&model(None, Some(Path::new("key"))), &environment);
+        assert!(matches!(read(), Err(KeyError::Unreadable { .. })));
+        write_alone(&file, " \n");
+        assert!(matches!(read(), Err(KeyError::Empty { .. })));
+        write_alone(&file, "sk-canary\n");
+        assert!(matches!(read(), Ok(Some(_))));
+    }
+
+    fn write_alone(file: &Path, text: &str) {
+        fs::write(file, text).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path());
+        let file = folder.path().join("key");
+        fs::write(&file, "sk-canary").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = of(&model(None, Some(Path::new("key"))), &environment).unwrap_err();
+        assert!(matches!(error, KeyError::Exposed { .. }), "{error}");
+        assert!(!error.to_string().contains("canary"));
+    }
+}

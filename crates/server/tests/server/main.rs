@@ -12,6 +12,7 @@ mod busy;
 mod endings;
 mod framing;
 mod patience;
+mod real_model;
 mod start;
 #[cfg(unix)]
 mod stop;
