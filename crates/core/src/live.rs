@@ -84,6 +84,22 @@ pub enum LiveBody {
     },
 }
 
+impl LiveBody {
+    /// Returns the name of the event's type.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::ReasoningDelta { .. } => "reasoning_delta",
+            Self::TextDelta { .. } => "text_delta",
+            Self::ToolCallDelta { .. } => "tool_call_delta",
+            Self::TextRetracted => "text_retracted",
+            Self::ToolStart { .. } => "tool_start",
+            Self::ToolProgress { .. } => "tool_progress",
+            Self::ToolOutput { .. } => "tool_output",
+        }
+    }
+}
+
 /// How far something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgressSteps {
@@ -92,4 +108,42 @@ pub struct ProgressSteps {
     /// Steps in all, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_events_kind_is_the_type_it_has_on_the_wire() {
+        let (text, name) = (String::new, String::new);
+        let tool_call_id = || ToolCallId::from_text("c");
+        let bodies = [
+            LiveBody::ReasoningDelta { text: text() },
+            LiveBody::TextDelta { text: text() },
+            LiveBody::ToolCallDelta {
+                name: None,
+                arguments: text(),
+            },
+            LiveBody::TextRetracted,
+            LiveBody::ToolStart {
+                tool_call_id: tool_call_id(),
+                name: name(),
+            },
+            LiveBody::ToolProgress {
+                tool_call_id: tool_call_id(),
+                name: name(),
+                icon: None,
+                steps: None,
+            },
+            LiveBody::ToolOutput {
+                tool_call_id: tool_call_id(),
+                text: text(),
+            },
+        ];
+        for body in bodies {
+            let wire = serde_json::to_value(&body).unwrap();
+            assert_eq!(wire["type"], body.kind());
+        }
+    }
 }

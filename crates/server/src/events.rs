@@ -3,14 +3,11 @@
 //! Each has the name and the JSON that it has everywhere. A record's `seq` is its id; live events have none, since nobody
 //! can go on from them. Comments keep the connection alive while nothing happens.
 
-use std::borrow::Cow;
-
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use neuraxis::{Event, Events};
-use serde::Deserialize;
 
 /// Tells proxies to pass events on as they come.
 const DO_NOT_BUFFER: (HeaderName, HeaderValue) = (
@@ -31,17 +28,7 @@ fn frame(event: &Event) -> Result<sse::Event, serde_json::Error> {
         Event::Record(record) => sse::Event::default()
             .id(record.seq.to_string())
             .event(record.body.kind()),
-        Event::Live(_) => sse::Event::default().event(kind(&json)?),
+        Event::Live(live) => sse::Event::default().event(live.body.kind()),
     };
     Ok(frame.data(json))
-}
-
-/// Reads the type back from the JSON, so that no kind of live event can be forgotten here.
-fn kind(json: &str) -> Result<Cow<'_, str>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Typed<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: Cow<'a, str>,
-    }
-    serde_json::from_str(json).map(|Typed { kind }| kind)
 }

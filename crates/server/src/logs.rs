@@ -56,21 +56,6 @@ fn filter(environment: &Environment) -> Result<EnvFilter, LogFilterError> {
     filter.map_err(|error| refused(error.to_string()))
 }
 
-/// Returns the environment as the configuration may see it: our variable is none of its keys.
-pub(crate) fn without_our_variable(environment: &Environment) -> Environment {
-    let bare = Environment::new(environment.working_dir());
-    let bare = match environment.config_dir() {
-        Some(folder) => bare.with_config_dir(folder),
-        None => bare,
-    };
-    let others = environment
-        .variables()
-        .filter(|(name, _)| *name != OUR_VARIABLE);
-    others.fold(bare, |environment, (name, value)| {
-        environment.with_variable(name, value)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,18 +80,5 @@ mod tests {
                 .starts_with("NEURAXIS_LOG must say what is logged"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn the_configuration_sees_everything_but_our_variable() {
-        let environment = Environment::new("/w")
-            .with_config_dir("/c")
-            .with_variable("NEURAXIS_LOG", "debug")
-            .with_variable("NEURAXIS_STORE__URL", "memory:");
-        let rest = without_our_variable(&environment);
-        assert_eq!(rest.variables().count(), 1);
-        assert!(rest.variable("NEURAXIS_STORE__URL").is_some());
-        assert_eq!(rest.working_dir(), environment.working_dir());
-        assert_eq!(rest.config_dir(), environment.config_dir());
     }
 }

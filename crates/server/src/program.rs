@@ -26,7 +26,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => Sources::default().with_file(file),
         None => Sources::default(),
     };
-    let config = Config::load(&logs::without_our_variable(&environment), &sources)?;
+    let config = Config::load(&environment, &sources)?;
     let app = App::build(&config, &environment).await?;
     for notice in &app.notices {
         tracing::warn!("{notice}");

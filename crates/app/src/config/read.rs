@@ -19,6 +19,9 @@ pub(crate) const FILE_NAME: &str = "neuraxis.toml";
 /// What the names of variables that set keys begin with.
 const PREFIX: &str = "NEURAXIS_";
 
+/// The variable with our prefix that sets no key: it says what is logged.
+const LOG_VARIABLE: &str = "NEURAXIS_LOG";
+
 /// What separates the names of nested keys in the name of a variable.
 const SEPARATOR: &str = "__";
 
@@ -69,6 +72,9 @@ fn files(
 fn variable(name: &OsStr, value: &OsStr) -> Result<Option<Layer>, ConfigError> {
     // A name that is not Unicode does not matter unless it claims to be ours.
     let name = name.to_string_lossy();
+    if name == LOG_VARIABLE {
+        return Ok(None);
+    }
     let Some(path) = name.strip_prefix(PREFIX) else {
         return Ok(None);
     };

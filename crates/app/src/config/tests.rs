@@ -247,3 +247,9 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
         assert!(matches!(origin, Origin::File { .. }), "{key}: {origin}");
     }
 }
+
+#[test]
+fn the_variable_that_says_what_is_logged_is_no_key() {
+    let environment = Environment::new(std::env::temp_dir()).with_variable("NEURAXIS_LOG", "debug");
+    assert!(Config::load(&environment, &Sources::default()).is_ok());
+}
