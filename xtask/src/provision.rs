@@ -31,15 +31,15 @@ const PROVISIONS: &[Provision] = &[
         is_ready: llama_server::is_ready,
         install: llama_server::install,
         variables: &[
-            ("NEURAXIS_TEST_LLAMA_SERVER", llama_server::PROGRAM),
-            ("NEURAXIS_TEST_LLAMA_LIBS", llama_server::LIBRARIES),
+            ("TEST_NEURAXIS_LLAMA_SERVER", llama_server::PROGRAM),
+            ("TEST_NEURAXIS_LLAMA_LIBS", llama_server::LIBRARIES),
         ],
     },
     Provision {
         name: "the scripted model",
         is_ready: scripted_model::is_ready,
         install: scripted_model::install,
-        variables: &[("NEURAXIS_TEST_GGUF", scripted_model::FILE)],
+        variables: &[("TEST_NEURAXIS_GGUF", scripted_model::FILE)],
     },
 ];
 

@@ -130,7 +130,7 @@ mod tests {
             assert!(!mentions_ignored(Extent::NothingIgnored));
             let has_variable = runner(Extent::All)
                 .get_envs()
-                .any(|(name, _)| name == "NEURAXIS_TEST_GGUF");
+                .any(|(name, _)| name == "TEST_NEURAXIS_GGUF");
             assert!(has_variable);
         }
     }

@@ -22,7 +22,8 @@ pub enum Event {
 
 /// The events of one run, from its first to its last record, then the end.
 ///
-/// A listener that is slow misses nothing: it reads merged text later. Dropping it disturbs nobody.
+/// A slow listener misses no record and no text: it reads merged text later. Of a call that was over before it looked, it
+/// hears the text in one piece and no progress. Dropping it disturbs nobody.
 pub struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
 
 impl Events {

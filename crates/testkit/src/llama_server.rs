@@ -45,9 +45,9 @@ impl LlamaServer {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = free.local_addr().expect("it has an address").port();
         drop(free);
-        let process = Command::new(variable("NEURAXIS_TEST_LLAMA_SERVER"))
-            .env("LD_LIBRARY_PATH", variable("NEURAXIS_TEST_LLAMA_LIBS"))
-            .args(["-m", &variable("NEURAXIS_TEST_GGUF"), "--jinja"])
+        let process = Command::new(variable("TEST_NEURAXIS_LLAMA_SERVER"))
+            .env("LD_LIBRARY_PATH", variable("TEST_NEURAXIS_LLAMA_LIBS"))
+            .args(["-m", &variable("TEST_NEURAXIS_GGUF"), "--jinja"])
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--device", "none", "-c", "65536", "-np", "2", "-t", "1"])
             .stdout(Stdio::null())

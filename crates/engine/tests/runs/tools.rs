@@ -197,3 +197,38 @@ fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
             .starts_with("the parameters of tool t are not a JSON Schema")
     );
 }
+
+/// A tool that does what no async function should.
+#[derive(Debug)]
+struct Blocking(neuraxis_core::ToolSpec);
+
+#[neuraxis_ports::async_trait]
+impl neuraxis_ports::Tool for Blocking {
+    fn spec(&self) -> &neuraxis_core::ToolSpec {
+        &self.0
+    }
+
+    async fn call(
+        &self,
+        _arguments: neuraxis_core::JsonText,
+        _ctx: neuraxis_ports::ToolContext,
+    ) -> Result<neuraxis_core::ToolOutput, neuraxis_ports::ToolError> {
+        std::thread::sleep(Duration::from_millis(500));
+        Err(neuraxis_ports::ToolError::permanent("woke up"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_blocks_its_thread_does_not_stop_the_clock_of_its_run() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("block", "{}")]))
+        .then(reply::text("went on"));
+    let spec = spec("block").read_only().timeout(Duration::from_millis(50));
+    let heard = hear(
+        &with_tools(model, vec![Arc::new(Blocking(spec.build()))]),
+        request("go"),
+    )
+    .await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Timeout));
+}

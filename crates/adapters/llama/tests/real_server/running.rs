@@ -35,9 +35,9 @@ impl Running {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let process = Command::new(variable("NEURAXIS_TEST_LLAMA_SERVER"))
-            .env("LD_LIBRARY_PATH", variable("NEURAXIS_TEST_LLAMA_LIBS"))
-            .args(["-m", &variable("NEURAXIS_TEST_GGUF"), "--jinja"])
+        let process = Command::new(variable("TEST_NEURAXIS_LLAMA_SERVER"))
+            .env("LD_LIBRARY_PATH", variable("TEST_NEURAXIS_LLAMA_LIBS"))
+            .args(["-m", &variable("TEST_NEURAXIS_GGUF"), "--jinja"])
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["-c", "65536", "-np", "2", "-t", "1"])
             .args(arguments)
