@@ -29,8 +29,14 @@ pub struct LlamaServer {
 impl LlamaServer {
     /// Starts a server on a free port and waits until it can answer.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with more arguments.
+    #[must_use]
+    pub fn start_with(arguments: &[&str]) -> Self {
         // Somebody else may take the free port first.
-        let started = (0..3).find_map(|_| Self::spawn().ready());
+        let started = (0..3).find_map(|_| Self::spawn(arguments).ready());
         started.expect("llama-server starts")
     }
 
@@ -40,7 +46,7 @@ impl LlamaServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    fn spawn() -> Self {
+    fn spawn(arguments: &[&str]) -> Self {
         let variable = |name| std::env::var(name).expect("cargo xtask test sets the variables");
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = free.local_addr().expect("it has an address").port();
@@ -50,6 +56,7 @@ impl LlamaServer {
             .args(["-m", &variable("TEST_NEURAXIS_GGUF"), "--jinja"])
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--device", "none", "-c", "65536", "-np", "2", "-t", "1"])
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -1,9 +1,5 @@
 //! The adapter against a real llama-server with the scripted model of `cargo xtask test`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test tells what is wrong by a panic"
-)]
+#![expect(clippy::unwrap_used, reason = "a test tells what is wrong by a panic")]
 
 #[path = "real_server/running.rs"]
 mod running;
@@ -91,7 +87,7 @@ fn go_on(request: &mut ModelRequest, reply: &Reply) {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_server_tells_what_it_is() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let probe = server
         .client()
         .probe(Duration::from_secs(10))
@@ -110,7 +106,7 @@ async fn a_server_tells_what_it_is() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_plain_answer_comes_whole_and_streamed_and_is_counted() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let client = server.client();
     let whole = respond(&client, &request("hello")).await.unwrap();
     assert_eq!(whole.text(), "This is a plain answer.");
@@ -137,7 +133,7 @@ async fn a_plain_answer_comes_whole_and_streamed_and_is_counted() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_call_streams_in_fragments_and_its_result_is_answered() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::user("look around")]);
     let pieces = deltas(&client, &request).await;
@@ -163,7 +159,7 @@ async fn a_call_streams_in_fragments_and_its_result_is_answered() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn two_calls_come_in_one_reply() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::user("two calls")]);
     let whole = respond(&client, &request).await.unwrap();
@@ -183,7 +179,7 @@ async fn two_calls_come_in_one_reply() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn reasoning_comes_apart_from_the_text_and_goes_back() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let client = server.client();
     let mut request = request("think");
     let reply = assembled(deltas(&client, &request).await);
@@ -199,7 +195,7 @@ async fn reasoning_comes_apart_from_the_text_and_goes_back() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_long_answer_streams_token_by_token() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let deltas = deltas(&server.client(), &request("long")).await;
     assert!(deltas.len() > 400, "{} pieces", deltas.len());
     assert!(assembled(deltas).text().ends_with("Sentence 60."));
@@ -208,7 +204,7 @@ async fn a_long_answer_streams_token_by_token() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn the_limit_on_tokens_is_kept() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let mut request = request("long");
     request.max_output_tokens = Some(7);
     let reply = respond(&server.client(), &request).await.unwrap();
@@ -219,7 +215,7 @@ async fn the_limit_on_tokens_is_kept() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_named_tool_is_called() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let mut request = with_tools([Message::user("hello")]);
     request.tool_choice = ToolChoice::Named("wait".parse().unwrap());
     let reply = respond(&server.client(), &request).await.unwrap();
@@ -233,7 +229,7 @@ async fn a_named_tool_is_called() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_last_answer_finds_the_tools_in_the_cache_and_may_come_out_as_markup() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let client = server.client();
     let mut request = with_tools([Message::system("Be brief."), Message::user("forever")]);
     let reply = respond(&client, &request).await.unwrap();
@@ -256,7 +252,7 @@ async fn a_last_answer_finds_the_tools_in_the_cache_and_may_come_out_as_markup()
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn broken_arguments_in_the_history_do_no_harm() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let call = |id: &str, arguments: &str| {
         Part::ToolCall(ToolCall {
             id: ToolCallId::from_text(id),
@@ -296,7 +292,7 @@ async fn broken_arguments_in_the_history_do_no_harm() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn an_answer_that_stands_last_is_not_gone_on_with() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let request = request_of([Message::user("hello"), Message::assistant("Hel")]);
     let reply = respond(&server.client(), &request).await.unwrap();
     assert_eq!(reply.text(), "This is a plain answer.");
@@ -305,7 +301,7 @@ async fn an_answer_that_stands_last_is_not_gone_on_with() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_conversation_that_does_not_fit_tells_by_how_much() {
-    let server = Running::start(&[]).await;
+    let server = Running::start(&[]);
     let request = request("x".repeat(40_000));
     let client = server.client();
     let whole = respond(&client, &request).await.unwrap_err();
@@ -326,7 +322,7 @@ async fn a_conversation_that_does_not_fit_tells_by_how_much() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_key_is_asked_for_and_taken() {
-    let server = Running::start(&["--api-key", "sk-right"]).await;
+    let server = Running::start(&["--api-key", "sk-right"]);
     for key in [None, Some("sk-wrong")] {
         let mut config = server.config();
         config.api_key = key.map(Secret::new);
@@ -346,7 +342,7 @@ async fn a_key_is_asked_for_and_taken() {
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn a_call_that_is_given_up_frees_its_place() {
-    let server = Running::start(&["-np", "1"]).await;
+    let server = Running::start(&["-np", "1"]);
     let client = server.client();
     let ctx = call_context();
     let request = request("long");
@@ -363,7 +359,7 @@ async fn a_call_that_is_given_up_frees_its_place() {
 #[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn the_rules_of_the_port_are_kept() {
     // Without its cache the server counts the same every time. The ids of calls are never the same.
-    let server = Running::start(&["--no-cache-prompt"]).await;
+    let server = Running::start(&["--no-cache-prompt"]);
     let subject = || Subject::new(server.client(), [request("hello"), request("think")]);
     rules::a_streamed_reply_is_the_same_as_a_whole_one(subject()).await;
     rules::a_stream_ends_once_and_nothing_follows(subject()).await;
