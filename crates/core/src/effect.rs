@@ -109,6 +109,32 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature.
     pub temperature: Option<f32>,
+    /// The form its text must have.
+    pub reply_format: ReplyFormat,
+}
+
+/// The form that the text of a reply must have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReplyFormat {
+    /// Any.
+    #[default]
+    Text,
+    /// JSON that fits a schema.
+    JsonSchema {
+        /// What the form is called; letters, digits, `_` and `-`, at most 64.
+        name: Arc<str>,
+        /// The JSON Schema (2020-12).
+        schema: JsonText,
+    },
+}
+
+impl ReplyFormat {
+    /// Tells whether any text will do.
+    #[must_use]
+    pub const fn is_text(&self) -> bool {
+        matches!(self, Self::Text)
+    }
 }
 
 /// Whether a model may or must call a tool.

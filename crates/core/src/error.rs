@@ -43,6 +43,14 @@ pub enum LlmErrorKind {
         /// The HTTP status, where there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
+        /// How long the server asks to wait.
+        #[serde(
+            default,
+            rename = "retry_after_ms",
+            skip_serializing_if = "Option::is_none",
+            with = "duration::optional_millis"
+        )]
+        retry_after: Option<Duration>,
     },
     /// The server is still loading its model.
     #[error("the model is still loading")]
@@ -92,6 +100,17 @@ pub enum LlmErrorKind {
     Cancelled,
 }
 
+impl LlmErrorKind {
+    /// A server that failed and did not say when to come back.
+    #[must_use]
+    pub const fn server(status: Option<u16>) -> Self {
+        Self::Server {
+            status,
+            retry_after: None,
+        }
+    }
+}
+
 impl LlmError {
     /// Makes an error with nothing known of its usage.
     pub fn new(kind: LlmErrorKind, message: impl Into<String>) -> Self {
@@ -107,6 +126,16 @@ impl LlmError {
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(Box::new(usage));
         self
+    }
+
+    /// Returns how long the server asks to wait before the next attempt.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            LlmErrorKind::RateLimited { retry_after }
+            | LlmErrorKind::Server { retry_after, .. } => retry_after,
+            _ => None,
+        }
     }
 
     /// Tells whether the same request may succeed when it is made again.

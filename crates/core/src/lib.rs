@@ -75,7 +75,7 @@ pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{Decision, Verdict};
 pub use effect::{
     AskApproval, Audience, CallModel, CallToVet, CancelTool, Consult, Effect, ModelRequest,
-    Purpose, RunTool, ToolChoice, Vet,
+    Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
 pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};

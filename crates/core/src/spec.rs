@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
+use crate::effect::ReplyFormat;
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
 use crate::limits::Limits;
 use crate::message::Message;
@@ -80,6 +81,9 @@ pub struct AgentSpec {
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// The form of its replies' text.
+    #[serde(default, skip_serializing_if = "ReplyFormat::is_text")]
+    pub reply_format: ReplyFormat,
     /// The argument of its tool that holds a list, one agent an item; the results form one array in that order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<String>,
@@ -97,6 +101,7 @@ impl AgentSpec {
             limits: Limits::default(),
             max_output_tokens: None,
             temperature: None,
+            reply_format: ReplyFormat::Text,
             fan_out: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use neuraxis_core::{Attempt, LlmError, LlmErrorKind};
+use neuraxis_core::{Attempt, LlmError};
 
 /// How often a failed model call is repeated, and how long to wait before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,7 @@ impl RetryPolicy {
         if !error.is_retryable() || failed.0 >= self.max_attempts {
             return None;
         }
-        if let LlmErrorKind::RateLimited {
-            retry_after: Some(asked),
-        } = error.kind
-        {
+        if let Some(asked) = error.retry_after() {
             return (asked <= self.max_retry_after).then_some(asked);
         }
         let backoff = ExponentialBuilder::default()
@@ -68,6 +65,8 @@ impl RetryPolicy {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_core::LlmErrorKind;
+
     use super::*;
 
     fn error(kind: LlmErrorKind) -> LlmError {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Message, ModelRequest, ToolChoice};
+use neuraxis_core::{Message, ModelRequest, ReplyFormat, ToolChoice};
 
 /// Makes a request of one user message, without tools. Its fields are public: change them as the test needs.
 pub fn request(message: impl Into<String>) -> ModelRequest {
@@ -17,5 +17,6 @@ pub fn request_of(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
         tool_choice: ToolChoice::Auto,
         max_output_tokens: None,
         temperature: None,
+        reply_format: ReplyFormat::Text,
     }
 }

@@ -7,7 +7,7 @@
 //! **Not for** understanding anything: what no rule fits gets a list of what can be asked, and how to configure a model.
 //!
 //! ```
-//! use neuraxis_core::{Message, ModelRequest, ToolChoice};
+//! use neuraxis_core::{Message, ModelRequest, ReplyFormat, ToolChoice};
 //! use neuraxis_offline::OfflineModel;
 //! # use neuraxis_ports::{CallContext, LlmClient, TraceContext};
 //! # use neuraxis_core::{EffectId, RunId, uuid::Uuid};
@@ -22,6 +22,7 @@
 //!     tool_choice: ToolChoice::Auto,
 //!     max_output_tokens: None,
 //!     temperature: None,
+//!     reply_format: ReplyFormat::Text,
 //! };
 //! let reply = OfflineModel::new().respond(&request, &ctx).await?;
 //! assert!(reply.text().contains("No language model is configured"));

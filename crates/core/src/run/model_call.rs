@@ -94,6 +94,7 @@ impl RunTree {
                 tool_choice,
                 max_output_tokens: spec.max_output_tokens,
                 temperature: spec.temperature,
+                reply_format: spec.reply_format.clone(),
             },
         }))
     }

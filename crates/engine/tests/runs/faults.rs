@@ -18,7 +18,7 @@ fn error(kind: LlmErrorKind) -> LlmError {
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_recorded_and_repeated_where_that_may_help() {
     let model = ScriptedModel::new()
-        .then(error(LlmErrorKind::Server { status: Some(500) }))
+        .then(error(LlmErrorKind::server(Some(500))))
         .then(reply::text("fine"));
     let heard = hear(&builder(model).build().unwrap(), request("go")).await;
     heard.assert_valid(RunStatus::Done);

@@ -25,9 +25,7 @@ const OVERFLOW: LlmErrorKind = LlmErrorKind::ContextOverflow {
 };
 
 const fn server(status: u16) -> LlmErrorKind {
-    LlmErrorKind::Server {
-        status: Some(status),
-    }
+    LlmErrorKind::server(Some(status))
 }
 
 /// Status, body, and what it means.

@@ -109,6 +109,6 @@ impl ChatClient {
              user message: {}",
             error.message
         );
-        LlmError::new(LlmErrorKind::Server { status: None }, said)
+        LlmError::new(LlmErrorKind::server(None), said)
     }
 }

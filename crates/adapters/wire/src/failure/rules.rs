@@ -91,6 +91,7 @@ impl Meaning {
             Self::InvalidResponse => LlmErrorKind::InvalidResponse,
             Self::Server => LlmErrorKind::Server {
                 status: failure.status,
+                retry_after: failure.retry_after,
             },
             Self::Loading => LlmErrorKind::Loading,
             Self::RateLimited => LlmErrorKind::RateLimited {

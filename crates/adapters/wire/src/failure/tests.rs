@@ -35,6 +35,7 @@ fn a_status_alone_says_what_went_wrong() {
     };
     let server = |status| LlmErrorKind::Server {
         status: Some(status),
+        retry_after: Some(Duration::from_secs(3)),
     };
     for (status, kind) in [
         (400, LlmErrorKind::BadRequest),
@@ -157,7 +158,7 @@ fn a_key_that_a_server_repeats_is_not_repeated_here() {
 fn inside_a_stream_the_code_is_the_status() {
     let body = serde_json::json!({"error": {"code": 529, "message": "overloaded", "type": "overloaded_error"}});
     let error = Failure::of_json(&body).into_error(&voice(&[]));
-    assert_eq!(error.kind, LlmErrorKind::Server { status: Some(529) });
+    assert_eq!(error.kind, LlmErrorKind::server(Some(529)));
     let body = serde_json::json!({"error": {"message": "no", "type": "invalid_request_error"}});
     let error = Failure::of_json(&body).into_error(&voice(&[]));
     assert_eq!(error.kind, LlmErrorKind::BadRequest);
@@ -173,5 +174,5 @@ fn an_adapters_own_rules_come_first() {
         Failure::of_json(&body).into_error(&voice(&RULES)).kind
     };
     assert_eq!(failure(500), LlmErrorKind::InvalidResponse);
-    assert_eq!(failure(503), LlmErrorKind::Server { status: Some(503) });
+    assert_eq!(failure(503), LlmErrorKind::server(Some(503)));
 }

@@ -113,7 +113,7 @@ async fn an_error_inside_a_stream_is_what_it_says_after_what_came_before_it() {
     let items: Vec<_> = reply.collect().await;
     assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 2);
     let error = items.last().unwrap().as_ref().unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Server { status: Some(529) });
+    assert_eq!(error.kind, LlmErrorKind::server(Some(529)));
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn an_error_page_without_end_is_cut_off() {
     })
     .await;
     let error = respond(&client(&server)).await.unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Server { status: Some(502) });
+    assert_eq!(error.kind, LlmErrorKind::server(Some(502)));
     assert!(error.message.len() < 600, "{error}");
     server.hung_up().await;
 }

@@ -52,6 +52,6 @@ async fn other_refusals_are_not_taken_for_that_one() {
     let error = promptly(client(&server).respond(&late_system(), &call_context()))
         .await
         .unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Server { status: Some(500) });
+    assert_eq!(error.kind, LlmErrorKind::server(Some(500)));
     assert!(error.message.starts_with("out of memory"), "{error}");
 }

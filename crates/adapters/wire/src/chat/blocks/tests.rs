@@ -298,9 +298,9 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
         r#"{"object":"error","message":"no slot","type":"unavailable_error","code":503}"#,
     ] {
         let error = reply([text]).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::Server { status: Some(503) });
+        assert_eq!(error.kind, LlmErrorKind::server(Some(503)));
         assert!(error.message.starts_with("no slot"), "{error}");
     }
     let error = reply([r#"{"error":"out of memory"}"#]).unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Server { status: None });
+    assert_eq!(error.kind, LlmErrorKind::server(None));
 }
