@@ -23,6 +23,8 @@ pub enum Effect {
     Vet(Vet),
     /// Run one tool call; answered by `ToolFinished`.
     RunTool(RunTool),
+    /// Stop a model call; its answer, if one still comes, is ignored.
+    CancelModel(CancelModel),
     /// Stop a tool call; its answer, if one still comes, is ignored.
     CancelTool(CancelTool),
     /// Ask a person; answered by `ApprovalDecided`.
@@ -43,7 +45,7 @@ impl Effect {
             Self::RunTool(run) => Some(run.effect_id),
             Self::AskApproval(ask) => Some(ask.effect_id),
             Self::Consult(consult) => Some(consult.effect_id),
-            Self::CancelTool(_) | Self::Finish(_) => None,
+            Self::CancelModel(_) | Self::CancelTool(_) | Self::Finish(_) => None,
         }
     }
 }
@@ -138,7 +140,8 @@ impl ReplyFormat {
 }
 
 /// Whether a model may or must call a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// As it sees fit.
     Auto,
@@ -201,6 +204,13 @@ pub struct RunTool {
     pub class: ToolClass,
     /// How long it may take.
     pub timeout: Duration,
+}
+
+/// A model call to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CancelModel {
+    /// The effect that makes it.
+    pub effect_id: EffectId,
 }
 
 /// A tool call to be stopped.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
-use crate::ids::{EffectId, Seq, ToolCallId};
+use crate::ids::{AgentId, EffectId, Seq, ToolCallId};
 use crate::usage::Usage;
 
 /// Why a model call gave no usable reply. Plain data: it is recorded.
@@ -101,6 +101,20 @@ pub enum LlmErrorKind {
 }
 
 impl LlmErrorKind {
+    /// Tells whether the provider may have used tokens for a call that ended so, without saying how many.
+    #[must_use]
+    pub const fn may_have_used_tokens(&self) -> bool {
+        matches!(
+            self,
+            Self::Timeout
+                | Self::InvalidResponse
+                | Self::Server { .. }
+                | Self::ContentFiltered
+                | Self::Incomplete
+                | Self::Cancelled
+        )
+    }
+
     /// A server that failed and did not say when to come back.
     #[must_use]
     pub const fn server(status: Option<u16>) -> Self {
@@ -194,6 +208,12 @@ pub enum InputError {
     /// A message that is to steer the run is not a user's.
     #[error("only a user message can steer a run")]
     NotFromUser,
+    /// No agent of this run that is still at work has this id.
+    #[error("there is no agent {0} at work")]
+    NoSuchAgent(AgentId),
+    /// The hook's advice is not one for this point of the loop.
+    #[error("effect {0} cannot be answered by this advice")]
+    WrongAdvice(EffectId),
     /// The run has ended.
     #[error("the run has ended")]
     RunEnded,

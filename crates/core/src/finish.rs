@@ -103,6 +103,8 @@ pub enum BudgetKind {
     ModelCalls,
     /// The patience with unknown tools (loop rule 4).
     UnknownTools,
+    /// The patience with the same call again and again (loop rule 14).
+    RepeatedCalls,
 }
 
 impl fmt::Display for BudgetKind {
@@ -113,6 +115,7 @@ impl fmt::Display for BudgetKind {
             Self::Cost => "the money",
             Self::ModelCalls => "the model calls",
             Self::UnknownTools => "the patience with unknown tools",
+            Self::RepeatedCalls => "the patience with the same call",
         })
     }
 }

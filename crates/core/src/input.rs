@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Verdict;
 use crate::duration;
 use crate::error::LlmError;
-use crate::ids::{Attempt, EffectId, InputId, Role, ToolCallId};
+use crate::ids::{AgentId, Attempt, EffectId, InputId, Role, ToolCallId, ToolName};
 use crate::json::{ContentHash, JsonText};
 use crate::limits::MicroUsd;
 use crate::message::Message;
@@ -254,6 +254,11 @@ pub struct Advised {
 pub enum Advice {
     /// Go on as planned.
     Continue,
+    /// Offer only these of the agent's tools in this turn. An answer to [`Hook::ToolsSelected`](crate::Hook) alone.
+    Offer {
+        /// The tools; names the agent does not have are left out.
+        tools: Vec<ToolName>,
+    },
     /// End the loop; the text so far is kept.
     Stop {
         /// Why.
@@ -268,6 +273,21 @@ pub struct Steered {
     pub id: InputId,
     /// The message; a user message.
     pub message: Arc<Message>,
+    /// The agent it is for.
+    #[serde(default, skip_serializing_if = "AgentId::is_root")]
+    pub agent: AgentId,
+}
+
+impl Steered {
+    /// A message for the agent that answers the user.
+    #[must_use]
+    pub const fn new(id: InputId, message: Arc<Message>) -> Self {
+        Self {
+            id,
+            message,
+            agent: AgentId::ROOT,
+        }
+    }
 }
 
 /// Somebody wants the run to end.
@@ -277,6 +297,21 @@ pub struct Cancelled {
     pub id: InputId,
     /// Why, for the log.
     pub reason: String,
+    /// The agent that is to end, with all below it; the root agent for the whole run.
+    #[serde(default, skip_serializing_if = "AgentId::is_root")]
+    pub agent: AgentId,
+}
+
+impl Cancelled {
+    /// A wish that the whole run end.
+    #[must_use]
+    pub fn new(id: InputId, reason: impl Into<String>) -> Self {
+        Self {
+            id,
+            reason: reason.into(),
+            agent: AgentId::ROOT,
+        }
+    }
 }
 
 /// A process took the run up again.

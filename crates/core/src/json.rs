@@ -52,6 +52,13 @@ impl JsonText {
         serde_json::from_str(&self.0)
     }
 
+    /// Returns what a reader should see: a JSON string without its quotes, anything else as it is.
+    #[must_use]
+    pub fn as_text(&self) -> String {
+        self.decode::<String>()
+            .unwrap_or_else(|_| self.0.to_string())
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {

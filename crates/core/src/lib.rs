@@ -61,6 +61,7 @@ mod outcome;
 mod profile;
 mod project;
 mod record;
+mod repair;
 mod reply;
 mod run;
 mod spec;
@@ -74,8 +75,8 @@ pub use uuid;
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{Decision, Verdict};
 pub use effect::{
-    AskApproval, Audience, CallModel, CallToVet, CancelTool, Consult, Effect, ModelRequest,
-    Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
+    AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
+    ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
 pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
@@ -88,20 +89,24 @@ pub use input::{
     ModelReplied, NextAttempt, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
 };
 pub use json::{ContentHash, JsonText};
-pub use limits::{Limits, MicroUsd};
+pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use message::{
     AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
 pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, ToolSignal};
-pub use profile::{Hook, LimitReached, Opening, Parallel, Profile, ToolErrors, UnknownTool};
-pub use project::run_messages;
+pub use profile::{
+    Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
+    Profile, Repeats, ResultRule, ToolErrors, TurnRoles, UnknownTool, UsageScope,
+};
+pub use project::{continued_history, forked_history, run_messages};
 pub use record::{
     ApprovalRequested, ContextTrimmed, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
-    Pending, PendingKind, PlanChanged, Record, RecordBody, RoleDowngraded, RunStarted, Summarized,
-    ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
+    Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
+    RoleDowngraded, RunStarted, Span, Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting,
+    Warning,
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{MAX_TURNS_PROMPT, RunTree, Step};

@@ -84,8 +84,37 @@ impl Limits {
     /// Returns the time kept back at the end of the deadline for one last answer: a fifth, at most 20 seconds.
     #[must_use]
     pub fn answer_reserve(&self) -> Option<Duration> {
-        self.deadline
-            .map(|deadline| (deadline / 5).min(Duration::from_secs(20)))
+        self.deadline.map(Self::answer_reserve_of)
+    }
+
+    /// Returns the time kept back at the end of so much time.
+    pub(crate) fn answer_reserve_of(time: Duration) -> Duration {
+        (time / 5).min(Duration::from_secs(20))
+    }
+}
+
+/// How many sub-agents a run may have. Bounds on the tree itself, beside what its agents may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentLimits {
+    /// How deep they may be: 1 for sub-agents that start none themselves.
+    pub depth: u32,
+    /// How many in all, over the whole run.
+    pub total: u32,
+}
+
+impl Default for AgentLimits {
+    /// Two deep, 64 in all.
+    fn default() -> Self {
+        Self {
+            depth: 2,
+            total: 64,
+        }
+    }
+}
+
+impl AgentLimits {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -129,6 +129,14 @@ pub enum ToolFailure {
     LimitReached,
 }
 
+impl ToolFailure {
+    /// Tells whether the tool ran and failed, rather than being kept from running.
+    #[must_use]
+    pub const fn is_of_the_tool(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout | Self::Panic)
+    }
+}
+
 /// What later history keeps of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,11 +1,24 @@
 //! Profiles: how an agent behaves in the loop, as plain data.
 
+mod decisions;
+mod results;
+
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Role, ToolName};
-use crate::json::JsonText;
+pub use decisions::{
+    Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
+    Repeats, ToolErrors, TurnRoles, UnknownTool, UsageScope,
+};
+pub use results::ResultRule;
+
+use crate::ids::ToolName;
+use crate::limits::Limits;
 
 /// How an agent behaves in the loop. It stands in the first record of its run, so a replay needs nothing else.
+///
+/// Every decision has a default; a profile names only where it differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Profile {
@@ -26,16 +39,116 @@ pub struct Profile {
     /// What a reached limit leads to (loop rule 6).
     #[serde(default)]
     pub limit_reached: LimitReached,
+    /// What a reply without calls leads to.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub no_calls: NoCalls,
+    /// In which turns the tools may be called.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub offer: Offer,
+    /// Which role serves which turn, where it is not the agent's own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub roles: TurnRoles,
+    /// Tools whose result is the answer: the loop ends with the batch that holds one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_after: Vec<ToolName>,
+    /// What the results of single tools change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ResultRule>,
+    /// What is done to arguments before they are checked.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arguments: Arguments,
+    /// A turn that brought more results than this adds a short system prompt to digest them (loop rule 13).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest_after: Option<u32>,
+    /// What takes the place of messages that no longer fit (loop rule 13).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compaction: Compaction,
+    /// When the same call again and again is too much (loop rule 14).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repeats: Repeats,
+    /// Whose usage the outcome of the agent tells.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub usage: UsageScope,
+    /// What of its content may be stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub data: DataPolicy,
+    /// How many of its sub-agents work at the same time; the others wait for their turn.
+    #[serde(
+        default = "Profile::default_agents",
+        skip_serializing_if = "is_default_agents"
+    )]
+    pub parallel_agents: u32,
     /// Where an embedder is asked, through [`Effect::Consult`](crate::Effect::Consult).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
 }
 
 impl Profile {
-    /// The profile of the agent that talks with the user: everything at its default.
+    /// The name of [`Profile::main_thread`].
+    pub const MAIN_THREAD: &'static str = "main_thread";
+    /// The name of [`Profile::deep_research_supervisor`].
+    pub const DEEP_RESEARCH_SUPERVISOR: &'static str = "deep_research_supervisor";
+    /// The name of [`Profile::researcher`].
+    pub const RESEARCHER: &'static str = "researcher";
+
+    const fn default_agents() -> u32 {
+        5
+    }
+
+    /// The profile of the agent that talks with the user: calls in parallel where that is safe, everything kept.
     #[must_use]
     pub fn main_thread() -> Self {
-        Self::named("main_thread")
+        Self {
+            digest_after: Some(2),
+            ..Self::named(Self::MAIN_THREAD)
+        }
+    }
+
+    /// The profile of the agent that splits a question into topics and has them researched: one call after the other,
+    /// the researchers of a call in parallel.
+    #[must_use]
+    pub fn deep_research_supervisor() -> Self {
+        Self {
+            parallel: Parallel::None,
+            ..Self::named(Self::DEEP_RESEARCH_SUPERVISOR)
+        }
+    }
+
+    /// The profile of an agent with one focused task: what it read leaves summaries once there is too much of it.
+    #[must_use]
+    pub fn researcher() -> Self {
+        Self {
+            digest_after: Some(2),
+            compaction: Compaction::Drop,
+            ..Self::named(Self::RESEARCHER)
+        }
+    }
+
+    /// Returns the profile that ships under a name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        match name {
+            Self::MAIN_THREAD => Some(Self::main_thread()),
+            Self::DEEP_RESEARCH_SUPERVISOR => Some(Self::deep_research_supervisor()),
+            Self::RESEARCHER => Some(Self::researcher()),
+            _ => None,
+        }
+    }
+
+    /// Returns the limits that the profile brings along; an agent's own are no looser.
+    ///
+    /// The main thread has no limit on turns of its own. A supervisor has 50 tool calls and five minutes.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        match self.name.as_str() {
+            Self::MAIN_THREAD => Limits::NONE,
+            Self::DEEP_RESEARCH_SUPERVISOR => Limits {
+                max_tool_calls: Some(50),
+                deadline: Some(Duration::from_secs(300)),
+                ..Limits::NONE
+            },
+            _ => Limits::default(),
+        }
     }
 
     /// Makes a profile with everything at its default.
@@ -47,85 +160,65 @@ impl Profile {
             unknown_tool: UnknownTool::default(),
             tool_errors: ToolErrors::default(),
             limit_reached: LimitReached::default(),
+            no_calls: NoCalls::default(),
+            offer: Offer::default(),
+            roles: TurnRoles::default(),
+            stop_after: Vec::new(),
+            results: Vec::new(),
+            arguments: Arguments::default(),
+            digest_after: None,
+            compaction: Compaction::default(),
+            repeats: Repeats::default(),
+            usage: UsageScope::default(),
+            data: DataPolicy::default(),
+            parallel_agents: Self::default_agents(),
             hooks: Vec::new(),
         }
     }
+
+    /// Returns what the results of a tool change.
+    pub(crate) fn result_rule(&self, tool: &str) -> Option<&ResultRule> {
+        self.results.iter().find(|rule| rule.tool.as_str() == tool)
+    }
 }
 
-/// How a run begins.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Opening {
-    /// With a turn of the agent's own role.
-    #[default]
-    Direct,
-    /// With a small model that only chooses what one tool shall gather. Its text is dropped and its first call kept; if
-    /// it makes none, policy adds one. Then the agent's own role answers from what was gathered, without tools.
-    Gather {
-        /// The role that chooses.
-        role: Role,
-        /// The one tool it is offered.
-        tool: ToolName,
-        /// The arguments of the call that policy adds.
-        default_arguments: JsonText,
-    },
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
-/// Which calls of one reply run at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Parallel {
-    /// Neighboring read-only calls run together, others alone; all in call order.
-    #[default]
-    Auto,
-    /// All at once.
-    All,
-    /// One after the other.
-    None,
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+const fn is_default_agents(agents: &u32) -> bool {
+    *agents == Profile::default_agents()
 }
 
-/// What an unknown tool leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnknownTool {
-    /// An error result that names the known tools, so that the model can try again.
-    #[default]
-    Retry,
-    /// The end of the run; none of that batch runs.
-    Stop,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What a failed call leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolErrors {
-    /// An error result for the model, which goes on.
-    #[default]
-    Continue,
-    /// The end of the run, with a valid history.
-    Stop,
-}
+    #[test]
+    fn a_profile_is_written_as_what_it_decides_otherwise_than_by_default() {
+        let text = serde_json::to_string(&Profile::named("plain")).unwrap();
+        assert_eq!(
+            text,
+            r#"{"name":"plain","opening":{"type":"direct"},"parallel":"auto","unknown_tool":"retry","tool_errors":"continue","limit_reached":"last_answer"}"#
+        );
+    }
 
-/// What a reached limit leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitReached {
-    /// One more model call that may not use tools.
-    #[default]
-    LastAnswer,
-    /// The end, with the text so far.
-    Finish,
-}
-
-/// A point at which an embedder may be asked what it thinks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Hook {
-    /// The tools of a turn were selected.
-    ToolsSelected,
-    /// A turn is over.
-    Progress,
-    /// A reply's calls are about to be processed.
-    ProcessCalls,
+    #[test]
+    fn the_built_in_profiles_are_read_back_as_they_were() {
+        for name in [
+            Profile::MAIN_THREAD,
+            Profile::DEEP_RESEARCH_SUPERVISOR,
+            Profile::RESEARCHER,
+        ] {
+            let profile = Profile::built_in(name).unwrap();
+            assert_eq!(profile.name, name);
+            let text = serde_json::to_string(&profile).unwrap();
+            assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile);
+        }
+        assert_eq!(Profile::built_in("nobody"), None);
+    }
 }

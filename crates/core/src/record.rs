@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 pub use body::{
     ApprovalRequested, ContextTrimmed, HistoryRepaired, LimitKind, LimitReachedRecord, LlmCall,
     LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind, PlanChanged,
-    RecordBody, RoleDowngraded, RunStarted, Summarized, ToolCallStarted, ToolResult, ToolStatus,
-    Waiting, Warning,
+    PromptInjected, PromptReason, RecordBody, RoleDowngraded, RunStarted, Span, Summarized,
+    ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
 };
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};

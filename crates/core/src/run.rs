@@ -2,20 +2,32 @@
 //!
 //! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. Each input
 //! is handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …); the rules they share stand in
-//! `run/schedule.rs` (which calls may run now), `run/last_answer.rs` (how a limit ends in an answer) and
-//! `run/finish.rs` (how a run ends with a valid history).
+//! `run/schedule.rs` (which calls may run now), `run/agents.rs` (sub-agents), `run/budget.rs` (what they may use),
+//! `run/context.rs` (what fits the model), `run/repeats.rs` (the same call again and again), `run/last_answer.rs` (how a
+//! limit ends in an answer) and `run/finish.rs` (how a run ends with a valid history).
 
+mod abandon;
 mod advised;
 mod agent;
+mod agents;
 mod approval_decided;
+mod arguments;
 mod batch;
+mod batch_over;
+mod budget;
 mod cancelled;
+mod compaction;
+mod consult;
+mod context;
 mod draft;
 mod finish;
+mod gather;
 mod last_answer;
 mod model_call;
 mod model_failed;
 mod model_replied;
+mod notes;
+mod repeats;
 mod restore;
 mod resumed;
 mod schedule;
@@ -40,12 +52,14 @@ use crate::ids::{AgentId, ContentIndex, EffectId, InputId, RunId, Seq};
 use crate::input::{Input, Stamp};
 use crate::message::Message;
 use crate::record::Record;
-use crate::spec::{AgentSpec, RunSpec};
-use crate::usage::RunUsage;
+use crate::spec::RunSpec;
+use crate::tool::ToolSpec;
 use agent::Agent;
 use draft::Draft;
 
+pub(crate) use context::shortened;
 pub use last_answer::MAX_TURNS_PROMPT;
+pub(crate) use tool_finished::left_of;
 
 /// What one `start` or `advance` led to.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +87,6 @@ pub struct RunTree {
     /// How many effects were asked for.
     effects: u32,
     active: Duration,
-    usage: RunUsage,
     inputs_seen: BTreeSet<InputId>,
     agents: Vec<Agent>,
 }
@@ -99,12 +112,9 @@ impl RunTree {
             Input::Vetted(vetted) => self.vetted(&mut draft, vetted),
             Input::ToolFinished(finished) => self.tool_finished(&mut draft, finished),
             Input::ApprovalDecided(decided) => self.approval_decided(&mut draft, decided),
-            Input::Advised(advised) => self.advised(&advised),
+            Input::Advised(advised) => self.advised(&mut draft, advised),
             Input::Steered(steered) => self.steered(&mut draft, steered),
-            Input::Cancelled(cancelled) => {
-                self.cancelled(&mut draft, cancelled);
-                Ok(())
-            }
+            Input::Cancelled(cancelled) => self.cancelled(&mut draft, cancelled),
             Input::Resumed(resumed) => self.resumed(&mut draft, resumed),
             Input::TimePassed => {
                 self.time_passed(&mut draft);
@@ -138,6 +148,12 @@ impl RunTree {
         self.agents
             .first()
             .map_or(&[], |root| root.transcript.messages())
+    }
+
+    /// Returns the tools that an agent of this run is offered.
+    #[must_use]
+    pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
+        &self.agent_spec(agent).tools
     }
 
     fn conclude(&mut self, draft: Draft) -> Step {
@@ -184,9 +200,5 @@ impl RunTree {
         } else {
             Err(InputError::UnknownEffect(effect))
         }
-    }
-
-    fn agent_spec(&self, _agent: AgentId) -> &AgentSpec {
-        &self.spec.root
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
-use crate::effect::ReplyFormat;
+use crate::effect::{ReplyFormat, ToolChoice};
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
-use crate::limits::Limits;
+use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
 use crate::profile::Profile;
 use crate::tool::ToolSpec;
@@ -29,6 +29,9 @@ pub struct RunSpec {
     /// What each tool of kind `Agent` starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<ToolName, AgentSpec>,
+    /// How many sub-agents there may be.
+    #[serde(default, skip_serializing_if = "AgentLimits::is_default")]
+    pub agent_limits: AgentLimits,
     /// What happens to calls that the caller has to run.
     #[serde(default)]
     pub client_tools: ClientTools,
@@ -53,6 +56,7 @@ impl RunSpec {
             messages: messages.into_iter().map(Arc::new).collect(),
             root,
             agents: BTreeMap::new(),
+            agent_limits: AgentLimits::default(),
             client_tools: ClientTools::default(),
             forked_from: None,
             decision: None,
@@ -81,6 +85,12 @@ pub struct AgentSpec {
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// The context size of its model in tokens, where known: the conversation is kept within it (loop rule 13).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Whether its first turn may or must call a tool; from then on it is as the model sees fit (loop rule 18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
     /// The form of its replies' text.
     #[serde(default, skip_serializing_if = "ReplyFormat::is_text")]
     pub reply_format: ReplyFormat,
@@ -101,6 +111,8 @@ impl AgentSpec {
             limits: Limits::default(),
             max_output_tokens: None,
             temperature: None,
+            context_tokens: None,
+            tool_choice: None,
             reply_format: ReplyFormat::Text,
             fan_out: None,
         }

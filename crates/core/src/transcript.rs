@@ -44,14 +44,18 @@ impl Transcript {
         self.0.is_empty()
     }
 
+    /// Returns count and chained hash of the first messages.
+    pub(crate) fn digest_of_first(&self, count: usize) -> PrefixDigest {
+        let messages = self.0.iter().take(count);
+        messages.fold(PrefixDigest::default(), |digest, message| {
+            digest.with(message)
+        })
+    }
+
     /// Returns count and chained hash of all messages, by which a log recognizes the history it belongs to.
     #[must_use]
     pub fn digest(&self) -> PrefixDigest {
-        self.0
-            .iter()
-            .fold(PrefixDigest::default(), |digest, message| {
-                digest.with(message)
-            })
+        self.digest_of_first(self.0.len())
     }
 }
 

@@ -195,6 +195,14 @@ pub struct RunUsage {
 }
 
 impl RunUsage {
+    /// Adds the usage of another part of the run.
+    pub fn merge(&mut self, other: &Self) {
+        self.total += other.total;
+        for (role, usage) in &other.roles {
+            *self.roles.entry(role.clone()).or_default() += *usage;
+        }
+    }
+
     /// Adds what one attempt of a model call used.
     pub fn add(&mut self, role: &Role, usage: Usage) {
         self.total += usage;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, CallModel, Cancelled, Decision, Effect,
-    EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
-    RunUsage, SessionId, Stamp, Step, Transcript,
+    ApprovalDecided, ApprovalDecision, AskApproval, CallModel, CancelModel, CancelTool, Cancelled,
+    Decision, Effect, EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec,
+    RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -162,8 +162,9 @@ impl Driver {
                     self.ready.push_back(Input::Vetted(vetted));
                 }
                 Effect::RunTool(run) => self.run_tool(run),
-                Effect::CancelTool(cancel) => {
-                    if let Some(running) = self.running.remove(&cancel.effect_id) {
+                Effect::CancelTool(CancelTool { effect_id })
+                | Effect::CancelModel(CancelModel { effect_id }) => {
+                    if let Some(running) = self.running.remove(&effect_id) {
                         running.cancel();
                     }
                 }
@@ -191,7 +192,7 @@ impl Driver {
             () = sleep_until(deadline) => Input::TimePassed,
             () = self.engine.shutdown.cancelled() => {
                 let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
-                Input::Cancelled(Cancelled { id, reason: "the engine is shutting down".to_owned() })
+                Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
             }
         }
     }

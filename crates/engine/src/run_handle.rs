@@ -66,10 +66,7 @@ impl RunHandle {
     ///
     /// [`RunEnded`] if it has ended already.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
-        self.send(Input::Cancelled(Cancelled {
-            id: self.new_id(),
-            reason: reason.into(),
-        }))
+        self.send(Input::Cancelled(Cancelled::new(self.new_id(), reason)))
     }
 
     /// Adds a user message, which joins after the current tool batch.
@@ -79,10 +76,7 @@ impl RunHandle {
     /// [`RunEnded`] if the run has ended already.
     pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
         let message = Arc::new(Message::user(message));
-        self.send(Input::Steered(Steered {
-            id: self.new_id(),
-            message,
-        }))
+        self.send(Input::Steered(Steered::new(self.new_id(), message)))
     }
 
     /// Decides about a call that waits for approval.

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use neuraxis_core::{AgentId, Record, RecordBody, RunId, Seq, SessionId, Transcript, run_messages};
+use neuraxis_core::{
+    AgentId, Record, RecordBody, RunId, Seq, SessionId, Transcript, continued_history,
+};
 use neuraxis_ports::{RunLease, Session, StoreError};
 
 /// All sessions and runs.
@@ -156,9 +158,7 @@ impl Shelves {
         run.records.extend(records.iter().cloned());
         if records.iter().any(|record| ends_the_run(record)) {
             conversation.holder = None;
-            for message in run_messages(&run.records) {
-                conversation.history.push(message);
-            }
+            conversation.history = continued_history(&conversation.history, &run.records);
         }
         Ok(())
     }

@@ -84,6 +84,8 @@ bodies! {
     MaxTurnsReached(MaxTurnsReached) = "max_turns_reached";
     /// The model was asked for its last answer.
     MaxTurnsPromptInjected(MaxTurnsPromptInjected) = "max_turns_prompt_injected";
+    /// The model was told something by the loop itself.
+    PromptInjected(PromptInjected) = "prompt_injected";
     /// Messages were left out to make the conversation fit.
     ContextTrimmed(ContextTrimmed) = "context_trimmed";
     /// The history arrived broken and was repaired.
@@ -342,13 +344,54 @@ pub struct MaxTurnsPromptInjected {
     pub message: String,
 }
 
-/// Messages were left out to make the conversation fit.
+/// The model was told something by the loop itself: a system message after the results of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptInjected {
+    /// Why.
+    pub reason: PromptReason,
+    /// The system message.
+    pub message: String,
+}
+
+/// Why the loop told the model something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PromptReason {
+    /// Many results came at once (loop rule 13).
+    DigestResults,
+    /// The same call comes again and again (loop rule 14).
+    RepeatedCalls,
+    /// The profile has something to say to a tool's result.
+    ResultRule,
+    /// The reply made no call, and the profile wants one.
+    NoCalls,
+}
+
+/// Messages were left out to make the conversation fit (loop rule 13).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextTrimmed {
     /// How many messages went.
     pub messages: u64,
-    /// How many tokens they were estimated at.
+    /// By how many tokens the conversation is estimated to have shrunk.
     pub tokens: u64,
+    /// Where they stood, in the conversation before: system prompt not counted, oldest first.
+    pub removed: Vec<Span>,
+    /// Results that made room for their summaries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortened: Vec<ToolCallId>,
+    /// What stands in the place of the first message that went: a user message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// Places in a list: from the first on, up to but without the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// The first place.
+    pub start: u64,
+    /// The place after the last.
+    pub end: u64,
 }
 
 /// The history arrived broken and was repaired.

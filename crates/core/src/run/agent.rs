@@ -1,50 +1,101 @@
 //! What the machine knows of one agent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Purpose;
-use crate::finish::FinishReason;
-use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolName, Turn};
+use crate::effect::{Purpose, ToolChoice};
+use crate::finish::{FinishReason, RunOutcome};
+use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
 use crate::message::Message;
-use crate::profile::Opening;
+use crate::profile::{Hook, Opening};
+use crate::record::PromptReason;
 use crate::run::RunTree;
 use crate::run::batch::Batch;
-use crate::spec::AgentSpec;
+use crate::run::budget::Spent;
+use crate::run::context::{Gauge, TrimPlan};
+use crate::run::repeats::Streak;
+use crate::spec::{AgentSpec, RunSpec};
 use crate::tool::ToolSpec;
 use crate::transcript::{PrefixDigest, Transcript};
+use crate::usage::RunUsage;
 
 /// One agent of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Agent {
     pub(super) id: AgentId,
+    /// Who started it, and how; none for the root agent.
+    pub(super) parent: Option<Parent>,
+    /// The active time at which it started.
+    pub(super) started: Duration,
     pub(super) transcript: Transcript,
+    /// Whether its conversation begins with the system prompt of its spec.
+    pub(super) has_prompt: bool,
     /// What of the transcript stands in records: the next model call's record begins after it.
     pub(super) recorded: PrefixDigest,
+    pub(super) gauge: Gauge,
     pub(super) turn: Turn,
     /// Turns that count toward the turn limit.
     pub(super) turns_used: u32,
     pub(super) model_calls: u32,
-    pub(super) tool_calls: u32,
+    /// What it used of its budget, its sub-agents included.
+    pub(super) spent: Spent,
+    /// What its own model calls used.
+    pub(super) usage: RunUsage,
+    /// What those of its sub-agents used.
+    pub(super) usage_below: RunUsage,
     /// Turns in a row that called an unknown tool.
     pub(super) unknown_turns: u32,
+    /// The calls of its last turn, with how many turns in a row made them.
+    pub(super) streaks: Vec<Streak>,
+    /// The tools that failed last turn (loop rule 8).
+    pub(super) failed_tools: Vec<String>,
+    /// How often it was reminded to call a tool.
+    pub(super) reminders: u32,
+    /// The tool choice of the next turn, for that turn alone (loop rule 18).
+    pub(super) forced: Option<ToolChoice>,
+    /// What the model is told after the current batch.
+    pub(super) notes: Vec<(PromptReason, String)>,
+    /// Results that leave a summary in later history, with that summary.
+    pub(super) shortenable: Vec<(ToolCallId, String)>,
+    /// Compactions that did not shrink the conversation.
+    pub(super) futile_compactions: u32,
     /// All answers' text so far, for a run that ends without a last answer.
     pub(super) text: String,
+    /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer.
+    pub(super) ending: Option<(FinishReason, String)>,
     /// Messages that came while the agent was at work, to join after the current batch.
     pub(super) steered: Vec<Arc<Message>>,
     /// Set once a limit was reached: from then on no tool runs.
     pub(super) closing: Option<FinishReason>,
+    /// What it came to, once it has ended.
+    pub(super) answer: Option<RunOutcome>,
     pub(super) phase: Phase,
+}
+
+/// Who started an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Parent {
+    pub(super) agent: AgentId,
+    pub(super) call: ToolCallId,
+    /// The tool that started it, by which its spec is found.
+    pub(super) tool: ToolName,
+    /// How deep it is: 1 for an agent that the root agent started.
+    pub(super) depth: u32,
 }
 
 /// What an agent is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
+    /// It waits for others of the same call to end before it begins.
+    Queued,
     /// It waits for a model.
     Model(ModelCall),
     /// It waits for its tools.
     Tools(Batch),
+    /// It waits for the embedder's hook.
+    Consulting(Consulting),
     /// It is done.
     Ended,
 }
@@ -55,17 +106,40 @@ pub(super) struct ModelCall {
     pub(super) effect_id: EffectId,
     pub(super) attempt: Attempt,
     pub(super) content_index: ContentIndex,
+    pub(super) planned: PlannedCall,
+    /// For a compaction: what goes, and what was to be asked before it was seen not to fit.
+    pub(super) making_room: Option<Box<(TrimPlan, PlannedCall)>>,
+}
+
+/// What a model call is for and what it may do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct PlannedCall {
     pub(super) purpose: Purpose,
     pub(super) role: Role,
     /// Whether its request offers the tools.
     pub(super) tools: OfferedTools,
+    /// The tool choice, where it is forced.
+    pub(super) choice: Option<ToolChoice>,
+    /// What was already tried to make it succeed.
+    pub(super) tried: Tried,
+}
+
+/// What was already tried to make a model call succeed; each helps at most once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Tried {
+    /// The conversation was trimmed after the provider said that it does not fit.
+    pub(super) trimmed: bool,
+    /// The request was made simpler after a reply that could not be read.
+    pub(super) simplified: bool,
 }
 
 /// Which tools a model call's request holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum OfferedTools {
     /// The agent's, to be called.
     Callable,
+    /// These of the agent's, to be called.
+    Only(Vec<ToolName>),
     /// The agent's, not to be called: the definitions stay so that the cached prefix survives.
     Shown,
     /// Only the one that the opening gathers with.
@@ -74,22 +148,68 @@ pub(super) enum OfferedTools {
     None,
 }
 
+/// A question to the embedder's hook.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Consulting {
+    pub(super) effect_id: EffectId,
+    pub(super) hook: Hook,
+    /// The calls that wait to be processed, where the question is about them.
+    pub(super) batch: Option<Batch>,
+}
+
+impl PlannedCall {
+    pub(super) const fn new(purpose: Purpose, role: Role, tools: OfferedTools) -> Self {
+        Self {
+            purpose,
+            role,
+            tools,
+            choice: None,
+            tried: Tried {
+                trimmed: false,
+                simplified: false,
+            },
+        }
+    }
+}
+
 impl Agent {
     pub(super) fn new(id: AgentId, transcript: Transcript, recorded: PrefixDigest) -> Self {
         Self {
             id,
+            parent: None,
+            started: Duration::ZERO,
             transcript,
+            has_prompt: false,
             recorded,
+            gauge: Gauge::default(),
             turn: Turn::default(),
             turns_used: 0,
             model_calls: 0,
-            tool_calls: 0,
+            spent: Spent::default(),
+            usage: RunUsage::default(),
+            usage_below: RunUsage::default(),
             unknown_turns: 0,
+            streaks: Vec::new(),
+            failed_tools: Vec::new(),
+            reminders: 0,
+            forced: None,
+            notes: Vec::new(),
+            shortenable: Vec::new(),
+            futile_compactions: 0,
             text: String::new(),
+            ending: None,
             steered: Vec::new(),
             closing: None,
+            answer: None,
             phase: Phase::Ended,
         }
+    }
+
+    /// Returns how the agent behaves and what it may use.
+    pub(super) fn spec<'a>(&self, run: &'a RunSpec) -> &'a AgentSpec {
+        let tool = self.parent.as_ref().map(|parent| &parent.tool);
+        tool.and_then(|tool| run.agents.get(tool))
+            .unwrap_or(&run.root)
     }
 
     /// Adds an answer's text to what a run without a last answer falls back on.
@@ -112,17 +232,31 @@ impl Agent {
         }
     }
 
-    pub(super) fn batch(&self) -> Option<&Batch> {
+    pub(super) const fn batch(&self) -> Option<&Batch> {
         match &self.phase {
             Phase::Tools(batch) => Some(batch),
             _ => None,
         }
     }
 
-    pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
+    pub(super) const fn batch_mut(&mut self) -> Option<&mut Batch> {
         match &mut self.phase {
             Phase::Tools(batch) => Some(batch),
             _ => None,
+        }
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// Tells whether the agent waits for an answer to this effect.
+    pub(super) fn waits_for(&self, effect: EffectId) -> bool {
+        match &self.phase {
+            Phase::Model(call) => call.effect_id == effect,
+            Phase::Tools(batch) => batch.calls.iter().any(|call| call.effect() == Some(effect)),
+            Phase::Consulting(consulting) => consulting.effect_id == effect,
+            Phase::Queued | Phase::Ended => false,
         }
     }
 }
@@ -150,7 +284,25 @@ impl RunTree {
         self.agents.get_mut(usize::try_from(id.0).ok()?)
     }
 
-    pub(super) fn agent_ids(&self) -> Vec<AgentId> {
-        self.agents.iter().map(|agent| agent.id).collect()
+    /// Returns how an agent behaves and what it may use.
+    pub(super) fn agent_spec(&self, id: AgentId) -> &AgentSpec {
+        let agent = self.agent(id);
+        agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
+    }
+
+    /// Returns an agent and those above it, up to the root agent.
+    pub(super) fn path(&self, id: AgentId) -> impl Iterator<Item = &Agent> {
+        std::iter::successors(self.agent(id), |agent| {
+            self.agent(agent.parent.as_ref()?.agent)
+        })
+    }
+
+    /// Does something to an agent and to those above it.
+    pub(super) fn each_on_path(&mut self, id: AgentId, mut change: impl FnMut(&mut Agent)) {
+        let mut next = Some(id);
+        while let Some(agent) = next.and_then(|id| self.agent_mut(id)) {
+            change(agent);
+            next = agent.parent.as_ref().map(|parent| parent.agent);
+        }
     }
 }

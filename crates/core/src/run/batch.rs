@@ -1,8 +1,10 @@
 //! The tool calls of one reply, each on its way from asked for to settled.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
+use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::JsonText;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::Origin;
@@ -32,6 +34,8 @@ pub(super) struct Call {
 /// How far a tool call is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum CallState {
+    /// Nobody has looked at it yet.
+    New,
     /// It is being checked.
     Vetting { effect_id: EffectId },
     /// A person has to decide.
@@ -48,6 +52,15 @@ pub(super) enum CallState {
         attempt: Attempt,
         class: ToolClass,
         kind: ToolKind,
+    },
+    /// Its agents work on it.
+    Delegated {
+        effect_id: EffectId,
+        attempt: Attempt,
+        class: ToolClass,
+        agents: Vec<AgentId>,
+        /// The active time at which they were started.
+        started: Duration,
     },
     /// It is the caller's to run, after this run.
     HandedOver,
@@ -90,8 +103,12 @@ impl Call {
         match &self.state {
             CallState::Vetting { effect_id }
             | CallState::Asking { effect_id, .. }
-            | CallState::Running { effect_id, .. } => Some(*effect_id),
-            CallState::Ready { .. } | CallState::HandedOver | CallState::Settled { .. } => None,
+            | CallState::Running { effect_id, .. }
+            | CallState::Delegated { effect_id, .. } => Some(*effect_id),
+            CallState::New
+            | CallState::Ready { .. }
+            | CallState::HandedOver
+            | CallState::Settled { .. } => None,
         }
     }
 }

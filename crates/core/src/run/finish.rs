@@ -3,13 +3,15 @@
 use crate::effect::Effect;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::AgentId;
+use crate::profile::UsageScope;
 use crate::record::RecordBody;
 use crate::run::RunTree;
 use crate::run::agent::Phase;
 use crate::run::draft::Draft;
+use crate::transcript::Transcript;
 
 impl RunTree {
-    /// Ends an agent. Its calls must have their results by now.
+    /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
     pub(super) fn finish(
         &mut self,
         draft: &mut Draft,
@@ -17,16 +19,32 @@ impl RunTree {
         reason: FinishReason,
         content: String,
     ) {
+        self.end_agent(draft, id, reason, content);
+        self.agent_ended(draft, id);
+    }
+
+    /// Ends an agent and records what it came to.
+    pub(super) fn end_agent(
+        &mut self,
+        draft: &mut Draft,
+        id: AgentId,
+        reason: FinishReason,
+        content: String,
+    ) {
+        let scope = self.agent_spec(id).profile.usage;
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
         agent.phase = Phase::Ended;
-        let turns = agent.turns_used;
+        let mut usage = agent.usage.clone();
+        if scope == UsageScope::WithAgents {
+            usage.merge(&agent.usage_below);
+        }
         let outcome = RunOutcome {
             content,
             finish_reason: reason,
-            turns,
-            usage: self.usage.clone(),
+            turns: agent.turns_used,
+            usage,
         };
         let status = outcome.status();
         let body = if status == RunStatus::Failed {
@@ -34,10 +52,14 @@ impl RunTree {
         } else {
             RecordBody::Final(Box::new(outcome.clone()))
         };
-        self.record(draft, id, None, body);
         if id == AgentId::ROOT {
             self.status = status;
             draft.effects.push(Effect::Finish(outcome));
+        } else {
+            // Nobody asks a sub-agent anything more: only its answer is kept in memory.
+            agent.transcript = Transcript::default();
+            agent.answer = Some(outcome);
         }
+        self.record(draft, id, None, body);
     }
 }

@@ -4,13 +4,13 @@ use crate::effect::Purpose;
 use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::AgentId;
 use crate::message::Message;
-use crate::profile::LimitReached;
+use crate::profile::{LimitReached, Offer};
 use crate::record::{
     LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, RecordBody,
 };
 use crate::reply::Reply;
 use crate::run::RunTree;
-use crate::run::agent::{ModelCall, OfferedTools};
+use crate::run::agent::{ModelCall, OfferedTools, PlannedCall};
 use crate::run::draft::Draft;
 use crate::run::tool_markup::is_tool_call_markup;
 
@@ -61,13 +61,18 @@ impl RunTree {
     fn ask_last_answer(&mut self, draft: &mut Draft, id: AgentId) {
         let spec = self.agent_spec(id);
         // A request that offered no tools so far has no prefix to keep by showing them now.
-        let tools = if spec.gather_tool().is_some() {
+        let showed = spec.profile.offer != Offer::Never && spec.gather_tool().is_none();
+        let tools = if !showed {
             OfferedTools::None
         } else {
             OfferedTools::Shown
         };
         let role = spec.role.clone();
-        self.call_model(draft, id, Purpose::LastAnswer, role, tools);
+        self.call_model(
+            draft,
+            id,
+            PlannedCall::new(Purpose::LastAnswer, role, tools),
+        );
     }
 
     /// Appends the system message that asks for the last answer, and returns it.
@@ -93,9 +98,10 @@ impl RunTree {
             !usable && (reply.calls().next().is_some() || is_tool_call_markup(&text));
         if usable {
             self.finish_last_answer(draft, id, text);
-        } else if nothing_but_calls && call.tools == OfferedTools::Shown {
+        } else if nothing_but_calls && call.planned.tools == OfferedTools::Shown {
             let role = self.agent_spec(id).role.clone();
-            self.call_model(draft, id, Purpose::LastAnswer, role, OfferedTools::None);
+            let without = PlannedCall::new(Purpose::LastAnswer, role, OfferedTools::None);
+            self.call_model(draft, id, without);
         } else {
             self.finish_with_what_there_is(draft, id);
         }
@@ -152,6 +158,7 @@ const fn limit_kind(reason: &FinishReason) -> LimitKind {
         FinishReason::Budget(BudgetKind::Cost) => LimitKind::Cost,
         FinishReason::Budget(BudgetKind::ModelCalls) => LimitKind::ModelCalls,
         FinishReason::Budget(BudgetKind::UnknownTools) => LimitKind::UnknownTools,
+        FinishReason::Budget(BudgetKind::RepeatedCalls) => LimitKind::RepeatedCalls,
         _ => LimitKind::Deadline,
     }
 }
@@ -166,6 +173,9 @@ const fn limit_name(reason: &FinishReason) -> &'static str {
         FinishReason::Budget(BudgetKind::ModelCalls) => "the maximum number of model calls",
         FinishReason::Budget(BudgetKind::UnknownTools) => {
             "the maximum number of calls to unknown tools"
+        }
+        FinishReason::Budget(BudgetKind::RepeatedCalls) => {
+            "the maximum number of times the same call is made"
         }
         _ => "a limit",
     }

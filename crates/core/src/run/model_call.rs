@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ToolChoice};
-use crate::ids::{AgentId, Attempt, Role};
+use crate::finish::FinishReason;
+use crate::ids::{AgentId, Attempt, Role, ToolName};
+use crate::profile::{Hook, Offer};
 use crate::run::RunTree;
-use crate::run::agent::{ModelCall, OfferedTools, Phase};
+use crate::run::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
+use crate::run::context::TrimPlan;
 use crate::run::draft::Draft;
+use crate::spec::AgentSpec;
+use crate::tool::ToolSpec;
 
 impl RunTree {
-    /// Begins the agent's next turn with a model call.
+    /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
     pub(super) fn next_turn(&mut self, draft: &mut Draft, agent: AgentId) {
         self.begin_turn(agent);
-        let spec = self.agent_spec(agent);
-        let role = spec.role.clone();
-        // What was gathered is answered from, not added to.
-        let tools = if spec.gather_tool().is_some() {
-            OfferedTools::None
-        } else {
-            OfferedTools::Callable
-        };
-        self.call_model(draft, agent, Purpose::Turn, role, tools);
+        let tools = self.offered_tools(agent);
+        let callable = matches!(tools, OfferedTools::Callable);
+        if callable && self.consult(draft, agent, Hook::ToolsSelected) {
+            return;
+        }
+        self.call_for_turn(draft, agent, tools);
     }
 
     pub(super) fn begin_turn(&mut self, agent: AgentId) {
@@ -29,73 +31,127 @@ impl RunTree {
         }
     }
 
-    /// Asks a model with the agent's conversation as it stands.
-    pub(super) fn call_model(
+    /// Makes the model call of the turn, unless a budget would not last.
+    pub(super) fn call_for_turn(&mut self, draft: &mut Draft, id: AgentId, tools: OfferedTools) {
+        if let Some(kind) = self.short_of(id) {
+            self.close(draft, id, &FinishReason::Budget(kind));
+            return;
+        }
+        let mut planned = PlannedCall::new(Purpose::Turn, self.role_of_turn(id), tools);
+        if matches!(
+            planned.tools,
+            OfferedTools::Callable | OfferedTools::Only(_)
+        ) {
+            planned.choice = self.agent_mut(id).and_then(|agent| agent.forced.take());
+        }
+        self.call_model(draft, id, planned);
+    }
+
+    fn offered_tools(&self, id: AgentId) -> OfferedTools {
+        let spec = self.agent_spec(id);
+        let turn = self.agent(id).map_or(0, |agent| agent.turn.0);
+        match spec.profile.offer {
+            // What was gathered is answered from, not added to.
+            _ if spec.gather_tool().is_some() => OfferedTools::None,
+            Offer::Never => OfferedTools::None,
+            Offer::FirstTurns(turns) if turn > turns => OfferedTools::Shown,
+            Offer::Always | Offer::FirstTurns(_) => OfferedTools::Callable,
+        }
+    }
+
+    fn role_of_turn(&self, id: AgentId) -> Role {
+        let spec = self.agent_spec(id);
+        let roles = &spec.profile.roles;
+        let is_first = self.agent(id).is_none_or(|agent| agent.turn.0 <= 1);
+        let other = if is_first {
+            &roles.first
+        } else {
+            &roles.after_calls
+        };
+        other.as_ref().unwrap_or(&spec.role).clone()
+    }
+
+    /// Asks a model with the agent's conversation, after making room in it where it is too large.
+    pub(super) fn call_model(&mut self, draft: &mut Draft, agent: AgentId, planned: PlannedCall) {
+        if let Some(planned) = self.make_room(draft, agent, planned) {
+            self.begin_call(draft, agent, planned, None);
+        }
+    }
+
+    /// Asks a model with the agent's conversation as it stands, or for a summary of what is to go from it.
+    pub(super) fn begin_call(
         &mut self,
         draft: &mut Draft,
         agent: AgentId,
-        purpose: Purpose,
-        role: Role,
-        tools: OfferedTools,
+        planned: PlannedCall,
+        making_room: Option<Box<(TrimPlan, PlannedCall)>>,
     ) {
-        let effect_id = self.new_effect();
-        let content_index = self.new_content_index();
         let call = ModelCall {
-            effect_id,
+            effect_id: self.new_effect(),
             attempt: Attempt(1),
-            content_index,
-            purpose,
-            role,
-            tools,
+            content_index: self.new_content_index(),
+            planned,
+            making_room,
         };
-        if let Some(agent) = self.agent_mut(agent) {
-            agent.model_calls = agent.model_calls.saturating_add(1);
-            agent.phase = Phase::Model(call.clone());
-        }
         draft.effects.extend(self.model_effect(agent, &call));
+        if let Some(agent) = self.agent_mut(agent) {
+            // A summary is no answer: it does not use up what the turns of a run may ask.
+            let counts = u32::from(call.making_room.is_none());
+            agent.model_calls = agent.model_calls.saturating_add(counts);
+            agent.phase = Phase::Model(call);
+        }
     }
 
-    /// Builds the effect of a model call under way, for its first attempt or after a crash.
+    /// Builds the effect of a model call, for its first attempt or after a crash.
     pub(super) fn model_effect(&self, id: AgentId, call: &ModelCall) -> Option<Effect> {
         let agent = self.agent(id)?;
-        let spec = self.agent_spec(id);
-        let gather = spec.gather_tool();
-        let (tools, tool_choice) = match call.tools {
-            OfferedTools::Callable => (Arc::clone(&spec.tools), ToolChoice::Auto),
-            OfferedTools::Shown => (Arc::clone(&spec.tools), ToolChoice::None),
-            OfferedTools::Gather => {
-                let tools = spec
-                    .tools
-                    .iter()
-                    .filter(|tool| Some(&tool.name) == gather)
-                    .cloned();
-                (tools.collect(), ToolChoice::Auto)
-            }
-            OfferedTools::None => (Arc::default(), ToolChoice::None),
-        };
+        let planned = &call.planned;
         let reads_along =
-            id == AgentId::ROOT && matches!(call.purpose, Purpose::Turn | Purpose::LastAnswer);
+            id == AgentId::ROOT && matches!(planned.purpose, Purpose::Turn | Purpose::LastAnswer);
         Some(Effect::CallModel(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,
             agent: id,
             turn: agent.turn,
             content_index: call.content_index,
-            purpose: call.purpose,
-            role: call.role.clone(),
+            purpose: planned.purpose,
+            role: planned.role.clone(),
             audience: if reads_along {
                 Audience::Person
             } else {
                 Audience::Component
             },
-            request: ModelRequest {
-                messages: agent.transcript.clone(),
-                tools,
-                tool_choice,
-                max_output_tokens: spec.max_output_tokens,
-                temperature: spec.temperature,
-                reply_format: spec.reply_format.clone(),
+            request: match &call.making_room {
+                Some(making_room) => Self::summary_request(agent, &making_room.0),
+                None => request(agent, self.agent_spec(id), planned),
             },
         }))
     }
+}
+
+fn request(agent: &Agent, spec: &AgentSpec, planned: &PlannedCall) -> ModelRequest {
+    let choice = || planned.choice.clone().unwrap_or(ToolChoice::Auto);
+    let (tools, tool_choice) = match &planned.tools {
+        OfferedTools::Callable => (Arc::clone(&spec.tools), choice()),
+        OfferedTools::Only(names) => (only(spec, |name| names.contains(name)), choice()),
+        OfferedTools::Shown => (Arc::clone(&spec.tools), ToolChoice::None),
+        OfferedTools::Gather => {
+            let gather = spec.gather_tool();
+            (only(spec, |name| Some(name) == gather), ToolChoice::Auto)
+        }
+        OfferedTools::None => (Arc::default(), ToolChoice::None),
+    };
+    ModelRequest {
+        messages: agent.transcript.clone(),
+        tools,
+        tool_choice,
+        max_output_tokens: spec.max_output_tokens,
+        temperature: spec.temperature,
+        reply_format: spec.reply_format.clone(),
+    }
+}
+
+fn only(spec: &AgentSpec, is_offered: impl Fn(&ToolName) -> bool) -> Arc<[ToolSpec]> {
+    let tools = spec.tools.iter().filter(|tool| is_offered(&tool.name));
+    tools.cloned().collect()
 }

@@ -1,14 +1,15 @@
 //! Handles a failed attempt of a model call.
 
 use crate::effect::Purpose;
-use crate::error::InputError;
+use crate::error::{InputError, LlmError, LlmErrorKind};
 use crate::finish::FinishReason;
 use crate::ids::{AgentId, Attempt};
 use crate::input::{ModelFailed, NextAttempt};
-use crate::record::{LlmFailed, RecordBody};
+use crate::record::{LlmFailed, RecordBody, Warning};
 use crate::run::RunTree;
-use crate::run::agent::Phase;
+use crate::run::agent::{ModelCall, OfferedTools, Phase};
 use crate::run::draft::Draft;
+use crate::usage::Usage;
 
 impl RunTree {
     pub(super) fn model_failed(
@@ -17,20 +18,23 @@ impl RunTree {
         failed: ModelFailed,
     ) -> Result<(), InputError> {
         let Some((agent, call)) = self.open_model_call(failed.effect_id) else {
-            return self.no_model_call(failed.effect_id, "llm_failed");
+            return self.nothing_waits_for(failed.effect_id, "llm_failed");
         };
         if failed.attempt < call.attempt {
             return Ok(());
         }
         if let Some(usage) = &failed.error.usage {
-            self.usage.add(&failed.served_by, **usage);
+            self.charge(agent, &failed.served_by, **usage, None);
+        } else if failed.error.kind.may_have_used_tokens() {
+            // Nobody says what it used: the sum is a lower bound from now on (loop rule 12).
+            self.charge(agent, &failed.served_by, Usage::UNKNOWN, None);
         }
         let (next, error) = (failed.next, failed.error.clone());
         let record = LlmFailed {
             effect_id: failed.effect_id,
             attempt: failed.attempt,
-            purpose: call.purpose,
-            role: call.role.clone(),
+            purpose: call.planned.purpose,
+            role: call.planned.role.clone(),
             served_by: failed.served_by,
             error: failed.error,
             next,
@@ -42,14 +46,20 @@ impl RunTree {
             Some(call.content_index),
             RecordBody::LlmFailed(record),
         );
-        match (next, call.purpose) {
+        match (next, call.planned.purpose) {
             (NextAttempt::Follows, _) => self.expect_attempt_after(agent, failed.attempt),
+            // Trimming without a summary is better than not going on.
+            (NextAttempt::None, Purpose::Compaction) => {
+                self.summary_replied(draft, agent, &call, None);
+            }
+            (NextAttempt::None, Purpose::Turn | Purpose::LastAnswer)
+                if self.tries_otherwise(draft, agent, &call, &error) => {}
             (NextAttempt::None, Purpose::LastAnswer) => {
                 self.finish_with_what_there_is(draft, agent);
             }
             // Policy wants the tool called in any case; the answer may still succeed with its own role.
             (NextAttempt::None, Purpose::Routing) => self.gather_chosen(draft, agent, &call, None),
-            (NextAttempt::None, Purpose::Turn | Purpose::Compaction | Purpose::SelfCheck) => {
+            (NextAttempt::None, Purpose::Turn | Purpose::SelfCheck) => {
                 let text = self
                     .agent(agent)
                     .map(|agent| agent.text.clone())
@@ -58,6 +68,41 @@ impl RunTree {
             }
         }
         Ok(())
+    }
+
+    /// Asks once more in another way where that may help: with a trimmed conversation if it did not fit, without tools
+    /// if the reply could not be read. False if it cannot, or was already tried.
+    fn tries_otherwise(
+        &mut self,
+        draft: &mut Draft,
+        id: AgentId,
+        call: &ModelCall,
+        error: &LlmError,
+    ) -> bool {
+        let mut planned = call.planned.clone();
+        match error.kind {
+            LlmErrorKind::ContextOverflow { limit, needed } if !planned.tried.trimmed => {
+                let Some(plan) = self.plan_after_overflow(id, limit, needed) else {
+                    return false;
+                };
+                self.trim(draft, id, &plan, None);
+                planned.tried.trimmed = true;
+            }
+            LlmErrorKind::InvalidResponse if !planned.tried.simplified => {
+                let warning = Warning {
+                    code: "invalid_response".to_owned(),
+                    message: "the reply could not be read; the model is asked again without tools"
+                        .to_owned(),
+                };
+                self.record(draft, id, None, RecordBody::Warning(warning));
+                planned.tools = OfferedTools::None;
+                planned.choice = None;
+                planned.tried.simplified = true;
+            }
+            _ => return false,
+        }
+        self.begin_call(draft, id, planned, None);
+        true
     }
 
     fn expect_attempt_after(&mut self, agent: AgentId, failed: Attempt) {

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::ids::{AgentId, CallIndex, EffectId};
+use crate::ids::{AgentId, CallIndex, EffectId, ToolCallId};
 use crate::input::ModelReplied;
 use crate::message::{AssistantMessage, Message, ToolCall};
 use crate::outcome::{ToolFailure, ToolOutcome};
-use crate::profile::Opening;
-use crate::project::{assign_ids, chosen_call};
-use crate::record::{LlmCall, Origin, RecordBody};
-use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
+use crate::profile::{Hook, NoCalls};
+use crate::project::assign_ids;
+use crate::record::{LlmCall, Origin, PromptReason, RecordBody, Warning};
+use crate::reply::{Reply, ReplyFinish};
 use crate::run::RunTree;
 use crate::run::agent::{Agent, ModelCall, OfferedTools, Phase};
+use crate::run::arguments::preprocessed;
 use crate::run::batch::{Batch, Call, CallState};
 use crate::run::draft::Draft;
+use crate::transcript::PrefixDigest;
+use crate::usage::{CountLabel, Usage};
 
 impl RunTree {
     pub(super) fn model_replied(
@@ -25,20 +28,22 @@ impl RunTree {
         replied: ModelReplied,
     ) -> Result<(), InputError> {
         let Some((agent, call)) = self.open_model_call(replied.effect_id) else {
-            return self.no_model_call(replied.effect_id, "llm_call");
+            return self.nothing_waits_for(replied.effect_id, "llm_call");
         };
         if replied.attempt < call.attempt {
             return Ok(());
         }
-        self.usage.add(&replied.served_by, replied.reply.usage);
+        let usage = replied.reply.usage;
+        self.charge(agent, &replied.served_by, usage, replied.cost);
         let reply = Arc::clone(&replied.reply);
         self.record_call(draft, agent, &call, replied);
-        match call.purpose {
+        match call.planned.purpose {
             Purpose::Turn => self.turn_replied(draft, agent, &call, &reply),
             Purpose::Routing => self.gather_chosen(draft, agent, &call, Some(&reply)),
             Purpose::LastAnswer => self.last_answer_replied(draft, agent, &call, &reply),
-            // The loop asks for no compaction and no self-check, so no open call has such a purpose.
-            Purpose::Compaction | Purpose::SelfCheck => {}
+            Purpose::Compaction => self.summary_replied(draft, agent, &call, Some(&reply)),
+            // The loop asks for no self-check, so no open call has this purpose.
+            Purpose::SelfCheck => {}
         }
         Ok(())
     }
@@ -49,17 +54,13 @@ impl RunTree {
             .find_map(|agent| Some((agent.id, agent.model_call(effect)?.clone())))
     }
 
-    /// What to say of a model's answer for which no model call is open.
-    pub(super) fn no_model_call(
+    /// What to say of an answer that no agent waits for in this form.
+    pub(super) fn nothing_waits_for(
         &self,
         effect: EffectId,
         input: &'static str,
     ) -> Result<(), InputError> {
-        let open = self.agents.iter().filter_map(|agent| agent.batch());
-        if open
-            .flat_map(|batch| &batch.calls)
-            .any(|call| call.effect() == Some(effect))
-        {
+        if self.agents.iter().any(|agent| agent.waits_for(effect)) {
             return Err(InputError::WrongAnswer { effect, input });
         }
         self.late_or_unknown(effect)
@@ -75,22 +76,22 @@ impl RunTree {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        let prefix = agent.recorded;
-        let start = usize::try_from(prefix.count).unwrap_or(usize::MAX);
-        let mut results = Vec::new();
-        let mut messages = Vec::new();
-        for message in agent.transcript.since(start) {
-            agent.recorded = agent.recorded.with(message);
-            match message.as_ref() {
-                Message::Tool(tool) => results.push(tool.tool_call_id.clone()),
-                _ => messages.push(Arc::clone(message)),
+        let (prefix, results, messages) = match &call.making_room {
+            Some(room) => {
+                let asked = Self::summary_request(agent, &room.0).messages;
+                (
+                    PrefixDigest::default(),
+                    Vec::new(),
+                    asked.messages().to_vec(),
+                )
             }
-        }
+            None => agent.take_unrecorded(),
+        };
         let record = LlmCall {
             effect_id: replied.effect_id,
             attempt: replied.attempt,
-            purpose: call.purpose,
-            role: call.role.clone(),
+            purpose: call.planned.purpose,
+            role: call.planned.role.clone(),
             served_by: replied.served_by,
             prefix,
             results,
@@ -108,119 +109,157 @@ impl RunTree {
         );
     }
 
-    fn turn_replied(&mut self, draft: &mut Draft, agent: AgentId, call: &ModelCall, reply: &Reply) {
+    fn turn_replied(&mut self, draft: &mut Draft, id: AgentId, call: &ModelCall, reply: &Reply) {
         let text = reply.text();
-        if let Some(agent) = self.agent_mut(agent) {
+        if let Some(agent) = self.agent_mut(id) {
             agent.gather_text(&text);
         }
-        let parts = assign_ids(self.spec.run_id, agent, call.content_index, &reply.parts);
+        let parts = assign_ids(self.spec.run_id, id, call.content_index, &reply.parts);
         let message = Message::Assistant(AssistantMessage {
             parts,
             model: Some(reply.model.clone()),
         });
         let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
-        self.append_reply(agent, message);
+        self.append_reply(id, message);
+        self.measure(id, reply.usage);
+        self.warn_of_failures_left(draft, id, &calls);
         if calls.is_empty() {
-            self.turn_answered(draft, agent, text, reply.finish);
+            self.turn_answered(draft, id, call, text, reply.finish);
             return;
         }
-        self.begin_batch(agent, &calls, Origin::Model);
-        let is_closing = |agent: &Agent| agent.closing.is_some();
-        let not_run = match reply.finish {
-            ReplyFinish::Length => Some((
-                ToolFailure::InvalidArguments,
-                "not run: the reply was truncated at its length limit, resend it smaller",
-            )),
-            ReplyFinish::ContentFilter => Some((
-                ToolFailure::InvalidArguments,
-                "not run: the provider cut the reply off with its content filter",
-            )),
-            _ if self.agent(agent).is_some_and(is_closing) => {
-                Some((ToolFailure::LimitReached, "not run: time is up"))
+        self.begin_batch(id, &calls, Origin::Model);
+        let closing = self.agent(id).is_some_and(|agent| agent.closing.is_some());
+        if let Some((failure, why)) = not_run(reply.finish, closing, &call.planned.tools) {
+            self.settle_all(draft, id, &ToolOutcome::failed(failure, why));
+            self.schedule(draft, id);
+        } else if !self.stops_for_repeats(draft, id, &calls) {
+            self.refuse_not_offered(draft, id, &call.planned.tools);
+            if !self.consult(draft, id, Hook::ProcessCalls) {
+                self.process_calls(draft, id);
             }
-            _ if call.tools == OfferedTools::None => Some((
-                ToolFailure::NotEnabled,
-                "TOOL_NOT_ENABLED: no tool is available in this turn",
-            )),
-            ReplyFinish::Stop | ReplyFinish::ToolCalls => None,
-        };
-        if let Some((failure, why)) = not_run {
-            self.settle_all(draft, agent, &ToolOutcome::failed(failure, why));
-            self.schedule(draft, agent);
-        } else {
-            self.vet_batch(draft, agent);
         }
     }
 
-    /// A turn that called no tool: the end, unless somebody steered meanwhile.
-    fn turn_answered(&mut self, draft: &mut Draft, id: AgentId, text: String, finish: ReplyFinish) {
-        let steered = self
+    /// Has the calls of a new batch checked, but for those that have their results already.
+    pub(super) fn process_calls(&mut self, draft: &mut Draft, id: AgentId) {
+        if self
             .agent(id)
-            .is_some_and(|agent| !agent.steered.is_empty() && agent.closing.is_none());
-        if steered {
-            if let Some(agent) = self.agent_mut(id) {
-                agent.turns_used = agent.turns_used.saturating_add(1);
-                agent.join_steered();
-            }
-            self.go_on(draft, id);
-            return;
+            .and_then(Agent::batch)
+            .is_some_and(Batch::is_over)
+        {
+            self.schedule(draft, id);
+        } else {
+            self.vet_batch(draft, id);
         }
-        let reason = match finish {
-            ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
-            ReplyFinish::Length => FinishReason::Length,
-            ReplyFinish::ContentFilter => FinishReason::ContentFilter,
-        };
-        if let Some(agent) = self.agent_mut(id) {
-            agent.turns_used = agent.turns_used.saturating_add(1);
-        }
-        self.finish(draft, id, reason, text);
     }
 
-    /// The opening's choice: keep its first call, or add the one that policy wants; its text is dropped.
-    pub(super) fn gather_chosen(
+    fn refuse_not_offered(&mut self, draft: &mut Draft, id: AgentId, offered: &OfferedTools) {
+        let OfferedTools::Only(names) = offered else {
+            return;
+        };
+        let batch = self.agent(id).and_then(Agent::batch);
+        let calls = batch.into_iter().flat_map(|batch| &batch.calls);
+        let is_known = |call: &&Call| self.agent_spec(id).tool(&call.name).is_some();
+        let not_offered = calls
+            .filter(is_known)
+            .filter(|call| !names.iter().any(|name| name.as_str() == call.name));
+        let not_offered: Vec<_> = not_offered.map(|call| call.id.clone()).collect();
+        for call in &not_offered {
+            let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";
+            self.refuse(draft, id, call, ToolFailure::NotEnabled, message);
+        }
+    }
+
+    /// Takes note of how large the provider says the conversation is, its reply included.
+    fn measure(&mut self, id: AgentId, usage: Usage) {
+        if let Some(agent) = self.agent_mut(id)
+            && usage.prompt.label == CountLabel::Measured
+            && usage.prompt.tokens > 0
+        {
+            // Reasoning is not sent again, or no longer counts once it is.
+            let answer = usage
+                .completion
+                .tokens
+                .saturating_sub(usage.reasoning.tokens);
+            let tokens = usage.prompt.tokens.saturating_add(answer);
+            agent.gauge.was_measured(tokens, &agent.transcript);
+        }
+    }
+
+    /// Tools that failed last turn and are not tried again are worth knowing of (loop rule 8).
+    fn warn_of_failures_left(&mut self, draft: &mut Draft, id: AgentId, calls: &[ToolCall]) {
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        let mut left = std::mem::take(&mut agent.failed_tools);
+        left.retain(|failed| !calls.iter().any(|call| call.name == *failed));
+        left.sort_unstable();
+        left.dedup();
+        if left.is_empty() {
+            return;
+        }
+        let names: Vec<String> = left
+            .iter()
+            .map(|name| name.chars().take(64).collect())
+            .collect();
+        let warning = Warning {
+            code: "tool_not_retried".to_owned(),
+            message: format!(
+                "failed last turn and was not tried again: {}",
+                names.join(", ")
+            ),
+        };
+        self.record(draft, id, None, RecordBody::Warning(warning));
+    }
+
+    /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.
+    fn turn_answered(
         &mut self,
         draft: &mut Draft,
-        agent: AgentId,
+        id: AgentId,
         call: &ModelCall,
-        reply: Option<&Reply>,
+        text: String,
+        finish: ReplyFinish,
     ) {
-        let Opening::Gather {
-            tool,
-            default_arguments,
-            ..
-        } = self.agent_spec(agent).profile.opening.clone()
-        else {
+        let may_call = matches!(
+            call.planned.tools,
+            OfferedTools::Callable | OfferedTools::Only(_)
+        );
+        let reminder = self.reminder(id).filter(|_| may_call);
+        let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        let chosen = reply.and_then(|reply| Some((reply, chosen_call(reply)?)));
-        let (origin, part, model) = match chosen {
-            Some((reply, chosen)) => (
-                Origin::Model,
-                ReplyPart::ToolCall(chosen),
-                Some(reply.model.clone()),
-            ),
-            None => {
-                let (name, arguments) = (tool.as_str().to_owned(), default_arguments);
-                let added = RequestedCall {
-                    provider_id: None,
-                    name,
-                    arguments,
-                    state: None,
-                };
-                (Origin::Policy, ReplyPart::ToolCall(added), None)
+        agent.turns_used = agent.turns_used.saturating_add(1);
+        let may_go_on = agent.closing.is_none();
+        if may_go_on && !agent.steered.is_empty() {
+            agent.join_steered();
+            self.go_on(draft, id);
+        } else if let Some(prompt) = reminder.filter(|_| may_go_on) {
+            agent.reminders = agent.reminders.saturating_add(1);
+            self.tell(draft, id, PromptReason::NoCalls, prompt);
+            self.go_on(draft, id);
+        } else {
+            let reason = match finish {
+                ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
+                ReplyFinish::Length => FinishReason::Length,
+                ReplyFinish::ContentFilter => FinishReason::ContentFilter,
+            };
+            self.finish(draft, id, reason, text);
+        }
+    }
+
+    fn reminder(&self, id: AgentId) -> Option<String> {
+        match &self.agent_spec(id).profile.no_calls {
+            NoCalls::Remind { prompt, at_most } if self.agent(id)?.reminders < *at_most => {
+                Some(prompt.clone())
             }
-        };
-        let parts = assign_ids(self.spec.run_id, agent, call.content_index, [&part]);
-        let message = Message::Assistant(AssistantMessage { parts, model });
-        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
-        self.append_reply(agent, message);
-        self.begin_batch(agent, &calls, origin);
-        self.vet_batch(draft, agent);
+            _ => None,
+        }
     }
 
     /// Adds the model's message to the conversation; what the record of its call holds need not be recorded again. Nor
     /// need what an opening was asked that failed: the run's first record has it.
-    fn append_reply(&mut self, agent: AgentId, message: Message) {
+    pub(super) fn append_reply(&mut self, agent: AgentId, message: Message) {
         let Some(agent) = self.agent_mut(agent) else {
             return;
         };
@@ -234,17 +273,17 @@ impl RunTree {
         }
     }
 
-    fn begin_batch(&mut self, agent: AgentId, calls: &[ToolCall], origin: Origin) {
+    pub(super) fn begin_batch(&mut self, agent: AgentId, calls: &[ToolCall], origin: Origin) {
         let content_index = self.new_content_index();
+        let rule = self.agent_spec(agent).profile.arguments;
         let calls = calls.iter().zip(0..).map(|(call, index)| Call {
             id: call.id.clone(),
             index: CallIndex(index),
             name: call.name.clone(),
-            arguments: call.arguments.clone(),
+            arguments: preprocessed(rule, &call.arguments),
             origin,
             approved: false,
-            // Replaced at once, by the effect that checks it or by its result.
-            state: CallState::HandedOver,
+            state: CallState::New,
         });
         let calls = calls.collect();
         if let Some(agent) = self.agent_mut(agent) {
@@ -253,5 +292,47 @@ impl RunTree {
                 calls,
             });
         }
+    }
+}
+
+impl Agent {
+    /// Returns what a record of a model call says was sent: what stands in records before, and what is new.
+    fn take_unrecorded(&mut self) -> (PrefixDigest, Vec<ToolCallId>, Vec<Arc<Message>>) {
+        let prefix = self.recorded;
+        let start = usize::try_from(prefix.count).unwrap_or(usize::MAX);
+        let mut results = Vec::new();
+        let mut messages = Vec::new();
+        for message in self.transcript.since(start) {
+            self.recorded = self.recorded.with(message);
+            match message.as_ref() {
+                Message::Tool(tool) => results.push(tool.tool_call_id.clone()),
+                _ => messages.push(Arc::clone(message)),
+            }
+        }
+        (prefix, results, messages)
+    }
+}
+
+/// Why the calls of a reply are not run, if they are not.
+fn not_run(
+    finish: ReplyFinish,
+    closing: bool,
+    offered: &OfferedTools,
+) -> Option<(ToolFailure, &'static str)> {
+    match finish {
+        ReplyFinish::Length => Some((
+            ToolFailure::InvalidArguments,
+            "not run: the reply was truncated at its length limit, resend it smaller",
+        )),
+        ReplyFinish::ContentFilter => Some((
+            ToolFailure::InvalidArguments,
+            "not run: the provider cut the reply off with its content filter",
+        )),
+        _ if closing => Some((ToolFailure::LimitReached, "not run: time is up")),
+        _ if matches!(offered, OfferedTools::None | OfferedTools::Shown) => Some((
+            ToolFailure::NotEnabled,
+            "TOOL_NOT_ENABLED: no tool is available in this turn",
+        )),
+        ReplyFinish::Stop | ReplyFinish::ToolCalls => None,
     }
 }

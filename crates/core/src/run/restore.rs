@@ -8,7 +8,6 @@ use crate::error::RestoreError;
 use crate::ids::Seq;
 use crate::input::Stamp;
 use crate::record::{LOOP_VERSION, Record, RecordBody};
-use crate::run::agent::Phase;
 use crate::run::{RunTree, Step};
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
@@ -55,16 +54,11 @@ impl RunTree {
     /// Tells whether an effect is still to be answered, and brings the attempt of a model call up to date.
     fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
-        self.agents.iter().any(|agent| match &agent.phase {
-            Phase::Model(call) => {
-                let is_open = call.effect_id == id;
-                if let (true, Effect::CallModel(asked)) = (is_open, &mut *effect) {
-                    asked.attempt = call.attempt;
-                }
-                is_open
+        self.agents.iter().any(|agent| {
+            if let (Some(call), Effect::CallModel(asked)) = (agent.model_call(id), &mut *effect) {
+                asked.attempt = call.attempt;
             }
-            Phase::Tools(batch) => batch.calls.iter().any(|call| call.effect() == Some(id)),
-            Phase::Ended => false,
+            agent.waits_for(id)
         })
     }
 }

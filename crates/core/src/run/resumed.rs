@@ -12,6 +12,7 @@ use crate::run::agent::Phase;
 use crate::run::batch::{Call, CallState};
 use crate::run::draft::Draft;
 use crate::tool::{ToolClass, ToolKind};
+use crate::usage::Usage;
 
 impl RunTree {
     pub(super) fn resumed(
@@ -28,14 +29,25 @@ impl RunTree {
         self.first_time(&resumed.id);
         self.record(draft, AgentId::ROOT, None, RecordBody::Resumed(resumed));
         self.status = RunStatus::Running;
-        for agent in self.agent_ids() {
-            match self.agent(agent).map(|agent| agent.phase.clone()) {
-                Some(Phase::Model(_)) => self.call_again(draft, agent),
-                Some(Phase::Tools(batch)) => {
+        // What others do in this very step, such as begin once one of them has ended, is not to be done anew.
+        let before: Vec<(AgentId, Phase)> = self
+            .agents
+            .iter()
+            .map(|agent| (agent.id, agent.phase.clone()))
+            .collect();
+        for (agent, phase) in before {
+            match phase {
+                Phase::Model(_) => self.call_again(draft, agent),
+                Phase::Tools(batch) => {
                     self.take_up_batch(draft, agent, &batch.calls);
                     self.schedule(draft, agent);
                 }
-                Some(Phase::Ended) | None => {}
+                Phase::Consulting(consulting) => {
+                    draft
+                        .effects
+                        .extend(self.consult_effect(agent, &consulting));
+                }
+                Phase::Queued | Phase::Ended => {}
             }
         }
         Ok(())
@@ -47,6 +59,8 @@ impl RunTree {
         };
         call.attempt = call.attempt.next();
         let call = call.clone();
+        // What the lost attempt used, nobody will ever say (loop rule 12).
+        self.charge(id, &call.planned.role, Usage::UNKNOWN, None);
         draft.effects.extend(self.model_effect(id, &call));
     }
 

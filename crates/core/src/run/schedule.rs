@@ -1,24 +1,18 @@
-//! Which calls of a batch may run now (loop rule 1), and what follows once all have their results.
+//! Which calls of a batch may run now (loop rule 1).
 
 use std::time::Duration;
 
-use crate::effect::{CancelTool, Effect, RunTool};
-use crate::finish::{BudgetKind, FinishReason};
+use crate::effect::{Effect, RunTool};
 use crate::ids::{AgentId, Attempt, ToolCallId, ToolName};
-use crate::limits::Limits;
-use crate::message::{Message, ToolMessage};
-use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::outcome::ToolFailure;
 use crate::profile::{Parallel, ToolErrors};
 use crate::record::{RecordBody, ToolCallStarted};
 use crate::run::RunTree;
-use crate::run::agent::{Agent, Phase};
+use crate::run::agent::Agent;
 use crate::run::batch::{Batch, Call, CallState};
 use crate::run::draft::Draft;
 use crate::spec::ClientTools;
 use crate::tool::{ToolClass, ToolKind};
-
-/// Turns in a row with an unknown tool before the run is brought to its last answer (loop rule 4).
-const MAX_UNKNOWN_TURNS: u32 = 3;
 
 impl RunTree {
     /// Starts every call that may run now; once all have their results, goes on with the next turn.
@@ -83,10 +77,19 @@ impl RunTree {
         };
         let call = call.id.clone();
         match tool {
-            Some((_, ToolKind::Client, _)) if self.spec.client_tools == ClientTools::HandOver => {
+            // Only the root agent's calls can be handed over: the run ends with them.
+            Some((_, ToolKind::Client, _))
+                if self.spec.client_tools == ClientTools::HandOver && id == AgentId::ROOT =>
+            {
                 self.set_state(id, &call, CallState::HandedOver);
             }
-            Some((name, kind @ (ToolKind::Server | ToolKind::Client), timeout)) => {
+            Some((name, ToolKind::Agent, _)) => {
+                self.start_agents(draft, id, &call, &name, class);
+            }
+            Some((name, kind @ ToolKind::Server, timeout))
+            | Some((name, kind @ ToolKind::Client, timeout))
+                if self.can_run(kind) =>
+            {
                 let effect_id = self.new_effect();
                 let running = CallState::Running {
                     effect_id,
@@ -97,14 +100,19 @@ impl RunTree {
                 self.set_state(id, &call, running);
                 self.run_call(draft, id, &call, name, timeout.unwrap_or(default_timeout));
             }
-            Some((_, ToolKind::Agent, _)) | None => {
+            _ => {
                 let message = "TOOL_NOT_ENABLED: this tool is not available in this run";
                 self.refuse(draft, id, &call, ToolFailure::NotEnabled, message);
             }
         }
     }
 
-    fn set_state(&mut self, agent: AgentId, call: &ToolCallId, state: CallState) {
+    /// A call of a caller that waits for none can be run by nobody.
+    fn can_run(&self, kind: ToolKind) -> bool {
+        kind == ToolKind::Server || self.spec.client_tools == ClientTools::Wait
+    }
+
+    pub(super) fn set_state(&mut self, agent: AgentId, call: &ToolCallId, state: CallState) {
         if let Some(call) = self
             .agent_mut(agent)
             .and_then(|agent| agent.batch_mut()?.call_mut(call))
@@ -122,34 +130,16 @@ impl RunTree {
         name: ToolName,
         timeout: Duration,
     ) {
-        let Some(agent) = self.agent(id) else { return };
-        let Some(batch) = agent.batch() else { return };
-        let Some(call) = batch.calls.iter().find(|other| other.id == *call) else {
-            return;
-        };
-        let CallState::Running {
-            effect_id,
-            attempt,
-            class,
-            kind,
-        } = call.state
-        else {
-            return;
-        };
-        let started = ToolCallStarted {
-            tool_call_id: call.id.clone(),
-            name: call.name.clone(),
-            index: call.index,
-            effect_id,
-            attempt,
-            arguments: call.arguments.clone(),
-            arguments_hash: call.arguments.hash(),
-            class,
-            kind,
-            origin: call.origin,
-            agents: Vec::new(),
-        };
-        if kind == ToolKind::Server {
+        if let Some(agent) = self.agent(id)
+            && let Some(batch) = agent.batch()
+            && let Some(call) = batch.calls.iter().find(|other| other.id == *call)
+            && let CallState::Running {
+                effect_id,
+                attempt,
+                class,
+                kind: ToolKind::Server,
+            } = call.state
+        {
             draft.effects.push(Effect::RunTool(RunTool {
                 effect_id,
                 attempt,
@@ -164,153 +154,58 @@ impl RunTree {
                 timeout,
             }));
         }
+        self.journal(draft, id, call);
+    }
+
+    /// Records that a call is about to run, before it does.
+    pub(super) fn journal(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId) {
+        let batch = self.agent(id).and_then(Agent::batch);
+        let call = batch.and_then(|batch| batch.calls.iter().find(|other| other.id == *call));
+        let Some(started) = call.and_then(Call::started) else {
+            return;
+        };
         self.record_in_batch(draft, id, RecordBody::ToolCall(Box::new(started)));
     }
+}
 
-    /// All calls are over: their results join the history in call order, and the loop goes on or ends.
-    fn batch_over(&mut self, draft: &mut Draft, id: AgentId) {
-        let Some(batch) = self.agent(id).and_then(Agent::batch) else {
-            return;
-        };
-        let handed_over = batch
-            .calls
-            .iter()
-            .any(|call| matches!(call.state, CallState::HandedOver));
-        let any_failed = batch.has_failed();
-        let unknown = batch
-            .calls
-            .iter()
-            .any(|call| call.failure() == Some(ToolFailure::UnknownTool));
-        let counts = self.counts_as_turn(id, batch);
-        let stops = self.agent_spec(id).profile.tool_errors == ToolErrors::Stop;
-        self.append_results(id);
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        agent.unknown_turns = if unknown {
-            agent.unknown_turns.saturating_add(1)
-        } else {
-            0
-        };
-        agent.turns_used = agent.turns_used.saturating_add(u32::from(counts));
-        let text = agent.text.clone();
-        // A limit ends the run in its own way, although it makes calls fail.
-        let at_limit = agent.closing.is_some();
-        if handed_over {
-            self.finish(draft, id, FinishReason::ClientTools, text);
-        } else if any_failed && stops && !at_limit {
-            self.finish(draft, id, FinishReason::ToolError, text);
-        } else {
-            if let Some(agent) = self.agent_mut(id) {
-                agent.join_steered();
-            }
-            self.go_on(draft, id);
-        }
-    }
-
-    /// Goes on with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
-    pub(super) fn go_on(&mut self, draft: &mut Draft, id: AgentId) {
-        let limits = self.agent_spec(id).limits;
-        let Some(agent) = self.agent(id) else { return };
-        let model_calls = limits
-            .max_turns
-            .map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
-        let reached = |most: Option<u32>, used: u32| most.is_some_and(|most| used >= most);
-        let reason = if let Some(reason) = agent.closing.clone() {
-            reason
-        } else if reached(limits.max_turns, agent.turns_used) {
-            FinishReason::MaxTurns
-        } else if reached(limits.max_tool_calls, agent.tool_calls) {
-            FinishReason::Budget(BudgetKind::ToolCalls)
-        } else if reached(model_calls, agent.model_calls) {
-            FinishReason::Budget(BudgetKind::ModelCalls)
-        } else if agent.unknown_turns >= MAX_UNKNOWN_TURNS {
-            FinishReason::Budget(BudgetKind::UnknownTools)
-        } else {
-            self.next_turn(draft, id);
-            return;
-        };
-        self.close(draft, id, &reason);
-    }
-
-    /// A turn of non-iterative tools alone does not use up the turn limit (loop rule 7).
-    fn counts_as_turn(&self, agent: AgentId, batch: &Batch) -> bool {
-        let spec = self.agent_spec(agent);
-        let non_iterative =
-            |call: &Call| spec.tool(&call.name).is_some_and(|tool| tool.non_iterative);
-        !batch.calls.iter().all(non_iterative)
-    }
-
-    /// Appends the results of the batch to the history, in call order. After that the agent has no batch.
-    pub(super) fn append_results(&mut self, id: AgentId) {
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        let Phase::Tools(batch) = std::mem::replace(&mut agent.phase, Phase::Ended) else {
-            return;
-        };
-        for call in batch.calls {
-            if let CallState::Settled { value, .. } = call.state {
-                let message = ToolMessage {
-                    tool_call_id: call.id,
-                    name: call.name,
-                    content: value,
-                };
-                agent.transcript.push(Message::Tool(message));
-            }
-        }
-    }
-
-    /// Settles every call of the batch at once, because the run ends or its time is up, and stops those that run.
-    pub(super) fn abandon_batch(
-        &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        failure: ToolFailure,
-        why: &str,
-    ) {
-        let batch = self.agent(id).and_then(Agent::batch);
-        let open: Vec<Call> = batch
-            .into_iter()
-            .flat_map(|batch| &batch.calls)
-            .filter(|call| !call.is_settled())
-            .cloned()
-            .collect();
-        for call in open {
-            if let CallState::Running {
+impl Call {
+    /// Returns the journal entry of a call that runs.
+    fn started(&self) -> Option<ToolCallStarted> {
+        let (effect_id, attempt, class, kind, agents) = match &self.state {
+            CallState::Running {
                 effect_id,
                 attempt,
                 class,
                 kind,
-            } = call.state
-            {
-                if kind == ToolKind::Server {
-                    draft
-                        .effects
-                        .push(Effect::CancelTool(CancelTool { effect_id }));
-                }
-                let outcome = abandoned(class, failure, why);
-                self.settle(
-                    draft,
-                    id,
-                    &call.id,
-                    Some((effect_id, attempt, None)),
-                    &outcome,
-                );
-            } else {
-                self.refuse(draft, id, &call.id, failure, &format!("not run: {why}"));
-            }
-        }
-    }
-}
-
-/// The result of a call that was stopped: unless it may simply run again, nobody knows whether it took effect.
-fn abandoned(class: ToolClass, failure: ToolFailure, why: &str) -> ToolOutcome {
-    if class == ToolClass::Irreversible {
-        let message = format!("stopped: {why}; its outcome is unknown, it may have taken effect");
-        ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message)
-    } else {
-        ToolOutcome::failed(failure, &format!("stopped: {why}"))
+            } => (*effect_id, *attempt, *class, *kind, Vec::new()),
+            CallState::Delegated {
+                effect_id,
+                attempt,
+                class,
+                agents,
+                ..
+            } => (
+                *effect_id,
+                *attempt,
+                *class,
+                ToolKind::Agent,
+                agents.clone(),
+            ),
+            _ => return None,
+        };
+        Some(ToolCallStarted {
+            tool_call_id: self.id.clone(),
+            name: self.name.clone(),
+            index: self.index,
+            effect_id,
+            attempt,
+            arguments: self.arguments.clone(),
+            arguments_hash: self.arguments.hash(),
+            class,
+            kind,
+            origin: self.origin,
+            agents,
+        })
     }
 }
 
@@ -349,6 +244,9 @@ impl CallState {
             Self::Ready {
                 class: ToolClass::ReadOnly
             } | Self::Running {
+                class: ToolClass::ReadOnly,
+                ..
+            } | Self::Delegated {
                 class: ToolClass::ReadOnly,
                 ..
             }

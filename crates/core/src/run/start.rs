@@ -10,13 +10,13 @@ use crate::ids::{AgentId, ContentIndex, Seq};
 use crate::input::Stamp;
 use crate::message::Message;
 use crate::profile::Opening;
-use crate::record::{LOOP_VERSION, RecordBody, RunStarted};
-use crate::run::agent::{Agent, OfferedTools};
+use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
+use crate::repair::repaired;
+use crate::run::agent::{Agent, OfferedTools, PlannedCall};
 use crate::run::draft::Draft;
 use crate::run::{RunTree, Step};
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
-use crate::usage::RunUsage;
 
 impl RunTree {
     /// Begins a run that continues the given history.
@@ -26,6 +26,7 @@ impl RunTree {
         let decision = spec.decision.take();
         let spec = Arc::new(spec);
         let history_digest = history.digest();
+        let (history, repairs) = repaired(history);
         let mut run = Self {
             schema_version: Self::SCHEMA_VERSION,
             status: RunStatus::Running,
@@ -33,7 +34,6 @@ impl RunTree {
             next_content: ContentIndex::default(),
             effects: 0,
             active: Duration::ZERO,
-            usage: RunUsage::default(),
             inputs_seen: BTreeSet::new(),
             agents: vec![root_agent(&spec, history)],
             spec: Arc::clone(&spec),
@@ -59,16 +59,21 @@ impl RunTree {
                 RecordBody::Decision(Box::new(decision)),
             );
         }
+        if !repairs.is_empty() {
+            let repaired = RecordBody::HistoryRepaired(HistoryRepaired { repairs });
+            run.record(&mut draft, AgentId::ROOT, None, repaired);
+        }
         run.open(&mut draft, AgentId::ROOT);
         let step = run.conclude(draft);
         (run, step)
     }
 
-    fn open(&mut self, draft: &mut Draft, agent: AgentId) {
+    /// Begins an agent's work as its profile says.
+    pub(super) fn open(&mut self, draft: &mut Draft, agent: AgentId) {
         if let Opening::Gather { role, .. } = &self.agent_spec(agent).profile.opening {
-            let role = role.clone();
+            let planned = PlannedCall::new(Purpose::Routing, role.clone(), OfferedTools::Gather);
             self.begin_turn(agent);
-            self.call_model(draft, agent, Purpose::Routing, role, OfferedTools::Gather);
+            self.call_model(draft, agent, planned);
         } else {
             self.next_turn(draft, agent);
         }
@@ -80,18 +85,24 @@ fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
         history.messages().first().map(Arc::as_ref),
         Some(Message::System { .. })
     );
-    let mut transcript = match &spec.root.system_prompt {
-        Some(prompt) if !begins_with_system => {
+    let prompt = spec.root.system_prompt.as_ref();
+    let prompt = prompt.filter(|_| !begins_with_system);
+    let mut transcript = match prompt {
+        Some(prompt) => {
             let prompt = Arc::new(Message::system(prompt.as_ref()));
             std::iter::once(prompt)
                 .chain(history.messages().iter().cloned())
                 .collect()
         }
-        _ => history,
+        None => history,
     };
     let recorded = transcript.digest();
     for message in &spec.messages {
         transcript.push(Arc::clone(message));
     }
-    Agent::new(AgentId::ROOT, transcript, recorded)
+    Agent {
+        has_prompt: prompt.is_some(),
+        forced: spec.root.tool_choice.clone(),
+        ..Agent::new(AgentId::ROOT, transcript, recorded)
+    }
 }

@@ -3,7 +3,6 @@
 use std::mem;
 
 use crate::error::InputError;
-use crate::ids::AgentId;
 use crate::input::Steered;
 use crate::message::Message;
 use crate::record::RecordBody;
@@ -26,11 +25,12 @@ impl RunTree {
         if self.status.is_ended() {
             return Err(InputError::RunEnded);
         }
+        let id = steered.agent;
+        let agent = self.agent_mut(id).filter(|agent| !agent.has_ended());
+        let agent = agent.ok_or(InputError::NoSuchAgent(id))?;
+        agent.steered.push(steered.message.clone());
         self.first_time(&steered.id);
-        if let Some(root) = self.agent_mut(AgentId::ROOT) {
-            root.steered.push(steered.message.clone());
-        }
-        self.record(draft, AgentId::ROOT, None, RecordBody::Steered(steered));
+        self.record(draft, id, None, RecordBody::Steered(steered));
         Ok(())
     }
 }

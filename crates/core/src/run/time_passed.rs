@@ -1,14 +1,20 @@
 //! Handles time: a soft end that keeps enough back for one last answer, then the hard one (loop rule 10).
+//!
+//! Each agent has its own time, and none more than the agent that started it: a sub-agent's hard end is its parent's
+//! soft one, so that its answer still counts.
 
 use std::time::Duration;
 
 use crate::finish::FinishReason;
 use crate::ids::AgentId;
+use crate::limits::Limits;
 use crate::outcome::ToolFailure;
 use crate::record::{LimitKind, LimitReachedRecord, RecordBody};
 use crate::run::RunTree;
 use crate::run::agent::{Agent, Phase};
 use crate::run::draft::Draft;
+
+const TIME_IS_UP: &str = "the time limit of the run is reached";
 
 impl RunTree {
     /// Returns the active time at which the next limit on time is reached.
@@ -16,84 +22,108 @@ impl RunTree {
         if self.status.is_ended() {
             return None;
         }
-        let limits = self.spec.root.limits;
-        let deadline = limits.deadline?;
-        let closing = self
-            .agent(AgentId::ROOT)
-            .is_some_and(|root| root.closing.is_some());
-        let reserve = if closing {
-            Duration::ZERO
-        } else {
-            limits.answer_reserve().unwrap_or_default()
-        };
-        Some(deadline.saturating_sub(reserve))
+        self.at_work().filter_map(|agent| self.due(agent)).min()
     }
 
     pub(super) fn time_passed(&mut self, draft: &mut Draft) {
-        let now = draft.stamp.active_elapsed;
-        if self.wake_at().is_none_or(|due| now < due) {
+        if self.status.is_ended() {
             return;
         }
-        let is_up = self
-            .spec
-            .root
-            .limits
-            .deadline
-            .is_some_and(|deadline| now >= deadline);
-        if is_up {
-            self.time_is_up(draft);
-        } else {
-            self.time_is_nearly_up(draft);
-        }
-    }
-
-    /// No new tool runs from now on. A model call under way may still bring the answer.
-    fn time_is_nearly_up(&mut self, draft: &mut Draft) {
-        self.record_limit(draft, LimitKind::DeadlineReserve);
-        for id in self.agent_ids() {
-            let Some(agent) = self.agent_mut(id) else {
+        let now = draft.stamp.active_elapsed;
+        let is_due = |agent: &&Agent| self.due(agent).is_some_and(|due| now >= due);
+        let due: Vec<AgentId> = self
+            .at_work()
+            .filter(is_due)
+            .map(|agent| agent.id)
+            .collect();
+        for id in due {
+            let Some(agent) = self.agent(id).filter(|agent| !agent.has_ended()) else {
                 continue;
             };
-            agent.closing.get_or_insert(FinishReason::Deadline);
-            if matches!(agent.phase, Phase::Tools(_)) {
-                self.abandon_batch(
-                    draft,
-                    id,
-                    ToolFailure::Timeout,
-                    "the time limit of the run is reached",
-                );
-                self.schedule(draft, id);
+            let hard = self.hard_end(agent);
+            if hard.is_some_and(|hard| now >= hard) {
+                self.time_is_up(draft, id);
+            } else {
+                self.time_is_nearly_up(draft, id);
             }
         }
     }
 
-    fn time_is_up(&mut self, draft: &mut Draft) {
-        self.record_limit(draft, LimitKind::Deadline);
-        for id in self.agent_ids() {
-            self.abandon_batch(
-                draft,
-                id,
-                ToolFailure::Timeout,
-                "the time limit of the run is reached",
-            );
-            self.append_results(id);
-        }
-        if let Some(root) = self.agent_mut(AgentId::ROOT) {
-            root.closing = Some(FinishReason::Deadline);
-        }
-        self.finish_with_what_there_is(draft, AgentId::ROOT);
+    fn at_work(&self) -> impl Iterator<Item = &Agent> {
+        self.agents
+            .iter()
+            .filter(|agent| !matches!(agent.phase, Phase::Queued | Phase::Ended))
     }
 
-    fn record_limit(&mut self, draft: &mut Draft, limit: LimitKind) {
+    /// Returns when time has something to say to an agent next.
+    fn due(&self, agent: &Agent) -> Option<Duration> {
+        if agent.closing.is_some() {
+            self.hard_end(agent)
+        } else {
+            self.soft_end(agent)
+        }
+    }
+
+    /// Returns when an agent's time is up, whatever it is doing.
+    fn hard_end(&self, agent: &Agent) -> Option<Duration> {
+        let own = agent.spec(&self.spec).limits.deadline;
+        let own = own.map(|deadline| agent.started.saturating_add(deadline));
+        let parent = agent.parent.as_ref();
+        let above = parent.and_then(|parent| self.soft_end(self.agent(parent.agent)?));
+        match (own, above) {
+            (Some(own), Some(above)) => Some(own.min(above)),
+            (own, above) => own.or(above),
+        }
+    }
+
+    /// Returns when an agent starts nothing more, so that its last answer comes in time.
+    fn soft_end(&self, agent: &Agent) -> Option<Duration> {
+        let hard = self.hard_end(agent)?;
+        let reserve = Limits::answer_reserve_of(hard.saturating_sub(agent.started));
+        Some(hard.saturating_sub(reserve))
+    }
+
+    /// No new tool runs from now on. A model call under way may still bring the answer.
+    fn time_is_nearly_up(&mut self, draft: &mut Draft, id: AgentId) {
+        self.record_limit(draft, id, LimitKind::DeadlineReserve);
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        agent.closing.get_or_insert(FinishReason::Deadline);
+        self.take_back_batch(id);
+        match self.agent(id).map(|agent| &agent.phase) {
+            Some(Phase::Tools(_)) => {
+                self.abandon_batch(draft, id, ToolFailure::Timeout, TIME_IS_UP);
+                self.schedule(draft, id);
+            }
+            // It was between two turns, waiting for a hook.
+            Some(Phase::Ended) => self.go_on(draft, id),
+            _ => {}
+        }
+    }
+
+    fn time_is_up(&mut self, draft: &mut Draft, id: AgentId) {
+        self.record_limit(draft, id, LimitKind::Deadline);
+        self.cancel_model_call(draft, id);
+        self.take_back_batch(id);
+        self.abandon_batch(draft, id, ToolFailure::Timeout, TIME_IS_UP);
+        self.append_results(id);
+        if let Some(agent) = self.agent_mut(id) {
+            agent.closing = Some(FinishReason::Deadline);
+        }
+        self.finish_with_what_there_is(draft, id);
+    }
+
+    fn record_limit(&mut self, draft: &mut Draft, id: AgentId, limit: LimitKind) {
         let content = self
-            .agent(AgentId::ROOT)
-            .map(|root: &Agent| root.text.clone())
+            .agent(id)
+            .map(|agent| agent.text.clone())
             .unwrap_or_default();
         let reached = RecordBody::LimitReached(LimitReachedRecord {
             limit,
             content,
             prompt: None,
         });
-        self.record(draft, AgentId::ROOT, None, reached);
+        self.record(draft, id, None, reached);
     }
 }

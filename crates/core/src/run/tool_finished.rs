@@ -1,15 +1,20 @@
 //! Handles the end of a tool call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::InputError;
+use crate::finish::FinishReason;
 use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
 use crate::input::ToolFinished;
-use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
-use crate::record::{PlanChanged, RecordBody, ToolResult, ToolStatus};
+use crate::outcome::{Keep, ToolFailure, ToolOutcome, ToolSignal};
+use crate::record::{PlanChanged, PromptReason, RecordBody, ToolResult, ToolStatus};
 use crate::run::RunTree;
 use crate::run::batch::{Call, CallState};
 use crate::run::draft::Draft;
+
+/// What stands for a result that is not kept and has no summary.
+const NOT_KEPT: &str = "(not kept)";
 
 /// Who ran a call that has its result: the effect, the attempt and, unless it was cut short, how long it took.
 type Ran = Option<(EffectId, Attempt, Option<Duration>)>;
@@ -27,16 +32,7 @@ impl RunTree {
             Some((id, call.id.clone(), call.state.clone()))
         });
         let Some((agent, call, state)) = open else {
-            let is_model_call = self.open_model_call(effect).is_some();
-            let wrong = Err(InputError::WrongAnswer {
-                effect,
-                input: "tool_result",
-            });
-            return if is_model_call {
-                wrong
-            } else {
-                self.late_or_unknown(effect)
-            };
+            return self.nothing_waits_for(effect, "tool_result");
         };
         let CallState::Running { attempt, .. } = state else {
             return Err(InputError::WrongAnswer {
@@ -50,15 +46,53 @@ impl RunTree {
         finished.outcome.output = finished.outcome.output.normalized();
         let ran = Some((effect, finished.attempt, Some(finished.duration)));
         self.settle(draft, agent, &call, ran, &finished.outcome);
-        if let Some(ToolSignal::Plan { plan }) = &finished.outcome.output.signal {
-            let changed = PlanChanged {
-                tool_call_id: call,
-                plan: plan.clone(),
-            };
-            self.record_in_batch(draft, agent, RecordBody::Plan(changed));
-        }
+        self.take_note_of(draft, agent, &call, &finished.outcome);
         self.schedule(draft, agent);
         Ok(())
+    }
+
+    /// What a result means beyond its value: to the plan, to how the loop goes on, and to later history.
+    fn take_note_of(
+        &mut self,
+        draft: &mut Draft,
+        id: AgentId,
+        call: &ToolCallId,
+        outcome: &ToolOutcome,
+    ) {
+        let output = &outcome.output;
+        if let Some(ToolSignal::Plan { plan }) = &output.signal {
+            let changed = PlanChanged {
+                tool_call_id: call.clone(),
+                plan: plan.clone(),
+            };
+            self.record_in_batch(draft, id, RecordBody::Plan(changed));
+        }
+        let spec = Arc::clone(&self.spec);
+        let Some(agent) = self.agent_mut(id).filter(|_| outcome.is_done()) else {
+            return;
+        };
+        let profile = &agent.spec(&spec).profile;
+        let batch = agent.batch();
+        let name = batch
+            .and_then(|batch| batch.calls.iter().find(|other| other.id == *call))
+            .map(|call| call.name.clone())
+            .unwrap_or_default();
+        let rule = profile.result_rule(&name);
+        if let Some(ToolSignal::Clarify { question }) = &output.signal {
+            agent.ending = Some((FinishReason::Clarify, question.clone()));
+        } else if profile.stop_after.iter().any(|tool| tool.as_str() == name) {
+            agent.ending = Some((FinishReason::Stop, output.value.as_text()));
+        }
+        if let Some(choice) = rule.and_then(|rule| rule.then.clone()) {
+            agent.forced = Some(choice);
+        }
+        if let Some(note) = rule.and_then(|rule| rule.note.clone()) {
+            agent.notes.push((PromptReason::ResultRule, note));
+        }
+        let keep = rule.and_then(|rule| rule.keep).unwrap_or(output.keep);
+        if let Some(summary) = left_of(keep, output.summary.as_deref()) {
+            agent.shortenable.push((call.clone(), summary));
+        }
     }
 
     /// Gives a call its result and records it.
@@ -124,6 +158,11 @@ impl RunTree {
             .and_then(|agent| Some(agent.batch()?.content_index));
         self.record(draft, agent, content_index, body);
     }
+}
+
+/// Returns what later history keeps of a result whose value is not kept.
+pub(crate) fn left_of(keep: Keep, summary: Option<&str>) -> Option<String> {
+    (keep == Keep::Summary).then(|| summary.unwrap_or(NOT_KEPT).to_owned())
 }
 
 fn result_record(call: &Call, ran: Ran, outcome: &ToolOutcome) -> ToolResult {

@@ -20,7 +20,7 @@ impl RunTree {
         let Some(batch) = self.agent_mut(agent).and_then(|agent| agent.batch_mut()) else {
             return;
         };
-        for call in &mut batch.calls {
+        for call in batch.calls.iter_mut().filter(|call| !call.is_settled()) {
             call.state = CallState::Vetting { effect_id };
         }
         draft.effects.extend(self.vet_effect(agent, effect_id));
@@ -51,7 +51,7 @@ impl RunTree {
     pub(super) fn vetted(&mut self, draft: &mut Draft, vetted: Vetted) -> Result<(), InputError> {
         let effect = vetted.effect_id;
         let Some((agent, calls)) = self.calls_being_vetted(effect) else {
-            return self.not_being_vetted(effect);
+            return self.nothing_waits_for(effect, "verdict");
         };
         if calls.len() != vetted.calls.len() {
             return Err(InputError::VerdictCount {
@@ -84,22 +84,6 @@ impl RunTree {
             let calls: Vec<_> = calls.map(|call| call.id.clone()).collect();
             (!calls.is_empty()).then_some((agent.id, calls))
         })
-    }
-
-    fn not_being_vetted(&self, effect: EffectId) -> Result<(), InputError> {
-        let runs = self
-            .agents
-            .iter()
-            .filter_map(|agent| agent.batch())
-            .flat_map(|batch| &batch.calls);
-        let is_model_call = self.open_model_call(effect).is_some();
-        if is_model_call || runs.into_iter().any(|call| call.effect() == Some(effect)) {
-            return Err(InputError::WrongAnswer {
-                effect,
-                input: "verdict",
-            });
-        }
-        self.late_or_unknown(effect)
     }
 
     fn apply_verdict(
@@ -139,20 +123,13 @@ impl RunTree {
         }
     }
 
-    /// Lets a call run when its turn comes, unless the limit on tool calls is reached.
+    /// Lets a call run when its turn comes, unless a limit on tool calls is reached.
     fn admit(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId, class: ToolClass) {
-        let most = self.agent_spec(id).limits.max_tool_calls;
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        if most.is_some_and(|most| agent.tool_calls >= most) {
+        if self.admit_tool_call(id) {
+            self.set_state(id, call, CallState::Ready { class });
+        } else {
             let message = "not run: the limit on tool calls is reached";
             self.refuse(draft, id, call, ToolFailure::LimitReached, message);
-            return;
-        }
-        agent.tool_calls = agent.tool_calls.saturating_add(1);
-        if let Some(call) = agent.batch_mut().and_then(|batch| batch.call_mut(call)) {
-            call.state = CallState::Ready { class };
         }
     }
 

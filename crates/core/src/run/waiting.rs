@@ -38,18 +38,19 @@ impl RunTree {
 impl Agent {
     fn is_at_work(&self) -> bool {
         match &self.phase {
-            Phase::Model(_) => true,
+            Phase::Model(_) | Phase::Consulting(_) => true,
             Phase::Tools(batch) => batch.calls.iter().any(|call| {
                 matches!(
                     call.state,
                     CallState::Vetting { .. }
                         | CallState::Running {
-                            kind: ToolKind::Server | ToolKind::Agent,
+                            kind: ToolKind::Server,
                             ..
                         }
                 )
             }),
-            Phase::Ended => false,
+            // Where agents of it wait or work, they say so themselves.
+            Phase::Queued | Phase::Ended => false,
         }
     }
 

@@ -43,21 +43,18 @@ macro_rules! golden {
     };
 }
 
-/// The logs that the machine can replay.
-const REPLAYABLE: [Golden; 5] = [
+/// The logs, each of which the machine must give again.
+const LOGS: [Golden; 6] = [
     golden!("edited_approval_and_crash", with history),
     golden!("last_answer_retry"),
     golden!("gather"),
     golden!("client_tool"),
     golden!("fork", with history),
+    PARALLEL_AGENTS,
 ];
 
-/// The log of agents that work side by side. The machine of this loop version starts none.
+/// The log of agents that work side by side.
 const PARALLEL_AGENTS: Golden = golden!("parallel_agents");
-
-fn all() -> impl Iterator<Item = Golden> {
-    REPLAYABLE.into_iter().chain([PARALLEL_AGENTS])
-}
 
 impl Golden {
     fn records(&self) -> Vec<Arc<Record>> {
@@ -86,7 +83,7 @@ fn end(record: &Record) -> Option<&RunOutcome> {
 
 #[test]
 fn every_line_is_a_record_that_is_written_back_to_the_same_bytes() {
-    for golden in all() {
+    for golden in LOGS {
         let lines: Vec<_> = golden.log.lines().collect();
         assert_eq!(to_lines(&golden.records()), lines, "{}", golden.name);
         assert!(golden.log.ends_with("}\n"), "{}", golden.name);
@@ -95,7 +92,7 @@ fn every_line_is_a_record_that_is_written_back_to_the_same_bytes() {
 
 #[test]
 fn records_are_numbered_without_a_gap_and_belong_to_one_run() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         for (record, seq) in records.iter().zip(1..) {
             assert_eq!(record.seq.0, seq, "{}", golden.name);
@@ -111,7 +108,7 @@ fn records_are_numbered_without_a_gap_and_belong_to_one_run() {
 
 #[test]
 fn every_agent_ends_once_and_the_root_agent_last() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         let mut ends = BTreeMap::new();
         for record in records.iter().filter(|record| end(record).is_some()) {
@@ -139,7 +136,7 @@ fn every_agent_ends_once_and_the_root_agent_last() {
 
 #[test]
 fn only_a_steps_first_record_has_a_time_of_activity_and_that_never_goes_back() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         let times: Vec<_> = records
             .iter()
@@ -159,7 +156,7 @@ fn only_a_steps_first_record_has_a_time_of_activity_and_that_never_goes_back() {
 
 #[test]
 fn what_a_model_call_says_it_sent_is_what_the_log_says_was_said_before() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         let mut conversations = Conversations::new(started(&records), &golden.history());
         for record in &records {
@@ -174,7 +171,7 @@ fn what_a_model_call_says_it_sent_is_what_the_log_says_was_said_before() {
 
 #[test]
 fn the_usage_of_a_run_is_the_sum_of_all_its_attempts_and_agents() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         let mut in_all = RunUsage::default();
         let mut by_agent: BTreeMap<AgentId, RunUsage> = BTreeMap::new();
@@ -201,7 +198,7 @@ fn the_usage_of_a_run_is_the_sum_of_all_its_attempts_and_agents() {
 
 #[test]
 fn the_machine_gives_each_log_again_record_by_record() {
-    for golden in REPLAYABLE {
+    for golden in LOGS {
         let records = golden.records();
         let (run, unanswered) = RunTree::restore(golden.history(), &records)
             .unwrap_or_else(|error| panic!("{}: {error}", golden.name));
@@ -218,7 +215,7 @@ fn the_machine_gives_each_log_again_record_by_record() {
 
 #[test]
 fn the_history_beside_a_log_is_the_one_its_run_began_with() {
-    for golden in all() {
+    for golden in LOGS {
         let records = golden.records();
         assert_eq!(
             golden.history().digest(),

@@ -84,10 +84,10 @@ impl World {
         for input in self.sent.clone() {
             self.send_in_vain(input);
         }
-        let error = self.refused(Input::Steered(Steered {
-            id: InputId::new("too late"),
-            message: Arc::new(Message::user("Hello?")),
-        }));
+        let error = self.refused(Input::Steered(Steered::new(
+            InputId::new("too late"),
+            Arc::new(Message::user("Hello?")),
+        )));
         assert_eq!(error, InputError::RunEnded);
     }
 
@@ -109,11 +109,11 @@ impl World {
             Event::Steer if !self.status().is_ended() => {
                 let id = self.new_id();
                 let message = Arc::new(Message::user("And why?"));
-                self.send(Input::Steered(Steered { id, message }));
+                self.send(Input::Steered(Steered::new(id, message)));
             }
             Event::Cancel if !self.status().is_ended() => {
                 let (id, reason) = (self.new_id(), "enough".to_owned());
-                self.send(Input::Cancelled(Cancelled { id, reason }));
+                self.send(Input::Cancelled(Cancelled::new(id, reason)));
             }
             Event::Crash if !self.status().is_ended() => {
                 let (id, reason) = (self.new_id(), "it died".to_owned());

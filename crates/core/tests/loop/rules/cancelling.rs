@@ -94,9 +94,6 @@ fn cancelling_twice_is_cancelling_once() {
     let mut run = Script::start(spec());
     run.cancel();
     for id in ["input-1", "another"] {
-        run.send_in_vain(Input::Cancelled(Cancelled {
-            id: InputId::new(id),
-            reason: "again".to_owned(),
-        }));
+        run.send_in_vain(Input::Cancelled(Cancelled::new(InputId::new(id), "again")));
     }
 }

@@ -40,9 +40,11 @@ fn a_turn_of_non_iterative_tools_alone_does_not_use_up_the_turn_limit() {
 #[test]
 fn three_times_the_turn_limit_is_the_most_model_calls_whatever_turns_count() {
     let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(2)));
-    for _ in 0..2 * Limits::MODEL_CALLS_PER_TURN {
+    for turn in 0..2 * Limits::MODEL_CALLS_PER_TURN {
         assert_eq!(run.model_call().purpose, Purpose::Turn);
-        run.reply(calls_to(&[NOTE])).allow().finish(0, done("1"));
+        run.reply(another_call_to(NOTE, turn))
+            .allow()
+            .finish(0, done("1"));
     }
     assert_eq!(limit_of(&run).0, LimitKind::ModelCalls);
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);

@@ -109,9 +109,11 @@ fn an_answer_in_the_last_turn_needs_no_last_answer() {
 #[test]
 fn the_default_is_ten_turns() {
     let mut run = Script::start(spec());
-    for _ in 0..10 {
+    for turn in 0..10 {
         assert_eq!(run.model_call().purpose, Purpose::Turn);
-        run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+        run.reply(another_call_to(READ, turn))
+            .allow()
+            .finish(0, done("1"));
     }
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
 }

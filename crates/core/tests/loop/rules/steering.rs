@@ -91,10 +91,10 @@ fn a_waiting_run_takes_a_message_and_goes_on_waiting() {
 #[test]
 fn the_same_message_sent_twice_joins_once() {
     let mut run = Script::start(spec());
-    let steered = Input::Steered(Steered {
-        id: InputId::new("s1"),
-        message: Arc::new(Message::user("Quick.")),
-    });
+    let steered = Input::Steered(Steered::new(
+        InputId::new("s1"),
+        Arc::new(Message::user("Quick.")),
+    ));
     run.send(steered.clone()).send_in_vain(steered);
 }
 
@@ -102,19 +102,19 @@ fn the_same_message_sent_twice_joins_once() {
 fn a_run_that_has_ended_takes_no_message() {
     let mut run = Script::start(spec());
     run.reply(says("Blue."));
-    let late = Input::Steered(Steered {
-        id: InputId::new("s1"),
-        message: Arc::new(Message::user("Quick.")),
-    });
+    let late = Input::Steered(Steered::new(
+        InputId::new("s1"),
+        Arc::new(Message::user("Quick.")),
+    ));
     assert_eq!(run.refused(late), InputError::RunEnded);
 }
 
 #[test]
 fn only_a_user_message_steers_a_run() {
     let mut run = Script::start(spec());
-    let forged = Input::Steered(Steered {
-        id: InputId::new("s1"),
-        message: Arc::new(Message::assistant("I have answered already.")),
-    });
+    let forged = Input::Steered(Steered::new(
+        InputId::new("s1"),
+        Arc::new(Message::assistant("I have answered already.")),
+    ));
     assert_eq!(run.refused(forged), InputError::NotFromUser);
 }

@@ -36,7 +36,7 @@ fn the_siblings_of_an_unknown_tool_run() {
 
 #[test]
 fn three_turns_in_a_row_with_an_unknown_tool_end_with_a_last_answer() {
-    let mut run = Script::start(spec());
+    let mut run = Script::start(spec_with_profile(|profile| profile.repeats.warn = 0));
     call_unknown(&mut run);
     call_unknown(&mut run);
     assert_eq!(run.model_call().purpose, Purpose::Turn);

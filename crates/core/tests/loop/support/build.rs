@@ -123,6 +123,11 @@ pub(crate) fn calls_to(names: &[&str]) -> Reply {
     calls("", &named)
 }
 
+/// A reply of one call, with other arguments in every turn.
+pub(crate) fn another_call_to(name: &str, turn: u32) -> Reply {
+    calls("", &[(name, &format!("{{\"turn\":{turn}}}"))])
+}
+
 /// The same reply, cut off or withheld.
 pub(crate) fn ended(mut reply: Reply, finish: ReplyFinish) -> Reply {
     reply.finish = finish;

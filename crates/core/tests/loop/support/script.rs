@@ -171,13 +171,13 @@ impl Script {
     pub(crate) fn steer(&mut self, text: &str) -> &mut Self {
         let id = self.new_id();
         let message = Arc::new(Message::user(text));
-        self.send(Input::Steered(Steered { id, message }))
+        self.send(Input::Steered(Steered::new(id, message)))
     }
 
     pub(crate) fn cancel(&mut self) -> &mut Self {
         let id = self.new_id();
         let reason = "the user closed the window".to_owned();
-        self.send(Input::Cancelled(Cancelled { id, reason }))
+        self.send(Input::Cancelled(Cancelled::new(id, reason)))
     }
 
     pub(crate) fn resume(&mut self) -> &mut Self {

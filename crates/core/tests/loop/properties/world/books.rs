@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Effect, EffectId, NextAttempt, Record, RecordBody, Step, ToolCallId, ToolCallStarted, ToolKind,
+    CancelModel, CancelTool, Effect, EffectId, NextAttempt, Record, RecordBody, Step, ToolCallId,
+    ToolCallStarted, ToolKind,
 };
 
 use super::World;
@@ -17,8 +18,9 @@ impl World {
         }
         for effect in &step.effects {
             match effect {
-                Effect::CancelTool(cancel) => {
-                    self.close(|open| open.id() == Some(cancel.effect_id));
+                Effect::CancelTool(CancelTool { effect_id })
+                | Effect::CancelModel(CancelModel { effect_id }) => {
+                    self.close(|open| open.id() == Some(*effect_id));
                 }
                 Effect::Finish(_) => {
                     self.close(|_| true);

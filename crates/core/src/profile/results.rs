@@ -1,0 +1,75 @@
+//! What the results of a tool change.
+
+use serde::{Deserialize, Serialize};
+
+use crate::effect::ToolChoice;
+use crate::ids::ToolName;
+use crate::json::JsonText;
+use crate::outcome::Keep;
+
+/// What the results of one tool change, where the call gave a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResultRule {
+    /// The tool.
+    pub tool: ToolName,
+    /// The most characters of a result that a model reads; the record holds it whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_chars: Option<u32>,
+    /// Whether later history keeps the result, whatever the tool says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Keep>,
+    /// The tool choice of the next turn, for that turn alone (loop rule 18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<ToolChoice>,
+    /// What the model is told after the batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl ResultRule {
+    /// Makes a rule that changes nothing yet.
+    #[must_use]
+    pub const fn new(tool: ToolName) -> Self {
+        Self {
+            tool,
+            max_chars: None,
+            keep: None,
+            then: None,
+            note: None,
+        }
+    }
+
+    /// Returns the result as a model reads it.
+    pub(crate) fn edited(&self, value: &JsonText) -> JsonText {
+        let most = self
+            .max_chars
+            .map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let cut = most.and_then(|most| value.as_str().char_indices().nth(most));
+        let Some((end, _)) = cut else {
+            return value.clone();
+        };
+        let kept = value.as_str().get(..end).unwrap_or_default();
+        let in_all = value.as_str().chars().count();
+        JsonText::string(&format!("{kept}… (cut, {in_all} characters in all)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_cut_only_where_it_is_too_long() {
+        let mut rule = ResultRule::new("read_file".parse().unwrap());
+        let value = JsonText::from_text(r#""äöü""#);
+        assert_eq!(rule.edited(&value), value);
+        rule.max_chars = Some(5);
+        assert_eq!(rule.edited(&value), value);
+        rule.max_chars = Some(2);
+        assert_eq!(
+            rule.edited(&value).as_str(),
+            r#""\"ä… (cut, 5 characters in all)""#
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! How large a conversation is, in tokens: as measured by the provider, plus an estimate of what is new since.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{MediaSource, Message, Part};
+use crate::transcript::Transcript;
+
+/// Bytes a token is taken to have before a provider said otherwise: English text in common tokenizers.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// What every message takes beside its text: role and separators.
+const TOKENS_PER_MESSAGE: u64 = 4;
+
+/// What an image or a file is taken to need.
+const TOKENS_PER_MEDIA: u64 = 1_000;
+
+/// Measures a conversation, counting only what is new since the provider last said how large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(in crate::run) struct Gauge {
+    /// What the first `messages` messages are.
+    tokens: u64,
+    messages: usize,
+    /// Their bytes.
+    bytes: u64,
+    /// So many tokens had so many bytes when the provider last said; nothing before it did.
+    learned: (u64, u64),
+}
+
+impl Gauge {
+    /// Takes note of what a provider said about the conversation as it stands.
+    pub(in crate::run) fn was_measured(&mut self, tokens: u64, transcript: &Transcript) {
+        self.bytes = self.bytes_of(transcript);
+        self.messages = transcript.len();
+        self.tokens = tokens;
+        self.learned = (tokens, self.bytes);
+    }
+
+    /// Takes note that the conversation was cut: from here on, all of it is estimated with what was learned.
+    pub(super) fn was_cut(&mut self, transcript: &Transcript) {
+        self.tokens = self.tokens_of(transcript.messages());
+        self.messages = 0;
+        self.bytes = 0;
+        self.bytes = self.bytes_of(transcript);
+        self.messages = transcript.len();
+    }
+
+    /// Estimates the tokens of the conversation as it stands.
+    pub(in crate::run) fn estimate(&self, transcript: &Transcript) -> u64 {
+        self.tokens
+            .saturating_add(self.tokens_of(transcript.since(self.messages)))
+    }
+
+    /// Estimates the tokens of messages.
+    pub(in crate::run) fn tokens_of(&self, messages: &[Arc<Message>]) -> u64 {
+        let tokens = messages.iter().map(|message| {
+            self.tokens_of_bytes(bytes(message))
+                .saturating_add(TOKENS_PER_MESSAGE)
+                .saturating_add(media(message).saturating_mul(TOKENS_PER_MEDIA))
+        });
+        tokens.fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn tokens_of_text(&self, text: &str) -> u64 {
+        self.tokens_of_bytes(length(text))
+    }
+
+    fn tokens_of_bytes(&self, bytes: u64) -> u64 {
+        let (tokens, had) = self.learned;
+        if tokens == 0 || had == 0 {
+            return bytes.div_ceil(BYTES_PER_TOKEN);
+        }
+        // Never fewer than 1 byte a token, never more than 8, whatever a provider claims.
+        let tokens = tokens.clamp(had / 8 + 1, had);
+        bytes.saturating_mul(tokens).div_ceil(had)
+    }
+
+    fn bytes_of(&self, transcript: &Transcript) -> u64 {
+        let new = transcript.since(self.messages).iter();
+        new.map(|message| bytes(message))
+            .fold(self.bytes, u64::saturating_add)
+    }
+}
+
+fn bytes(message: &Message) -> u64 {
+    match message {
+        Message::System { text } => length(text),
+        Message::User { parts } => parts.iter().map(part_bytes).sum(),
+        Message::Assistant(assistant) => assistant.parts.iter().map(part_bytes).sum(),
+        Message::Tool(tool) => length(tool.content.as_str()),
+    }
+}
+
+fn part_bytes(part: &Part) -> u64 {
+    match part {
+        Part::Text(part) => length(&part.text),
+        Part::Reasoning(part) => length(&part.text),
+        Part::ToolCall(call) => length(&call.name).saturating_add(length(call.arguments.as_str())),
+        Part::Media(_) => 0,
+    }
+}
+
+fn media(message: &Message) -> u64 {
+    let Message::User { parts } = message else {
+        return 0;
+    };
+    let is_media = |part: &&Part| matches!(part, Part::Media(media) if matches!(media.source, MediaSource::Base64(_) | MediaSource::Url(_)));
+    u64::try_from(parts.iter().filter(is_media).count()).unwrap_or(u64::MAX)
+}
+
+fn length(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversation(messages: usize) -> Transcript {
+        let text = "x".repeat(400);
+        (0..messages)
+            .map(|_| Message::user(text.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_new_is_estimated() {
+        let mut gauge = Gauge::default();
+        assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
+        gauge.was_measured(300, &conversation(2));
+        assert_eq!(gauge.estimate(&conversation(2)), 300);
+        // 800 bytes were 300 tokens, so the next 400 are 150 and a message's own.
+        assert_eq!(gauge.estimate(&conversation(3)), 300 + 154);
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_true_does_not_spoil_the_estimate() {
+        let mut gauge = Gauge::default();
+        gauge.was_measured(1, &conversation(2));
+        assert!(gauge.estimate(&conversation(3)) >= 50);
+        gauge.was_measured(u64::MAX, &conversation(2));
+        assert_eq!(gauge.estimate(&conversation(3)), u64::MAX);
+        assert_eq!(gauge.tokens_of(conversation(1).messages()), 404);
+    }
+
+    #[test]
+    fn what_was_learned_stays_when_the_conversation_is_cut() {
+        let mut gauge = Gauge::default();
+        gauge.was_measured(800, &conversation(4));
+        gauge.was_cut(&conversation(2));
+        assert_eq!(gauge.estimate(&conversation(2)), 2 * 204);
+        assert_eq!(gauge.tokens_of(conversation(1).messages()), 204);
+    }
+}

@@ -1,0 +1,141 @@
+//! What of a conversation may go, in pieces that belong together: no call without its result, no result without its
+//! call.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::message::Message;
+use crate::record::Span;
+
+/// Messages that stay or go together: one of a person, or one of a model with the results of its calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    start: usize,
+    end: usize,
+    /// Whether it begins with what a person said.
+    pub(super) begins_exchange: bool,
+}
+
+impl Unit {
+    pub(super) const fn places(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// Adds the unit to spans that end before it.
+    pub(super) fn add_to(&self, spans: &mut Vec<Span>) {
+        let place = |place: usize| u64::try_from(place).unwrap_or(u64::MAX);
+        let (start, end) = (place(self.start), place(self.end));
+        match spans.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => spans.push(Span { start, end }),
+        }
+    }
+}
+
+/// Returns what may go, oldest first: everything but the system prompt, the last user message and the running turn.
+pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
+    let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+    let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
+    let last_user = messages.iter().rposition(is_user);
+    let last_reply = messages.iter().rposition(is_reply);
+    // The running turn: a reply whose results no model has read yet, or else what a person said last.
+    let unread = last_reply.filter(|reply| {
+        let reply = messages.get(*reply);
+        reply.is_some_and(|reply| reply.tool_calls().next().is_some())
+    });
+    let running = unread
+        .or(last_reply.max(last_user))
+        .unwrap_or(messages.len());
+    let is_prompt = |message: &&Arc<Message>| matches!(***message, Message::System { .. });
+    let first = messages.iter().take_while(is_prompt).count();
+    let units = units(messages, first, running).into_iter();
+    units
+        .filter(|unit| last_user.is_none_or(|user| !unit.places().contains(&user)))
+        .collect()
+}
+
+fn units(messages: &[Arc<Message>], first: usize, end: usize) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for (place, message) in messages.iter().enumerate().take(end).skip(first) {
+        match (message.as_ref(), units.last_mut()) {
+            (Message::Tool(_), Some(unit)) => unit.end = place + 1,
+            (message, _) => units.push(Unit {
+                start: place,
+                end: place + 1,
+                begins_exchange: matches!(message, Message::User { .. }),
+            }),
+        }
+    }
+    units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ToolCallId;
+    use crate::json::JsonText;
+    use crate::message::{AssistantMessage, Part, ToolCall, ToolMessage};
+
+    fn call() -> Message {
+        Message::Assistant(AssistantMessage {
+            parts: vec![Part::ToolCall(ToolCall {
+                id: ToolCallId::from_text("c"),
+                name: "read".to_owned(),
+                arguments: JsonText::from_text("{}"),
+                provider_id: None,
+                state: None,
+            })],
+            model: None,
+        })
+    }
+
+    fn result() -> Message {
+        Message::Tool(ToolMessage {
+            tool_call_id: ToolCallId::from_text("c"),
+            name: "read".to_owned(),
+            content: JsonText::from_text("1"),
+        })
+    }
+
+    fn places(messages: Vec<Message>) -> Vec<Range<usize>> {
+        let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
+        removable(&messages).iter().map(Unit::places).collect()
+    }
+
+    #[test]
+    fn prompt_last_user_message_and_running_turn_stay() {
+        let messages = vec![
+            Message::system("Be brief."),
+            Message::user("old"),
+            call(),
+            result(),
+            Message::assistant("old answer"),
+            Message::user("new"),
+            call(),
+            result(),
+            call(),
+            result(),
+        ];
+        assert_eq!(places(messages), [1..2, 2..4, 4..5, 6..8]);
+    }
+
+    #[test]
+    fn results_that_no_model_has_read_stay_although_a_person_spoke_since() {
+        let messages = vec![
+            Message::user("old"),
+            call(),
+            result(),
+            call(),
+            result(),
+            Message::user("steered"),
+        ];
+        assert_eq!(places(messages), [0..1, 1..3]);
+    }
+
+    #[test]
+    fn nothing_of_a_first_question_may_go() {
+        assert!(places(vec![Message::system("Be brief."), Message::user("new")]).is_empty());
+        assert!(places(vec![Message::user("new"), call(), result()]).is_empty());
+        assert!(places(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,95 @@
+//! Notices the same call again and again (loop rule 14). Approvals do not reset the count.
+
+use serde::{Deserialize, Serialize};
+
+use crate::finish::{BudgetKind, FinishReason};
+use crate::ids::AgentId;
+use crate::json::JsonText;
+use crate::message::ToolCall;
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::record::{PromptReason, RecordBody, Warning};
+use crate::run::RunTree;
+use crate::run::draft::Draft;
+
+/// A call and how many turns in a row made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Streak {
+    name: String,
+    arguments: JsonText,
+    turns: u32,
+}
+
+impl RunTree {
+    /// Counts the calls of a new reply. A call that comes too often is warned of; at the profile's limit the whole
+    /// batch is refused, and the run goes to its last answer. True if it was.
+    pub(super) fn stops_for_repeats(
+        &mut self,
+        draft: &mut Draft,
+        id: AgentId,
+        calls: &[ToolCall],
+    ) -> bool {
+        let repeats = self.agent_spec(id).profile.repeats;
+        let Some(agent) = self.agent_mut(id) else {
+            return false;
+        };
+        agent.streaks = counted(&agent.streaks, calls);
+        let longest = agent.streaks.iter().max_by_key(|streak| streak.turns);
+        let Some(longest) = longest.cloned() else {
+            return false;
+        };
+        let reached = |limit: u32| limit > 0 && longest.turns >= limit;
+        if !reached(repeats.warn) && !reached(repeats.stop) {
+            return false;
+        }
+        let name: String = longest.name.chars().take(64).collect();
+        let turns = longest.turns;
+        let said = format!("{name} was called with the same arguments in {turns} turns in a row");
+        self.record_in_batch(
+            draft,
+            id,
+            RecordBody::Warning(Warning {
+                code: "repeated_call".to_owned(),
+                message: said.clone(),
+            }),
+        );
+        if reached(repeats.stop) {
+            let why = format!("not run: {said}");
+            let Some(agent) = self.agent_mut(id) else {
+                return false;
+            };
+            let repeated = FinishReason::Budget(BudgetKind::RepeatedCalls);
+            agent.closing.get_or_insert(repeated);
+            let outcome = ToolOutcome::failed(ToolFailure::LimitReached, &why);
+            self.settle_all(draft, id, &outcome);
+            self.schedule(draft, id);
+            return true;
+        }
+        if let Some(agent) = self.agent_mut(id) {
+            let note = format!(
+                "You have called {name} with the same arguments in {turns} turns in a row. Use the results you have, \
+                 try something else, or answer."
+            );
+            agent.notes.push((PromptReason::RepeatedCalls, note));
+        }
+        false
+    }
+}
+
+fn counted(before: &[Streak], calls: &[ToolCall]) -> Vec<Streak> {
+    let mut streaks: Vec<Streak> = Vec::with_capacity(calls.len());
+    for call in calls {
+        let is_it =
+            |streak: &&Streak| streak.name == call.name && streak.arguments == call.arguments;
+        // Twice in one reply is once too often, but no turn of its own.
+        if streaks.iter().any(|streak| is_it(&streak)) {
+            continue;
+        }
+        let turns = before.iter().find(is_it).map_or(0, |streak| streak.turns);
+        streaks.push(Streak {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            turns: turns.saturating_add(1),
+        });
+    }
+    streaks
+}
