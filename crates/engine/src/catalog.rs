@@ -22,7 +22,8 @@ const MAX_FAULTS: usize = 3;
 /// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
 #[derive(Clone, Default)]
 pub struct ToolCatalog {
-    tools: Vec<Arc<Entry>>,
+    /// What is known of each.
+    specs: Vec<ToolSpec>,
     by_name: BTreeMap<ToolName, Arc<Entry>>,
 }
 
@@ -93,15 +94,18 @@ impl ToolCatalog {
             .map_err(|error| invalid(error.to_string()))?;
         let schema =
             jsonschema::validator_for(&schema).map_err(|error| invalid(error.to_string()))?;
-        let entry = Arc::new(Entry { tool, schema });
-        self.tools.push(Arc::clone(&entry));
-        self.by_name.insert(name, entry);
+        self.specs.push(spec.clone());
+        self.by_name.insert(name, Arc::new(Entry { tool, schema }));
         Ok(())
     }
 
     /// Returns what is known of each tool.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.tools.iter().map(|entry| entry.tool.spec())
+        self.specs.iter()
+    }
+
+    pub(crate) fn all_specs(&self) -> &[ToolSpec] {
+        &self.specs
     }
 
     /// Returns a tool.

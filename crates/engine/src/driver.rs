@@ -1,12 +1,14 @@
 //! Drives one run: performs what the machine asks for, brings it the answers, and keeps its records.
 
 mod active_time;
+mod alarm;
 mod log;
 mod model_call;
 mod tool_call;
 mod vet;
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::feed::Feed;
 use crate::orchestrator::Engine;
@@ -27,6 +30,7 @@ use crate::result::{self, OrchestratorResult};
 use crate::run_handle::RunHandle;
 use crate::steps;
 use active_time::ActiveTime;
+use alarm::Alarm;
 use log::RunLog;
 use model_call::ModelAttempt;
 
@@ -59,6 +63,10 @@ pub(crate) struct Driver {
     /// The tool calls that run, each with what stops it.
     running: HashMap<EffectId, CancellationToken>,
     active: ActiveTime,
+    alarm: Alarm,
+    /// Waits until the engine shuts down; heard once.
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_shutting_down: bool,
     outcome: Option<RunOutcome>,
 }
 
@@ -103,6 +111,7 @@ impl Driver {
                 lease,
                 feed,
             }),
+            shutdown: Box::pin(engine.shutdown.clone().cancelled_owned()),
             engine,
             inbox,
             result,
@@ -110,6 +119,8 @@ impl Driver {
             ready: VecDeque::new(),
             running: HashMap::new(),
             active: ActiveTime::start(),
+            alarm: Alarm::default(),
+            is_shutting_down: false,
             outcome: None,
         };
         driver.log.append(&step.records).await?;
@@ -188,8 +199,9 @@ impl Driver {
         tokio::select! {
             Some(work) = self.work.next() => self.work_over(work),
             Some(input) = self.inbox.recv() => input,
-            () = sleep_until(deadline) => Input::TimePassed,
-            () = self.engine.shutdown.cancelled() => {
+            () = self.alarm.rings_at(deadline) => Input::TimePassed,
+            () = &mut self.shutdown, if !self.is_shutting_down => {
+                self.is_shutting_down = true;
                 let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
                 Input::Cancelled(Cancelled { id, reason: "the engine is shutting down".to_owned() })
             }
@@ -237,34 +249,38 @@ impl Driver {
         Stamp::new(self.engine.clock.now(), self.active.elapsed())
     }
 
-    /// Publishes the result. What is still under way is dropped with the driver, and so stopped.
+    /// Publishes the result, as the last thing: what is still under way is dropped with the driver, and so stopped.
     fn conclude(mut self) {
-        let records = self.log.feed.records();
+        let result = self.result();
+        let publish = self.into_publisher();
+        publish.send_replace(Some(Arc::new(result)));
+    }
+
+    fn into_publisher(self) -> watch::Sender<Option<Arc<OrchestratorResult>>> {
+        self.result
+    }
+
+    fn result(&mut self) -> OrchestratorResult {
         let outcome = self.outcome.take();
-        let result = OrchestratorResult {
-            reply: outcome.as_ref().map(result::reply).unwrap_or_default(),
-            steps: steps::steps(&records),
+        let reply = outcome.as_ref().map(result::reply).unwrap_or_default();
+        let status = outcome
+            .as_ref()
+            .map_or(RunStatus::Waiting, RunOutcome::status);
+        let (finish_reason, turns, usage) = match outcome {
+            Some(outcome) => (Some(outcome.finish_reason), outcome.turns, outcome.usage),
+            None => (None, 0, RunUsage::default()),
+        };
+        OrchestratorResult {
+            reply,
+            steps: steps::steps(&self.log.feed.records()),
             trace_id: self.scope.trace.trace_id_hex(),
             session_id: self.scope.session_id.clone(),
             run_id: self.scope.run_id,
-            status: outcome
-                .as_ref()
-                .map_or(RunStatus::Waiting, RunOutcome::status),
-            turns: outcome.as_ref().map_or(0, |outcome| outcome.turns),
-            usage: outcome
-                .as_ref()
-                .map(|outcome| outcome.usage.clone())
-                .unwrap_or_default(),
-            finish_reason: outcome.map(|outcome| outcome.finish_reason),
-        };
-        self.result.send_replace(Some(Arc::new(result)));
-    }
-}
-
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+            status,
+            finish_reason,
+            turns,
+            usage,
+        }
     }
 }
 

@@ -151,3 +151,41 @@ fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
             .starts_with("the parameters of tool t are not a JSON Schema")
     );
 }
+
+#[tokio::test]
+async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([
+            ("look", "{}"),
+            ("lost", "{}"),
+            ("look", "[]"),
+        ]))
+        .then(reply::text("ok"));
+    let look = ScriptedTool::new(spec("look").read_only()).then(Act::error("too dark"));
+    let heard = hear(&with_tools(model, vec![Arc::new(look)]), request("go")).await;
+    let steps = &heard.result.steps;
+    let text = |step: usize, key: &str| steps[step].metadata.get(key)?.as_str().map(str::to_owned);
+    let described: Vec<_> = steps.iter().map(|step| step.description.as_str()).collect();
+    assert_eq!(described.len(), 5, "{described:?}");
+    assert_eq!(text(0, "model_role").as_deref(), Some("reasoning"));
+    let failed: Vec<_> = (1..4)
+        .map(|step| {
+            (
+                text(step, "tool_name").unwrap(),
+                text(step, "error").unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        failed.contains(&("look".to_owned(), "too dark".to_owned())),
+        "{failed:?}"
+    );
+    assert!(failed.iter().any(|(name, _)| name == "lost"), "{failed:?}");
+    for step in &steps[1..4] {
+        assert!(step.description.ends_with(" failed"), "{step:?}");
+        let ran = step.metadata.get("span_id").is_some();
+        assert_eq!(ran, step.metadata.get("duration_ms").is_some(), "{step:?}");
+    }
+    let json = serde_json::to_value(&steps[4]).unwrap();
+    assert_eq!(json["metadata"]["purpose"], "turn");
+}
