@@ -5,23 +5,20 @@ mod alarm;
 mod log;
 mod model_call;
 mod tool_call;
+mod under_way;
 mod vet;
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, CallModel, Cancelled, Decision, Effect,
-    EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
-    RunUsage, SessionId, Stamp, Step, Transcript,
+    ApprovalDecided, ApprovalDecision, AskApproval, Cancelled, Decision, Effect, EffectId,
+    FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
+    SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::feed::Feed;
 use crate::orchestrator::Engine;
@@ -32,7 +29,7 @@ use crate::steps;
 use active_time::ActiveTime;
 use alarm::Alarm;
 use log::RunLog;
-use model_call::ModelAttempt;
+use under_way::{UnderWay, Work};
 
 /// How many inputs from outside may wait for a run to take them.
 const INBOX_SIZE: usize = 64;
@@ -57,27 +54,14 @@ pub(crate) struct Driver {
     log: Arc<RunLog>,
     inbox: mpsc::Receiver<Input>,
     result: watch::Sender<Option<Arc<OrchestratorResult>>>,
-    work: FuturesUnordered<BoxFuture<'static, Work>>,
+    work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
     /// The tool calls that run, each with what stops it.
     running: HashMap<EffectId, CancellationToken>,
     active: ActiveTime,
     alarm: Alarm,
-    /// Waits until the engine shuts down; heard once.
-    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
-    is_shutting_down: bool,
     outcome: Option<RunOutcome>,
-}
-
-/// Something that was under way and is over.
-enum Work {
-    /// One attempt of a model call.
-    Model(Box<CallModel>, Box<ModelAttempt>),
-    /// An answer for the machine.
-    Answer(Box<Input>),
-    /// A question that will be answered some other way.
-    Later,
 }
 
 impl Driver {
@@ -111,16 +95,14 @@ impl Driver {
                 lease,
                 feed,
             }),
-            shutdown: Box::pin(engine.shutdown.clone().cancelled_owned()),
+            work: UnderWay::new(engine.shutdown.clone()),
             engine,
             inbox,
             result,
-            work: FuturesUnordered::new(),
             ready: VecDeque::new(),
             running: HashMap::new(),
             active: ActiveTime::start(),
             alarm: Alarm::default(),
-            is_shutting_down: false,
             outcome: None,
         };
         driver.log.append(&step.records).await?;
@@ -197,14 +179,9 @@ impl Driver {
         }
         let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         tokio::select! {
-            Some(work) = self.work.next() => self.work_over(work),
+            work = self.work.next() => self.work_over(work),
             Some(input) = self.inbox.recv() => input,
             () = self.alarm.rings_at(deadline) => Input::TimePassed,
-            () = &mut self.shutdown, if !self.is_shutting_down => {
-                self.is_shutting_down = true;
-                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
-                Input::Cancelled(Cancelled { id, reason: "the engine is shutting down".to_owned() })
-            }
         }
     }
 
@@ -219,6 +196,11 @@ impl Driver {
             }
             // Nothing happened yet: time passing changes nothing while a run waits.
             Work::Later => Input::TimePassed,
+            Work::Engine => {
+                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
+                let reason = "the engine is shutting down".to_owned();
+                Input::Cancelled(Cancelled { id, reason })
+            }
         }
     }
 
