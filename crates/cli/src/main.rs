@@ -21,6 +21,10 @@ use clap::Parser;
 use arguments::Arguments;
 use error::CommandError;
 
+/// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match Arguments::try_parse() {
         Ok(arguments) => match run(arguments) {

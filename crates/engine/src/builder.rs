@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
 use crate::resilience::RetryPolicy;
 use crate::system::{SystemClock, UuidV7};
@@ -170,6 +171,7 @@ impl OrchestratorBuilder {
         Ok(Orchestrator::new(Engine {
             models: self.models,
             catalog,
+            offers: Offers::default(),
             policy: self.policy,
             store,
             sinks: self.sinks,

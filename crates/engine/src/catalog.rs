@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use jsonschema::Validator;
-use neuraxis_core::{JsonText, ToolFailure, ToolKind, ToolName, ToolOutcome, ToolSpec};
-use neuraxis_ports::{Tool, ToolContext};
+use neuraxis_core::{JsonText, ToolFailure, ToolKind, ToolName, ToolOutcome, ToolOutput, ToolSpec};
+use neuraxis_ports::{CancellationToken, Isolation, Tool, ToolContext, ToolError};
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 /// The most bytes of a tool's result. A larger one becomes an error that tells the model to ask for less.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
@@ -19,7 +22,8 @@ const MAX_FAULTS: usize = 3;
 /// The tools of an engine, in the order in which they were added: the order in which every prompt names them.
 #[derive(Clone, Default)]
 pub struct ToolCatalog {
-    tools: Vec<Arc<Entry>>,
+    /// What is known of each.
+    specs: Vec<ToolSpec>,
     by_name: BTreeMap<ToolName, Arc<Entry>>,
 }
 
@@ -90,15 +94,18 @@ impl ToolCatalog {
             .map_err(|error| invalid(error.to_string()))?;
         let schema =
             jsonschema::validator_for(&schema).map_err(|error| invalid(error.to_string()))?;
-        let entry = Arc::new(Entry { tool, schema });
-        self.tools.push(Arc::clone(&entry));
-        self.by_name.insert(name, entry);
+        self.specs.push(spec.clone());
+        self.by_name.insert(name, Arc::new(Entry { tool, schema }));
         Ok(())
     }
 
     /// Returns what is known of each tool.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.tools.iter().map(|entry| entry.tool.spec())
+        self.specs.iter()
+    }
+
+    pub(crate) fn all_specs(&self) -> &[ToolSpec] {
+        &self.specs
     }
 
     /// Returns a tool.
@@ -154,22 +161,20 @@ impl ToolCatalog {
         timeout: Duration,
     ) -> ToolOutcome {
         let cancellation = ctx.cancellation.clone();
-        // A task of its own: a tool that panics or blocks its thread takes nothing else with it.
-        let task = tokio::spawn(async move { tool.call(arguments, ctx).await });
-        let _stop = StopOnDrop {
-            cancellation: cancellation.clone(),
-            task: task.abort_handle(),
-        };
+        let call = isolated(tool, arguments, ctx);
+        tokio::pin!(call);
+        // Dropped before the call is: what the tool started elsewhere hears of it first.
+        let stop = CancelOnDrop(cancellation);
         let result = tokio::select! {
             biased;
-            result = tokio::time::timeout(timeout, task) => result,
-            () = cancellation.cancelled() => {
+            result = tokio::time::timeout(timeout, &mut call) => result,
+            () = stop.0.cancelled() => {
                 return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
             }
         };
         match result {
             Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
-            Ok(Err(_)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
+            Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
             Ok(Ok(Err(error))) => ToolOutcome::failed(ToolFailure::Error, &error.message),
             Ok(Ok(Ok(output))) => {
                 let size = output.value.as_str().len();
@@ -193,16 +198,44 @@ impl fmt::Debug for ToolCatalog {
     }
 }
 
-/// Tells a tool to give up when nobody waits for it anymore, and then makes it.
-struct StopOnDrop {
-    cancellation: neuraxis_ports::CancellationToken,
-    task: tokio::task::AbortHandle,
+/// A tool that panicked.
+struct Crashed;
+
+/// Runs a call where its tool's calls run. A panic ends there.
+async fn isolated(
+    tool: Arc<dyn Tool>,
+    arguments: JsonText,
+    ctx: ToolContext,
+) -> Result<Result<ToolOutput, ToolError>, Crashed> {
+    match tool.isolation() {
+        Isolation::OwnTask => {
+            let task = tokio::spawn(async move { tool.call(arguments, ctx).await });
+            let _abort = AbortOnDrop(task.abort_handle());
+            task.await.map_err(|_| Crashed)
+        }
+        Isolation::RunTask => {
+            // Nothing of the call is looked at again after a panic.
+            let call = AssertUnwindSafe(async { tool.call(arguments, ctx).await });
+            call.catch_unwind().await.map_err(|_| Crashed)
+        }
+    }
 }
 
-impl Drop for StopOnDrop {
+/// Tells a tool to give up when nobody waits for it anymore.
+struct CancelOnDrop(CancellationToken);
+
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.cancellation.cancel();
-        self.task.abort();
+        self.0.cancel();
+    }
+}
+
+/// Makes a task give up when nobody waits for it anymore.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

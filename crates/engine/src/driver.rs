@@ -1,21 +1,21 @@
 //! Drives one run: performs what the machine asks for, brings it the answers, and keeps its records.
 
 mod active_time;
+mod alarm;
 mod log;
 mod model_call;
 mod tool_call;
+mod under_way;
 mod vet;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, CallModel, CancelModel, CancelTool, Cancelled,
-    Decision, Effect, EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec,
-    RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
+    ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool, Cancelled, Decision,
+    Effect, EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
+    RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -27,8 +27,9 @@ use crate::result::{self, OrchestratorResult};
 use crate::run_handle::RunHandle;
 use crate::steps;
 use active_time::ActiveTime;
+use alarm::Alarm;
 use log::RunLog;
-use model_call::ModelAttempt;
+use under_way::{UnderWay, Work};
 
 /// How many inputs from outside may wait for a run to take them.
 const INBOX_SIZE: usize = 64;
@@ -53,23 +54,14 @@ pub(crate) struct Driver {
     log: Arc<RunLog>,
     inbox: mpsc::Receiver<Input>,
     result: watch::Sender<Option<Arc<OrchestratorResult>>>,
-    work: FuturesUnordered<BoxFuture<'static, Work>>,
+    work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
     /// The tool calls that run, each with what stops it.
     running: HashMap<EffectId, CancellationToken>,
     active: ActiveTime,
+    alarm: Alarm,
     outcome: Option<RunOutcome>,
-}
-
-/// Something that was under way and is over.
-enum Work {
-    /// One attempt of a model call.
-    Model(Box<CallModel>, Box<ModelAttempt>),
-    /// An answer for the machine.
-    Answer(Box<Input>),
-    /// A question that will be answered some other way.
-    Later,
 }
 
 impl Driver {
@@ -103,13 +95,14 @@ impl Driver {
                 lease,
                 feed,
             }),
+            work: UnderWay::new(engine.shutdown.clone()),
             engine,
             inbox,
             result,
-            work: FuturesUnordered::new(),
             ready: VecDeque::new(),
             running: HashMap::new(),
             active: ActiveTime::start(),
+            alarm: Alarm::default(),
             outcome: None,
         };
         driver.log.append(&step.records).await?;
@@ -187,13 +180,9 @@ impl Driver {
         }
         let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         tokio::select! {
-            Some(work) = self.work.next() => self.work_over(work),
+            work = self.work.next() => self.work_over(work),
             Some(input) = self.inbox.recv() => input,
-            () = sleep_until(deadline) => Input::TimePassed,
-            () = self.engine.shutdown.cancelled() => {
-                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
-                Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
-            }
+            () = self.alarm.rings_at(deadline) => Input::TimePassed,
         }
     }
 
@@ -208,6 +197,10 @@ impl Driver {
             }
             // Nothing happened yet: time passing changes nothing while a run waits.
             Work::Later => Input::TimePassed,
+            Work::Engine => {
+                let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
+                Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
+            }
         }
     }
 
@@ -238,34 +231,38 @@ impl Driver {
         Stamp::new(self.engine.clock.now(), self.active.elapsed())
     }
 
-    /// Publishes the result. What is still under way is dropped with the driver, and so stopped.
+    /// Publishes the result, as the last thing: what is still under way is dropped with the driver, and so stopped.
     fn conclude(mut self) {
-        let records = self.log.feed.records();
+        let result = self.result();
+        let publish = self.into_publisher();
+        publish.send_replace(Some(Arc::new(result)));
+    }
+
+    fn into_publisher(self) -> watch::Sender<Option<Arc<OrchestratorResult>>> {
+        self.result
+    }
+
+    fn result(&mut self) -> OrchestratorResult {
         let outcome = self.outcome.take();
-        let result = OrchestratorResult {
-            reply: outcome.as_ref().map(result::reply).unwrap_or_default(),
-            steps: steps::steps(&records),
+        let reply = outcome.as_ref().map(result::reply).unwrap_or_default();
+        let status = outcome
+            .as_ref()
+            .map_or(RunStatus::Waiting, RunOutcome::status);
+        let (finish_reason, turns, usage) = match outcome {
+            Some(outcome) => (Some(outcome.finish_reason), outcome.turns, outcome.usage),
+            None => (None, 0, RunUsage::default()),
+        };
+        OrchestratorResult {
+            reply,
+            steps: steps::steps(&self.log.feed.records()),
             trace_id: self.scope.trace.trace_id_hex(),
             session_id: self.scope.session_id.clone(),
             run_id: self.scope.run_id,
-            status: outcome
-                .as_ref()
-                .map_or(RunStatus::Waiting, RunOutcome::status),
-            turns: outcome.as_ref().map_or(0, |outcome| outcome.turns),
-            usage: outcome
-                .as_ref()
-                .map(|outcome| outcome.usage.clone())
-                .unwrap_or_default(),
-            finish_reason: outcome.map(|outcome| outcome.finish_reason),
-        };
-        self.result.send_replace(Some(Arc::new(result)));
-    }
-}
-
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+            status,
+            finish_reason,
+            turns,
+            usage,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Policy, Request};
 use neuraxis_core::{
     AgentSpec, Channel, Decision, FinishReason, Message, Mode, Role, RunId, RunOutcome, RunSpec,
-    RunStatus, RunUsage, SessionId, ToolSpec,
+    RunStatus, RunUsage, SessionId,
 };
 use neuraxis_ports::{
     Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError, TraceContext,
@@ -20,6 +20,7 @@ use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
+use crate::offers::Offers;
 use crate::request::{RequestError, UserRequest};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
@@ -36,6 +37,7 @@ pub struct Orchestrator {
 pub(crate) struct Engine {
     pub(crate) models: BTreeMap<Role, Arc<dyn LlmClient>>,
     pub(crate) catalog: ToolCatalog,
+    pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
@@ -108,10 +110,13 @@ impl Orchestrator {
     ///
     /// As there.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
-        let (handle, _) = self.stream(request).await?;
-        let guard = CancelOnDrop(handle);
-        let result = guard.0.result().await;
-        Ok(result.map_or_else(|| crashed(&guard.0), |result| (*result).clone()))
+        let guard = CancelOnDrop(self.begin(request).await?);
+        let Some(result) = guard.0.result().await else {
+            return Ok(crashed(&guard.0));
+        };
+        // Nobody else has the handle, so that this is normally the only one who holds the result.
+        drop(guard);
+        Ok(Arc::unwrap_or_clone(result))
     }
 
     /// Begins a run and returns at once, with a handle on it and its events.
@@ -124,6 +129,12 @@ impl Orchestrator {
     ///
     /// Dropping the handle or the events leaves the run at work.
     pub async fn stream(&self, request: UserRequest) -> Result<(RunHandle, Events), RequestError> {
+        let handle = self.begin(request).await?;
+        let events = handle.events();
+        Ok((handle, events))
+    }
+
+    async fn begin(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         if self.engine.shutdown.is_cancelled() {
             return Err(RequestError::ShuttingDown);
         }
@@ -153,9 +164,8 @@ impl Orchestrator {
         let engine = Arc::clone(&self.engine);
         let (driver, handle) = Driver::start(engine, scope, lease, spec, history).await?;
         reserved.keep();
-        let events = handle.events();
         self.engine.tasks.spawn(driver.drive());
-        Ok((handle, events))
+        Ok(handle)
     }
 
     /// Decides what a request may do, without doing it.
@@ -164,9 +174,8 @@ impl Orchestrator {
     ///
     /// [`RequestError::Policy`] if policy refuses it.
     pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
-        let tools: Vec<ToolSpec> = self.engine.catalog.specs().cloned().collect();
-        let asked =
-            Request::new(&request.mode, &request.channel, &request.message).with_tools(&tools);
+        let asked = Request::new(&request.mode, &request.channel, &request.message)
+            .with_tools(self.engine.catalog.all_specs());
         let asked = match &request.plan {
             Some(plan) => asked.with_plan(plan),
             None => asked,
@@ -205,11 +214,8 @@ impl Orchestrator {
 
     fn run_spec(&self, run_id: RunId, request: &UserRequest, decision: &Decision) -> RunSpec {
         let mut agent = AgentSpec::new(self.engine.policy.profile(decision), decision.role.clone());
-        let offered = decision
-            .tools
-            .iter()
-            .filter_map(|name| self.engine.catalog.tool(name));
-        agent.tools = offered.map(|tool| tool.spec().clone()).collect();
+        let engine = &self.engine;
+        agent.tools = engine.offers.list(&engine.catalog, &decision.tools);
         agent.system_prompt = self.engine.policy.system_prompt(decision);
         agent.limits = decision.limits;
         agent.max_output_tokens = decision.max_output_tokens;
@@ -262,8 +268,10 @@ struct CancelOnDrop(RunHandle);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        // A run that has ended cannot be cancelled, and need not be.
-        let _ = self.0.cancel("the caller went away");
+        if !self.0.has_result() {
+            // It may end this very moment, and then need not be cancelled.
+            let _ = self.0.cancel("the caller went away");
+        }
     }
 }
 

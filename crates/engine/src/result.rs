@@ -2,7 +2,8 @@
 
 use neuraxis_core::{FinishReason, RunId, RunOutcome, RunStatus, RunUsage, SessionId};
 use serde::Serialize;
-use serde_json::{Map, Value};
+
+use crate::steps::StepMetadata;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,7 +39,7 @@ pub struct OrchestratorStep {
     /// What, in a few words for people.
     pub description: String,
     /// What, for programs: `model_role`, `tool_name`, `span_id`, `error` and others.
-    pub metadata: Map<String, Value>,
+    pub metadata: StepMetadata,
 }
 
 /// The kinds of steps.

@@ -54,6 +54,10 @@ impl RunHandle {
         found.clone()
     }
 
+    pub(crate) fn has_result(&self) -> bool {
+        self.result.borrow().is_some()
+    }
+
     /// Listens to the run from its first record on.
     #[must_use]
     pub fn events(&self) -> Events {

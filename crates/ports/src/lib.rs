@@ -42,5 +42,5 @@ pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use store::{RunLease, Session, SessionStore, StoreError};
-pub use tool::{Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
+pub use tool::{Isolation, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

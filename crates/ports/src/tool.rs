@@ -26,12 +26,30 @@ pub trait Tool: Debug + Send + Sync + 'static {
         true
     }
 
+    /// Tells where calls run. The same for the whole life of the process.
+    fn isolation(&self) -> Isolation {
+        Isolation::default()
+    }
+
     /// Runs one call.
     ///
     /// # Errors
     ///
     /// A [`ToolError`] with a message the model can act on; the run goes on.
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+}
+
+/// Where a tool's calls run. Whichever it is, a call that panics fails and nothing else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Isolation {
+    /// Each in a task of its own. A call that blocks its thread or computes for long holds up nothing but itself: its
+    /// time limit and cancelling hold all the same.
+    #[default]
+    OwnTask,
+    /// In the task of its run, which saves starting a task and waking another thread. Only for calls that never block
+    /// and come back to each `await` within microseconds: while one does not, its whole run stands still, time limits
+    /// included.
+    RunTask,
 }
 
 /// The turn in which a tool might be used.

@@ -10,6 +10,10 @@ use clap::Parser;
 use neuraxis_server::{Arguments, Failure, run};
 use tokio::runtime::Runtime;
 
+/// Much of what a run allocates is freed by another thread: mimalloc does that without a lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = Runtime::new().map_err(Failure::from).and_then(|runtime| {

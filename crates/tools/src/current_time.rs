@@ -31,7 +31,8 @@ pub fn current_time(clock: Arc<dyn Clock>) -> Result<Arc<dyn Tool>, DefinitionEr
             async move { Ok(describe(now, zone(arguments.time_zone.as_deref())?)) }
         },
     )?;
-    Ok(tool.class(ToolClass::ReadOnly).build())
+    // The time zone of this machine is a small file, read at most every few minutes; everything else is in memory.
+    Ok(tool.class(ToolClass::ReadOnly).never_blocks().build())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

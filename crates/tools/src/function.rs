@@ -16,7 +16,7 @@ use std::time::Duration;
 use neuraxis_core::{
     InvalidId, JsonText, ToolAnnotations, ToolClass, ToolKind, ToolOutput, ToolSpec,
 };
-use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
+use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,6 +36,7 @@ type Handler = dyn Fn(JsonText, ToolContext) -> Answer + Send + Sync;
 /// `Option`, which also accepts `null`.
 pub struct FunctionTool {
     spec: ToolSpec,
+    isolation: Isolation,
     handler: Box<Handler>,
 }
 
@@ -107,6 +108,15 @@ impl FunctionTool {
         self
     }
 
+    /// Promises that the function neither blocks its thread nor computes for longer than microseconds between two
+    /// awaits. Its calls then run in the task of their run, which costs less; see [`Isolation::RunTask`] for what a broken
+    /// promise does.
+    #[must_use]
+    pub fn never_blocks(mut self) -> Self {
+        self.isolation = Isolation::RunTask;
+        self
+    }
+
     /// Ends the definition.
     #[must_use]
     pub fn build(self) -> Arc<dyn Tool> {
@@ -153,6 +163,7 @@ impl FunctionTool {
         };
         Ok(Self {
             spec,
+            isolation: Isolation::default(),
             handler: Box::new(handler),
         })
     }
@@ -162,6 +173,10 @@ impl FunctionTool {
 impl Tool for FunctionTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.isolation
     }
 
     async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -28,8 +28,11 @@ struct Conversation {
     runs: Vec<RunId>,
     /// The run at work.
     holder: Option<RunId>,
-    /// What the ended runs added. Kept, so that reading it costs the same however long the conversation is.
+    /// What ended runs added, as far as somebody asked for it. Kept, so that reading it costs the same however long the
+    /// conversation is.
     history: Transcript,
+    /// How many of the runs have been read into the history.
+    read: usize,
 }
 
 #[derive(Debug)]
@@ -52,6 +55,7 @@ impl Shelves {
             runs: Vec::new(),
             holder: None,
             history: Transcript::default(),
+            read: 0,
         };
         self.sessions.insert(session.id.clone(), conversation);
         Ok(())
@@ -87,9 +91,19 @@ impl Shelves {
             .collect())
     }
 
-    pub(crate) fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
-        self.conversation(id)
-            .map(|conversation| conversation.history.clone())
+    /// Returns the history, after reading the runs that ended since it was last asked for: most sessions have one run and
+    /// are never asked for it again.
+    pub(crate) fn history(&mut self, id: &SessionId) -> Result<Transcript, StoreError> {
+        let Some(conversation) = self.sessions.get_mut(id) else {
+            return Err(StoreError::NoSuchSession(id.clone()));
+        };
+        let unread = conversation.runs.iter().skip(conversation.read);
+        let ended = unread.take_while(|run| Some(**run) != conversation.holder);
+        for run in ended.filter_map(|run| self.runs.get(run)) {
+            conversation.history = continued_history(&conversation.history, &run.records);
+            conversation.read += 1;
+        }
+        Ok(conversation.history.clone())
     }
 
     pub(crate) fn begin_run(
@@ -158,7 +172,6 @@ impl Shelves {
         run.records.extend(records.iter().cloned());
         if records.iter().any(|record| ends_the_run(record)) {
             conversation.holder = None;
-            conversation.history = continued_history(&conversation.history, &run.records);
         }
         Ok(())
     }

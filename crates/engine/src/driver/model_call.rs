@@ -11,7 +11,8 @@ use neuraxis_core::{
 use neuraxis_ports::{CallContext, LlmClient};
 use tokio::time::Instant;
 
-use crate::driver::{Driver, Work};
+use crate::driver::Driver;
+use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 

@@ -11,7 +11,8 @@ use neuraxis_ports::{Progress, ProgressSink, ToolContext, TurnContext};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
-use crate::driver::{Driver, Work};
+use crate::driver::Driver;
+use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 
 impl Driver {

@@ -5,6 +5,7 @@ mod approvals;
 mod endings;
 mod events;
 mod faults;
+mod isolation;
 mod sessions;
 mod support;
 mod tools;

@@ -64,52 +64,6 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
     );
 }
 
-#[tokio::test]
-async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
-    let model = ScriptedModel::new()
-        .then(reply::calls([("bad", "{}"), ("good", "{}")]))
-        .then(reply::text("went on"));
-    let bad = ScriptedTool::always(spec("bad").read_only(), Act::panicking("boom"));
-    let good = ScriptedTool::always(spec("good").read_only(), Act::value("1"));
-    let heard = hear(
-        &with_tools(model, vec![Arc::new(bad), Arc::new(good)]),
-        request("go"),
-    )
-    .await;
-    heard.assert_valid(RunStatus::Done);
-    let mut results = heard.results();
-    results.sort_by_key(|result| result.index);
-    assert_eq!(
-        (results[0].failure, results[1].failure),
-        (Some(ToolFailure::Panic), None)
-    );
-    assert_eq!(heard.result.reply, "went on");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_stopped_when_its_time_is_up() {
-    for act in [Act::hanging(), Act::stalling()] {
-        let model = ScriptedModel::new()
-            .then(reply::calls([("slow", "{}")]))
-            .then(reply::text("went on"));
-        let tool = ScriptedTool::always(
-            spec("slow").read_only().timeout(Duration::from_secs(2)),
-            act,
-        );
-        let tool = Arc::new(tool);
-        let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
-        heard.assert_valid(RunStatus::Done);
-        let result = &heard.results()[0];
-        assert_eq!(
-            result.value.as_str(),
-            r#"{"error":"tool execution timed out"}"#
-        );
-        assert_eq!(result.duration, Some(Duration::from_secs(2)));
-        tokio::task::yield_now().await;
-        assert_eq!(tool.open_calls(), 0);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
     let calls = [("read", "1"), ("read", "2"), ("write", "3"), ("read", "4")];
@@ -198,37 +152,41 @@ fn two_tools_of_one_name_and_schemas_that_are_none_are_refused() {
     );
 }
 
-/// A tool that does what no async function should.
-#[derive(Debug)]
-struct Blocking(neuraxis_core::ToolSpec);
-
-#[neuraxis_ports::async_trait]
-impl neuraxis_ports::Tool for Blocking {
-    fn spec(&self) -> &neuraxis_core::ToolSpec {
-        &self.0
-    }
-
-    async fn call(
-        &self,
-        _arguments: neuraxis_core::JsonText,
-        _ctx: neuraxis_ports::ToolContext,
-    ) -> Result<neuraxis_core::ToolOutput, neuraxis_ports::ToolError> {
-        std::thread::sleep(Duration::from_millis(500));
-        Err(neuraxis_ports::ToolError::permanent("woke up"))
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_that_blocks_its_thread_does_not_stop_the_clock_of_its_run() {
+#[tokio::test]
+async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
     let model = ScriptedModel::new()
-        .then(reply::calls([("block", "{}")]))
-        .then(reply::text("went on"));
-    let spec = spec("block").read_only().timeout(Duration::from_millis(50));
-    let heard = hear(
-        &with_tools(model, vec![Arc::new(Blocking(spec.build()))]),
-        request("go"),
-    )
-    .await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Timeout));
+        .then(reply::calls([
+            ("look", "{}"),
+            ("lost", "{}"),
+            ("look", "[]"),
+        ]))
+        .then(reply::text("ok"));
+    let look = ScriptedTool::new(spec("look").read_only()).then(Act::error("too dark"));
+    let heard = hear(&with_tools(model, vec![Arc::new(look)]), request("go")).await;
+    let steps = &heard.result.steps;
+    let text = |step: usize, key: &str| steps[step].metadata.get(key)?.as_str().map(str::to_owned);
+    let described: Vec<_> = steps.iter().map(|step| step.description.as_str()).collect();
+    // Two model calls, three tool calls, and a warning of the one that failed and was not tried again.
+    assert_eq!(described.len(), 6, "{described:?}");
+    assert_eq!(text(0, "model_role").as_deref(), Some("reasoning"));
+    let failed: Vec<_> = (1..4)
+        .map(|step| {
+            (
+                text(step, "tool_name").unwrap(),
+                text(step, "error").unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        failed.contains(&("look".to_owned(), "too dark".to_owned())),
+        "{failed:?}"
+    );
+    assert!(failed.iter().any(|(name, _)| name == "lost"), "{failed:?}");
+    for step in &steps[1..4] {
+        assert!(step.description.ends_with(" failed"), "{step:?}");
+        let ran = step.metadata.get("span_id").is_some();
+        assert_eq!(ran, step.metadata.get("duration_ms").is_some(), "{step:?}");
+    }
+    let json = serde_json::to_value(&steps[4]).unwrap();
+    assert_eq!(json["metadata"]["purpose"], "turn");
 }

@@ -61,7 +61,7 @@ impl ByNeuraxis {
         let add = FunctionTool::new("add", "Adds two numbers.", add)?;
         let orchestrator = Orchestrator::builder()
             .model(Role::REASONING, Arc::new(client))
-            .tool(add.class(ToolClass::ReadOnly).build())
+            .tool(add.class(ToolClass::ReadOnly).never_blocks().build())
             .policy(Policy::layered(PolicyConfig::from_toml(POLICY)?)?)
             .store(Arc::new(MemoryStore::new()))
             .build()?;

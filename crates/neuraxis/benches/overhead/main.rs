@@ -2,7 +2,11 @@
 //!
 //! `cargo xtask bench`. A loopback model server runs in a process of its own, so that its work is not counted. Both sides
 //! take turns, pair by pair, so that a machine whose speed drifts drifts for both; what is printed is the median of the
-//! pairs' ratios. Governance, validation of arguments and the in-memory log of records are on, as in production.
+//! pairs' ratios. Governance, validation of arguments and the in-memory log of records are on, as in production; the
+//! allocator is that of our programs, for both sides.
+//!
+//! `overhead WORKLOAD…` measures only the named workloads, by their short names, and keeps no table;
+//! `overhead --side by-hand|by-neuraxis WORKLOAD` does one side's part only, for a profiler to look at.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -18,22 +22,29 @@ mod workload;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::measure::{memory_per_run, pairs};
 use crate::model_server::ModelServer;
 use crate::workload::Workload;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How many pairs each workload is measured in.
 const PAIRS: usize = 9;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Cargo says that this is a benchmark, which is no news.
+    let arguments = arguments.iter().filter(|argument| *argument != "--bench");
+    let arguments: Vec<&str> = arguments.map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         [model_server::SERVE] => model_server::serve(),
         [measure::MEMORY, side, url] => measure::print_memory(side, url),
-        _ => bench(),
+        [measure::SIDE, side, workload] => one_side(side, workload),
+        [] => bench(),
+        names => some(names),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,13 +55,39 @@ fn main() -> ExitCode {
     }
 }
 
+fn workload(name: &str) -> Result<Workload> {
+    let mut all = Workload::ALL.into_iter();
+    all.find(|workload| workload.short_name() == name)
+        .with_context(|| format!("there is no workload {name}"))
+}
+
+fn one_side(side: &str, name: &str) -> Result<()> {
+    let server = ModelServer::start()?;
+    measure::one_side(&server, side, workload(name)?, PAIRS)
+}
+
+fn some(names: &[&str]) -> Result<()> {
+    let workloads: Vec<Workload> = names
+        .iter()
+        .map(|name| workload(name))
+        .collect::<Result<_>>()?;
+    let server = ModelServer::start()?;
+    println!("{}", measured(&server, &workloads)?);
+    Ok(())
+}
+
+fn measured(server: &ModelServer, workloads: &[Workload]) -> Result<report::Table> {
+    let mut table = report::Table::default();
+    for &workload in workloads {
+        eprintln!("{} …", workload.name());
+        table.add(workload, pairs(server, workload, PAIRS)?);
+    }
+    Ok(table)
+}
+
 fn bench() -> Result<()> {
     let server = ModelServer::start()?;
-    let mut table = report::Table::default();
-    for workload in Workload::ALL {
-        eprintln!("{} …", workload.name());
-        table.add(workload, pairs(&server, workload, PAIRS)?);
-    }
+    let mut table = measured(&server, &Workload::ALL)?;
     eprintln!("memory per waiting run …");
     table.memory(memory_per_run(&server)?);
     let text = table.to_string();

@@ -18,6 +18,9 @@ use crate::workload::Workload;
 /// The argument that makes this program measure one side's memory.
 pub(crate) const MEMORY: &str = "--memory";
 
+/// The argument that makes this program do one side's part of a workload only.
+pub(crate) const SIDE: &str = "--side";
+
 const BY_HAND: &str = "by-hand";
 const BY_NEURAXIS: &str = "by-neuraxis";
 
@@ -38,37 +41,64 @@ pub(crate) struct Memory {
     pub(crate) by_neuraxis: u64,
 }
 
+/// Both sides, ready to do one workload.
+struct Sides {
+    runtime: Runtime,
+    workload: Workload,
+    url: String,
+    by_hand: Arc<ByHand>,
+    by_neuraxis: Arc<ByNeuraxis>,
+}
+
+impl Sides {
+    fn new(server: &ModelServer, workload: Workload) -> Result<Self> {
+        let url = server.url(workload.path());
+        Ok(Self {
+            runtime: runtime()?,
+            workload,
+            by_hand: Arc::new(ByHand::new()?),
+            by_neuraxis: Arc::new(ByNeuraxis::new(&url)?),
+            url,
+        })
+    }
+
+    fn by_hand(&self, round: usize) -> Result<Duration> {
+        let workload = self.workload;
+        timed(&self.runtime, workload, round, |_| {
+            let (side, url) = (Arc::clone(&self.by_hand), self.url.clone());
+            async move {
+                if workload.is_streamed() {
+                    side.stream(&url).await.map(drop)
+                } else {
+                    side.run(&url).await.map(drop)
+                }
+            }
+        })
+    }
+
+    fn by_neuraxis(&self, round: usize) -> Result<Duration> {
+        let workload = self.workload;
+        timed(&self.runtime, workload, round, |number| {
+            let side = Arc::clone(&self.by_neuraxis);
+            async move {
+                if workload.is_streamed() {
+                    side.stream(number).await.map(drop)
+                } else {
+                    side.run(number).await.map(drop)
+                }
+            }
+        })
+    }
+}
+
 pub(crate) fn pairs(server: &ModelServer, workload: Workload, count: usize) -> Result<Vec<Pair>> {
-    let runtime = runtime()?;
-    let url = server.url(workload.path());
-    let by_hand = Arc::new(ByHand::new()?);
-    let by_neuraxis = Arc::new(ByNeuraxis::new(&url)?);
-    let one_by_hand = |_: usize| {
-        let (side, url) = (Arc::clone(&by_hand), url.clone());
-        async move {
-            if workload.is_streamed() {
-                side.stream(&url).await.map(drop)
-            } else {
-                side.run(&url).await.map(drop)
-            }
-        }
-    };
-    let one_by_neuraxis = |number: usize| {
-        let side = Arc::clone(&by_neuraxis);
-        async move {
-            if workload.is_streamed() {
-                side.stream(number).await.map(drop)
-            } else {
-                side.run(number).await.map(drop)
-            }
-        }
-    };
+    let sides = Sides::new(server, workload)?;
     let mut pairs = Vec::new();
     // The first pair warms up connections and caches and is not counted.
-    for number in 0..=count {
-        let by_hand = timed(&runtime, workload, number, one_by_hand)?;
-        let by_neuraxis = timed(&runtime, workload, number, one_by_neuraxis)?;
-        if number > 0 {
+    for round in 0..=count {
+        let by_hand = sides.by_hand(round)?;
+        let by_neuraxis = sides.by_neuraxis(round)?;
+        if round > 0 {
             pairs.push(Pair {
                 by_hand,
                 by_neuraxis,
@@ -76,6 +106,24 @@ pub(crate) fn pairs(server: &ModelServer, workload: Workload, count: usize) -> R
         }
     }
     Ok(pairs)
+}
+
+/// Does one side's part of a workload, for as long as a profiler needs to see something.
+pub(crate) fn one_side(
+    server: &ModelServer,
+    side: &str,
+    workload: Workload,
+    rounds: usize,
+) -> Result<()> {
+    let sides = Sides::new(server, workload)?;
+    for round in 0..10 * rounds {
+        if side == BY_HAND {
+            sides.by_hand(round)?;
+        } else {
+            sides.by_neuraxis(round)?;
+        }
+    }
+    Ok(())
 }
 
 fn timed<Run>(

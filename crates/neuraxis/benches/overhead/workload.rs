@@ -34,6 +34,17 @@ impl Workload {
         }
     }
 
+    /// The name by which it can be chosen.
+    pub(crate) const fn short_name(self) -> &'static str {
+        match self {
+            Self::ToolTurnsAtOnce => "at-once",
+            Self::ToolTurnsAlone => "alone",
+            Self::Stream => "stream",
+            Self::Turns40 => "turns-40",
+            Self::Turns80 => "turns-80",
+        }
+    }
+
     /// The first part of the path under which the model server plays it.
     pub(crate) const fn path(self) -> &'static str {
         match self {

@@ -1,0 +1,142 @@
+//! What a step says to programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    EffectId, LlmCall, LlmFailed, Record, RecordBody, ToolCallStarted, ToolResult,
+};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+/// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object.
+///
+/// It holds on to the step's records and is read from them when it is asked for: most callers never do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepMetadata {
+    record: Arc<Record>,
+    /// The result of a call that is not the first record of its step.
+    result: Option<Arc<Record>>,
+}
+
+impl StepMetadata {
+    pub(super) const fn new(record: Arc<Record>) -> Self {
+        Self {
+            record,
+            result: None,
+        }
+    }
+
+    /// Tells whether this is the step of a call that has no result yet and that the given one answers.
+    pub(super) fn is_answered_by(&self, result: &ToolResult) -> bool {
+        let RecordBody::ToolCall(started) = &self.record.body else {
+            return false;
+        };
+        self.result.is_none() && started.tool_call_id == result.tool_call_id
+    }
+
+    pub(super) fn complete(&mut self, result: Arc<Record>) {
+        self.result = Some(result);
+    }
+
+    /// Returns one value, by its key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Value> {
+        self.to_map().remove(key)
+    }
+
+    /// Returns all there is, key by key.
+    #[must_use]
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = match &self.record.body {
+            RecordBody::LlmCall(call) => of_call(call),
+            RecordBody::LlmFailed(failed) => of_failed(failed),
+            RecordBody::ToolCall(started) => of_started(started),
+            RecordBody::ToolResult(result) => object(json!({
+                "tool_name": result.name,
+                "tool_call_id": result.tool_call_id,
+            })),
+            RecordBody::Warning(warning) => object(json!({ "error": warning.code })),
+            RecordBody::MaxTurnsReached(_) => object(json!({ "error": "max_turns" })),
+            RecordBody::LimitReached(reached) => object(json!({ "error": reached.limit })),
+            _ => Map::new(),
+        };
+        map.insert("agent".to_owned(), json!(self.record.agent));
+        let result = self.result.as_ref().unwrap_or(&self.record);
+        if let RecordBody::ToolResult(result) = &result.body {
+            add_result(&mut map, result);
+        }
+        map
+    }
+}
+
+impl Serialize for StepMetadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_map().serialize(serializer)
+    }
+}
+
+/// Returns the id of the trace span of an effect: the same for whoever computes it.
+fn span_id(effect: EffectId) -> String {
+    let (_, low) = effect.run.0.as_u64_pair();
+    format!("{:016x}", low ^ u64::from(effect.number))
+}
+
+fn of_call(call: &LlmCall) -> Map<String, Value> {
+    object(json!({
+        "model_role": call.served_by,
+        "provider": call.reply.model.provider,
+        "model": call.reply.model.model,
+        "purpose": call.purpose,
+        "attempt": call.attempt,
+        "duration_ms": millis(call.duration),
+        "total_tokens": call.reply.usage.total.tokens,
+        "span_id": span_id(call.effect_id),
+    }))
+}
+
+fn of_failed(failed: &LlmFailed) -> Map<String, Value> {
+    object(json!({
+        "model_role": failed.served_by,
+        "purpose": failed.purpose,
+        "attempt": failed.attempt,
+        "duration_ms": millis(failed.duration),
+        "error": failed.error.to_string(),
+        "span_id": span_id(failed.effect_id),
+    }))
+}
+
+fn of_started(started: &ToolCallStarted) -> Map<String, Value> {
+    object(json!({
+        "tool_name": started.name,
+        "tool_call_id": started.tool_call_id,
+        "arguments": started.arguments.as_str(),
+        "class": started.class,
+        "origin": started.origin,
+        "span_id": span_id(started.effect_id),
+    }))
+}
+
+fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
+    map.insert("status".to_owned(), json!(result.status));
+    if let Some(duration) = result.duration {
+        map.insert("duration_ms".to_owned(), json!(millis(duration)));
+    }
+    if let Some(failure) = result.failure {
+        let error: Option<Map<String, Value>> = result.value.decode().ok();
+        let message = error.and_then(|mut error| error.remove("error"));
+        map.insert("error".to_owned(), message.unwrap_or(Value::Null));
+        map.insert("error_type".to_owned(), json!(failure));
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,178 @@
+//! What a misbehaving tool can do to its run, in a task of its own and in the run's.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuraxis_core::{JsonText, RunStatus, ToolFailure, ToolOutput, ToolSpec};
+use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, request, with_tools};
+
+const BOTH: [Isolation; 2] = [Isolation::OwnTask, Isolation::RunTask];
+
+/// A scripted tool whose calls run where the test says.
+#[derive(Debug)]
+struct Placed(ScriptedTool, Isolation);
+
+#[async_trait]
+impl Tool for Placed {
+    fn spec(&self) -> &ToolSpec {
+        self.0.spec()
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.1
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.call(arguments, ctx).await
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
+    for isolation in BOTH {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("bad", "{}"), ("good", "{}")]))
+            .then(reply::text("went on"));
+        let bad = ScriptedTool::always(spec("bad").read_only(), Act::panicking("boom"));
+        let good = ScriptedTool::always(spec("good").read_only(), Act::value("1"));
+        let tools: Vec<Arc<dyn Tool>> = vec![
+            Arc::new(Placed(bad, isolation)),
+            Arc::new(Placed(good, isolation)),
+        ];
+        let heard = hear(&with_tools(model, tools), request("go")).await;
+        heard.assert_valid(RunStatus::Done);
+        let mut results = heard.results();
+        results.sort_by_key(|result| result.index);
+        assert_eq!(
+            (results[0].failure, results[1].failure),
+            (Some(ToolFailure::Panic), None),
+            "{isolation:?}"
+        );
+        assert_eq!(heard.result.reply, "went on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_is_stopped_when_its_time_is_up() {
+    for isolation in BOTH {
+        for act in [Act::hanging(), Act::stalling()] {
+            let model = ScriptedModel::new()
+                .then(reply::calls([("slow", "{}")]))
+                .then(reply::text("went on"));
+            let limit = Duration::from_secs(2);
+            let tool = ScriptedTool::always(spec("slow").read_only().timeout(limit), act);
+            let tool = Arc::new(Placed(tool, isolation));
+            let heard = hear(&with_tools(model, vec![tool.clone()]), request("go")).await;
+            heard.assert_valid(RunStatus::Done);
+            let result = &heard.results()[0];
+            assert_eq!(
+                result.value.as_str(),
+                r#"{"error":"tool execution timed out"}"#
+            );
+            assert_eq!(result.duration, Some(limit));
+            tokio::task::yield_now().await;
+            assert_eq!(tool.0.open_calls(), 0, "{isolation:?}");
+            let cancellation = &tool.0.calls()[0].context.cancellation;
+            assert!(cancellation.is_cancelled(), "{isolation:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_stopped_when_its_run_is_cancelled() {
+    for isolation in BOTH {
+        let model = ScriptedModel::new().then(reply::calls([("slow", "{}")]));
+        let tool = ScriptedTool::always(spec("slow").read_only(), Act::hanging());
+        let tool = Arc::new(Placed(tool, isolation));
+        let orchestrator = with_tools(model, vec![tool.clone()]);
+        let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+        while tool.0.open_calls() == 0 {
+            tokio::task::yield_now().await;
+        }
+        handle.cancel("enough").unwrap();
+        handle.result().await.unwrap();
+        orchestrator.shutdown().await;
+        tokio::task::yield_now().await;
+        assert_eq!(tool.0.open_calls(), 0, "{isolation:?}");
+    }
+}
+
+/// A tool that does what no async function should: it blocks its thread until it is told to go on.
+#[derive(Debug)]
+struct Blocking {
+    spec: ToolSpec,
+    isolation: Isolation,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Blocking {
+    fn new(isolation: Isolation) -> (Arc<Self>, Sender<()>) {
+        let (sender, receiver) = channel();
+        let tool = Self {
+            spec: spec("block")
+                .read_only()
+                .timeout(Duration::from_millis(50))
+                .build(),
+            isolation,
+            go_on: Mutex::new(receiver),
+        };
+        (Arc::new(tool), sender)
+    }
+}
+
+#[async_trait]
+impl Tool for Blocking {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    async fn call(&self, _arguments: JsonText, _ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.go_on.lock().unwrap().recv().unwrap();
+        Ok(ToolOutput::new(JsonText::from_text("1")))
+    }
+}
+
+fn calling_block() -> ScriptedModel {
+    ScriptedModel::new()
+        .then(reply::calls([("block", "{}")]))
+        .then(reply::text("went on"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_task_of_its_own_a_tool_that_blocks_does_not_stop_the_clock_of_its_run() {
+    let (tool, go_on) = Blocking::new(Isolation::OwnTask);
+    let heard = hear(&with_tools(calling_block(), vec![tool]), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Timeout));
+    go_on.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
+    let (tool, go_on) = Blocking::new(Isolation::RunTask);
+    let blocked = with_tools(calling_block(), vec![tool]);
+    let (handle, mut events) = blocked.stream(request("go")).await.unwrap();
+    let other = ScriptedModel::new().then(reply::text("here"));
+    let other = builder(other).build().unwrap();
+    let heard = hear(&other, request("are you there?")).await;
+    assert_eq!(heard.result.reply, "here");
+    go_on.send(()).unwrap();
+    // It was never looked at while it blocked, so that its result counts, late as it may be.
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.reply, "went on");
+    while let Some(event) = events.next().await {
+        if let neuraxis_engine::Event::Record(record) = event
+            && let neuraxis_core::RecordBody::ToolResult(result) = &record.body
+        {
+            assert_eq!((result.failure, result.value.as_str()), (None, "1"));
+        }
+    }
+}
