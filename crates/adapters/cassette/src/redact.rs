@@ -4,7 +4,8 @@
 //! literals, so that an escaped line break before a key does not hide it; pieces of one text are searched together, so
 //! that a key that arrives in two deltas is found. What is found becomes [`REDACTED`] and is not found again.
 //!
-//! **Not for** proving that a text holds no secret: what is neither given nor has a known shape stays.
+//! **Not for** proving that a text holds no secret: what is neither given nor has a known shape stays,
+//! and the base64 content of media is not looked into.
 
 mod parts;
 mod shapes;

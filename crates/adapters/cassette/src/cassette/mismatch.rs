@@ -36,8 +36,7 @@ pub(super) fn error(
     let file = cassette.name().display();
     let message = match missing {
         Missing::Exhausted(recordings) => format!(
-            "{file}: this request was recorded {recordings} times and is made once more; a strict replay plays each \
-             recording once"
+            "{file}: no recording of this request is left, of {recordings}; a strict replay plays each once"
         ),
         Missing::Unknown => {
             let difference = difference(cassette, role, request);

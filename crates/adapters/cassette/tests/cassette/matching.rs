@@ -84,7 +84,12 @@ async fn a_strict_replay_plays_each_recording_once_and_all() {
         .await
         .unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::BadRequest);
-    assert!(error.message.contains("recorded 1 times"), "{error}");
+    assert!(
+        error
+            .message
+            .contains("no recording of this request is left, of 1"),
+        "{error}"
+    );
 
     let unused = cassette.unused();
     assert_eq!(

@@ -204,6 +204,19 @@ proptest! {
     }
 }
 
+#[tokio::test]
+async fn arguments_nested_without_end_are_recorded_and_replayed() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let tape = Tape::new();
+    let calls = neuraxis_testkit::reply::calls([("look", deep.as_str())]);
+    let (recording, recorder) = tape.record(ScriptedModel::always(calls));
+    let request = request_of([messages::result("call_1", "look", &deep)]);
+    let recorded = ask(&recorder, &request, true).await;
+    recording.finish().unwrap();
+    let player = open(&tape.strict()).client(Role::REASONING);
+    assert!(ask(&player, &request, true).await == recorded);
+}
+
 /// What an exchange gave, as text: it compares all kinds at once.
 async fn ask(client: &dyn LlmClient, request: &ModelRequest, whole: bool) -> String {
     if whole {
