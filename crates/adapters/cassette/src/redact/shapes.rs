@@ -54,17 +54,28 @@ static MAYBE_SECRETS: LazyLock<Vec<Regex>> =
 /// Finds everything that has the shape of a secret, in no order; ranges may overlap.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let secrets = SECRETS.iter().flat_map(|shape| shape.captures_iter(text));
-    let maybe = MAYBE_SECRETS
-        .iter()
-        .flat_map(|shape| shape.captures_iter(text));
-    let maybe = maybe.filter(|found| {
-        let token = found.get(1).map_or("", |token| token.as_str());
-        !is_ordinary_word(token)
-    });
-    secrets
-        .chain(maybe)
-        .filter_map(|found| secret_range(&found))
-        .collect()
+    let secrets = secrets.filter_map(|found| secret_range(&found));
+    let maybe = MAYBE_SECRETS.iter().flat_map(|shape| places(shape, text));
+    secrets.chain(maybe).collect()
+}
+
+/// Finds the places of a shape that no ordinary word fills.
+fn places(shape: &Regex, text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(place) = shape
+        .captures_at(text, at)
+        .and_then(|found| secret_range(&found))
+    {
+        if text.get(place.clone()).is_some_and(is_ordinary_word) {
+            // The word may itself be one that a secret follows.
+            at = place.start;
+        } else {
+            at = place.end;
+            found.push(place);
+        }
+    }
+    found
 }
 
 fn secret_range(found: &Captures<'_>) -> Option<Range<usize>> {
