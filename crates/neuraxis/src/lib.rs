@@ -27,6 +27,8 @@
 //! ```
 
 pub use neuraxis_brainstem as brainstem;
+#[cfg(feature = "cassette")]
+pub use neuraxis_cassette as cassette;
 pub use neuraxis_core as core;
 pub use neuraxis_engine as engine;
 #[cfg(feature = "llama")]

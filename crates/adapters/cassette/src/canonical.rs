@@ -1,0 +1,274 @@
+//! What two requests must share to count as the same.
+//!
+//! A request is written as lines, which are hashed to find its recording and compared to show what differs. Left out is
+//! what no model reads: provider state, signatures, the model that answered earlier, what a tool may change. Ids are
+//! numbered in the order they appear, since those that the loop makes hold the id of their run. A looser form also
+//! replaces times, dates and UUIDs, for prompts and results that say when they were made.
+
+mod volatile;
+
+use std::collections::HashMap;
+
+use neuraxis_core::{
+    AssistantMessage, ContentHash, MediaSource, Message, ModelRequest, Part, ReplyFormat, Role,
+    ToolCallId, ToolChoice,
+};
+
+use self::volatile::Volatile;
+use crate::config::ToolResults;
+use crate::recording::StatePolicy;
+use crate::redact::Redactor;
+
+/// How much of a request counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Closeness {
+    /// Everything that a model reads, but for the text of ids.
+    Exact,
+    /// As `Exact`, without times, dates and UUIDs in texts.
+    Loose,
+}
+
+/// How requests are compared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Comparison {
+    pub(crate) redactor: Redactor,
+    pub(crate) tool_results: ToolResults,
+}
+
+impl Comparison {
+    /// Returns the hash by which a request's recordings are found.
+    pub(crate) fn hash(&self, role: &Role, request: &ModelRequest, how: Closeness) -> ContentHash {
+        ContentHash::of(self.lines(role, request, how).join("\n").as_bytes())
+    }
+
+    /// Returns a request as lines; texts of the request begin with `| `.
+    pub(crate) fn lines(&self, role: &Role, request: &ModelRequest, how: Closeness) -> Vec<String> {
+        let request = self.redactor.request(request, StatePolicy::Drop);
+        let mut page = Page {
+            lines: Vec::new(),
+            volatile: Volatile::default(),
+            calls: HashMap::new(),
+            how,
+            tool_results: self.tool_results,
+        };
+        page.head(role, &request);
+        for message in request.messages.messages() {
+            page.message(message);
+        }
+        page.lines
+    }
+}
+
+/// Lines in the making.
+struct Page {
+    lines: Vec<String>,
+    volatile: Volatile,
+    /// The number of each tool call, by its id.
+    calls: HashMap<ToolCallId, usize>,
+    how: Closeness,
+    tool_results: ToolResults,
+}
+
+impl Page {
+    fn head(&mut self, role: &Role, request: &ModelRequest) {
+        self.line(format!("role {role}"));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => "auto",
+            ToolChoice::None => "none",
+            ToolChoice::Required => "required",
+            ToolChoice::Named(name) => name.as_str(),
+        };
+        let is_named = matches!(request.tool_choice, ToolChoice::Named(_));
+        let choice = format!(
+            "tool choice {}{choice}",
+            if is_named { "named " } else { "" }
+        );
+        self.line(choice);
+        if let Some(tokens) = request.max_output_tokens {
+            self.line(format!("max output tokens {tokens}"));
+        }
+        if let Some(temperature) = request.temperature {
+            self.line(format!("temperature {temperature}"));
+        }
+        if let ReplyFormat::JsonSchema { name, schema } = &request.reply_format {
+            self.line("reply format".to_owned());
+            self.text(name);
+            self.text(schema.as_str());
+        }
+        for tool in request.tools.iter() {
+            self.line(format!("tool {}", tool.name));
+            self.text(&tool.description);
+            self.text(tool.parameters.as_str());
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        match message {
+            Message::System { text } => {
+                self.line("system".to_owned());
+                self.text(text);
+            }
+            Message::User { parts } => self.parts("user", parts),
+            Message::Assistant(AssistantMessage { parts, .. }) => self.parts("assistant", parts),
+            Message::Tool(result) => {
+                let number = self.call(&result.tool_call_id);
+                self.line(format!("result of call {number}"));
+                self.text(&result.name);
+                if self.tool_results == ToolResults::Compare {
+                    self.text(result.content.as_str());
+                }
+            }
+        }
+    }
+
+    fn parts(&mut self, who: &str, parts: &[Part]) {
+        self.line(who.to_owned());
+        for part in parts {
+            match part {
+                Part::Text(part) => {
+                    self.line("text".to_owned());
+                    self.text(&part.text);
+                }
+                Part::Reasoning(part) => {
+                    self.line("reasoning".to_owned());
+                    self.text(&part.text);
+                }
+                Part::ToolCall(call) => {
+                    let number = self.call(&call.id);
+                    self.line(format!("call {number}"));
+                    self.text(&call.name);
+                    self.text(call.arguments.as_str());
+                }
+                Part::Media(media) => {
+                    self.line("media".to_owned());
+                    self.text(&media.media_type);
+                    match &media.source {
+                        MediaSource::Url(url) => self.text(url),
+                        MediaSource::Base64(content) => {
+                            self.line(format!("content {}", ContentHash::of(content.as_bytes())));
+                        }
+                    }
+                }
+                _ => self.line("a part of an unknown kind".to_owned()),
+            }
+        }
+    }
+
+    fn call(&mut self, id: &ToolCallId) -> usize {
+        let next = self.calls.len() + 1;
+        *self.calls.entry(id.clone()).or_insert(next)
+    }
+
+    fn line(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    fn text(&mut self, text: &str) {
+        let text = self.volatile.replaced(text, self.how);
+        // Split at `\n` alone: a text's `\r` counts.
+        let lines = text.split('\n').map(|line| format!("| {line}"));
+        self.lines.extend(lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_testkit::{messages, request, request_of};
+
+    use super::*;
+
+    fn hash(request: &ModelRequest, how: Closeness) -> ContentHash {
+        Comparison::default().hash(&Role::REASONING, request, how)
+    }
+
+    fn history(id: &str, result: &str) -> ModelRequest {
+        request_of([
+            Message::user("What time is it?"),
+            messages::calls([(id, "current_time", "{}")]),
+            messages::result(id, "current_time", result),
+        ])
+    }
+
+    #[test]
+    fn ids_of_another_run_make_no_difference() {
+        let run = |run: &str| format!("call_{run}_a0_0_0");
+        let one = history(&run("0190a0000000700080000000000000ff"), "1");
+        let other = history(&run("0190b1111111711181111111111111ee"), "1");
+        assert_eq!(hash(&one, Closeness::Exact), hash(&other, Closeness::Exact));
+    }
+
+    #[test]
+    fn which_call_a_result_answers_does_make_one() {
+        let two = |first: &str, second: &str| {
+            request_of([
+                messages::calls([("a", "t", "{}"), ("b", "t", "{}")]),
+                messages::result(first, "t", "1"),
+                messages::result(second, "t", "2"),
+            ])
+        };
+        assert_ne!(
+            hash(&two("a", "b"), Closeness::Loose),
+            hash(&two("b", "a"), Closeness::Loose)
+        );
+    }
+
+    #[test]
+    fn times_make_a_difference_only_to_the_exact_form() {
+        let at = |time: &str, seconds: u64, day: &str| {
+            history(
+                "c",
+                &format!(r#"{{"time":"{time}","unix_seconds":{seconds},"summary":"{day}"}}"#),
+            )
+        };
+        let one = at(
+            "2026-11-22T04:16:45+01:00",
+            1_795_317_405,
+            "Sunday, 22 November 2026, 04:16",
+        );
+        let other = at(
+            "2027-01-05T23:59:59+01:00",
+            1_799_190_999,
+            "Tuesday, 5 January 2027, 23:59",
+        );
+        assert_ne!(hash(&one, Closeness::Exact), hash(&other, Closeness::Exact));
+        assert_eq!(hash(&one, Closeness::Loose), hash(&other, Closeness::Loose));
+        assert_ne!(
+            hash(&history("c", "12"), Closeness::Loose),
+            hash(&history("c", "13"), Closeness::Loose)
+        );
+    }
+
+    #[test]
+    fn everything_a_model_reads_counts() {
+        let base = request("hello");
+        let mut changed = vec![
+            request("hello!"),
+            request("hello\n| "),
+            request_of([Message::system("hello")]),
+        ];
+        let mut with = |change: fn(&mut ModelRequest)| {
+            let mut request = base.clone();
+            change(&mut request);
+            changed.push(request);
+        };
+        with(|request| request.temperature = Some(0.5));
+        with(|request| request.max_output_tokens = Some(5));
+        with(|request| request.tool_choice = ToolChoice::Required);
+        with(|request| request.tools = [neuraxis_testkit::spec("look").build()].into());
+        with(|request| {
+            request.reply_format = ReplyFormat::JsonSchema {
+                name: "n".into(),
+                schema: neuraxis_core::JsonText::from_text("{}"),
+            };
+        });
+        for request in changed {
+            assert_ne!(
+                hash(&request, Closeness::Loose),
+                hash(&base, Closeness::Loose),
+                "{request:?}"
+            );
+        }
+        let coding = Comparison::default().hash(&Role::CODING, &base, Closeness::Loose);
+        assert_ne!(coding, hash(&base, Closeness::Loose));
+    }
+}

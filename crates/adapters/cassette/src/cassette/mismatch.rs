@@ -1,0 +1,186 @@
+//! What a request that has no recording is told: the recording most like it, and what differs.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Role};
+use similar::{ChangeTag, TextDiff};
+
+use super::Cassette;
+use super::shelf::Missing;
+use crate::canonical::Closeness;
+use crate::exchange::Exchange;
+
+/// The most lines of a comparison that are shown.
+const MAX_LINES_SHOWN: usize = 40;
+
+/// The most characters of a line that are shown.
+const MAX_LINE_CHARS: usize = 160;
+
+/// How many equal lines are shown around each difference.
+const CONTEXT: usize = 2;
+
+/// The most lines that are compared one by one, after equal ones at both ends were set aside.
+const MAX_LINES_COMPARED: usize = 2_000;
+
+/// The most recordings that are looked at for the one most like a request.
+const MAX_CANDIDATES: usize = 500;
+
+/// Makes the error of a request that no recording answers.
+pub(super) fn error(
+    cassette: &Cassette,
+    role: &Role,
+    request: &ModelRequest,
+    missing: Missing,
+) -> LlmError {
+    let file = cassette.name().display();
+    let message = match missing {
+        Missing::Exhausted(recordings) => format!(
+            "{file}: no recording of this request is left, of {recordings}; a strict replay plays each once"
+        ),
+        Missing::Unknown => {
+            let difference = difference(cassette, role, request);
+            format!("{file}: no recording of this request; {difference}")
+        }
+    };
+    LlmError::new(LlmErrorKind::BadRequest, message)
+}
+
+fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> String {
+    let shelf = cassette.shelf.as_ref();
+    let lines = |role: &Role, request: &ModelRequest| {
+        shelf.comparison().lines(role, request, Closeness::Loose)
+    };
+    let ours = lines(role, request);
+    let candidates = shelf.exchanges().iter().take(MAX_CANDIDATES);
+    let candidates = candidates.map(|exchange| {
+        let theirs = lines(&exchange.role, &exchange.request);
+        (likeness(&ours, &theirs), exchange, theirs)
+    });
+    // Of equally like ones the first.
+    let nearest = candidates.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    match nearest {
+        None => "the cassette is empty".to_owned(),
+        Some((_, exchange, theirs)) => {
+            let head = describe(exchange);
+            format!(
+                "{head} is most like it (- recorded, + asked for):\n{}",
+                compare(&theirs, &ours)
+            )
+        }
+    }
+}
+
+fn describe(exchange: &Exchange) -> String {
+    match exchange.line {
+        0 => format!("exchange {}", exchange.number),
+        line => format!("exchange {} (line {line})", exchange.number),
+    }
+}
+
+/// Tells how many lines in a thousand two requests share.
+fn likeness(ours: &[String], theirs: &[String]) -> usize {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for line in ours {
+        *counts.entry(line).or_default() += 1;
+    }
+    let mut shared = 0_usize;
+    for line in theirs {
+        if let Some(count) = counts.get_mut(line.as_str()).filter(|count| **count > 0) {
+            *count -= 1;
+            shared += 1;
+        }
+    }
+    2_000 * shared / (ours.len() + theirs.len()).max(1)
+}
+
+/// Shows what differs between two requests: lines with `-`, `+` and, around them, equal ones.
+fn compare(recorded: &[String], asked: &[String]) -> String {
+    let pairs = || recorded.iter().zip(asked);
+    let start = pairs().take_while(|(a, b)| a == b).count();
+    let start = start.saturating_sub(CONTEXT);
+    let recorded = recorded.get(start..).unwrap_or_default();
+    let asked = asked.get(start..).unwrap_or_default();
+    let pairs = recorded.iter().rev().zip(asked.iter().rev());
+    let end = pairs.take_while(|(a, b)| a == b).count();
+    let end = end.saturating_sub(CONTEXT);
+    let (recorded, asked) = (middle(recorded, end), middle(asked, end));
+
+    let diff = TextDiff::from_slices(&recorded, &asked);
+    let mut shown = String::new();
+    let mut lines = 0;
+    for (number, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
+        if number > 0 {
+            shown.push_str("  …\n");
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            lines += 1;
+            if lines > MAX_LINES_SHOWN {
+                shown.push_str("  … and more");
+                return shown;
+            }
+            let sign = match change.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            // Writing to a string cannot fail.
+            let _ = writeln!(shown, "{sign} {}", cut(change.value()));
+        }
+    }
+    shown.truncate(shown.trim_end().len());
+    shown
+}
+
+/// Returns the lines before the last `end`, no more than can be compared.
+fn middle(lines: &[String], end: usize) -> Vec<&str> {
+    let kept = lines.len().saturating_sub(end).min(MAX_LINES_COMPARED);
+    lines.iter().take(kept).map(String::as_str).collect()
+}
+
+/// Returns a line as far as it is shown; what could steer a terminal is escaped.
+fn cut(line: &str) -> String {
+    let mut shown: String = line
+        .chars()
+        .take(MAX_LINE_CHARS)
+        .flat_map(|char| match char.is_control() {
+            true => char.escape_default().collect::<Vec<_>>(),
+            false => vec![char],
+        })
+        .collect();
+    if line.chars().nth(MAX_LINE_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_comparison_shows_what_differs_and_little_around_it() {
+        let shown = compare(&lines("a b c d e f g h"), &lines("a b c d X f g h"));
+        assert_eq!(shown, "  c\n  d\n- e\n+ X\n  f\n  g");
+    }
+
+    #[test]
+    fn a_comparison_stays_small_whatever_is_compared() {
+        let long = "x".repeat(100_000);
+        let many: Vec<String> = (0..100_000)
+            .map(|number| format!("{number}{long:.10}"))
+            .collect();
+        let shown = compare(&many, std::slice::from_ref(&long));
+        assert!(shown.len() < 8_000, "{}", shown.len());
+        assert!(shown.ends_with("… and more"));
+    }
+
+    #[test]
+    fn a_comparison_cannot_steer_a_terminal() {
+        assert_eq!(cut("a\u{1b}[2J"), "a\\u{1b}[2J");
+    }
+}

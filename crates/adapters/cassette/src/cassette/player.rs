@@ -1,0 +1,219 @@
+//! The client that plays recordings.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use neuraxis_core::{
+    BlockIndex, LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler, ReplyDelta, ReplyEnd,
+    ReplyPart, Role,
+};
+use neuraxis_ports::{
+    CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
+};
+use tokio::time::Instant;
+
+use super::{Cassette, mismatch};
+use crate::config::Speed;
+use crate::exchange::{Ended, Event, Exchange, Mode};
+
+/// A client that answers with the recordings of one role.
+///
+/// A reply that was recorded in pieces can be asked for whole, and the other way round. A call whose caller gave up
+/// when it was recorded plays what had come by then and fails with
+/// [`Incomplete`](neuraxis_core::LlmErrorKind::Incomplete).
+#[derive(Debug, Clone)]
+pub struct CassetteClient {
+    cassette: Cassette,
+    role: Role,
+}
+
+impl CassetteClient {
+    pub(super) const fn new(cassette: Cassette, role: Role) -> Self {
+        Self { cassette, role }
+    }
+
+    fn begin(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+        mode: Mode,
+    ) -> Result<Playing, LlmError> {
+        if ctx.cancellation.is_cancelled() {
+            return Err(cancelled());
+        }
+        let shelf = &self.cassette.shelf;
+        let found = shelf.take(&self.role, request, mode);
+        let exchange = found
+            .map_err(|missing| mismatch::error(&self.cassette, &self.role, request, missing))?;
+        Ok(Playing {
+            events: events(&exchange, mode),
+            started: Instant::now(),
+            speed: self.cassette.speed,
+            cancellation: ctx.cancellation.clone(),
+        })
+    }
+}
+
+#[async_trait]
+impl LlmClient for CassetteClient {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let mut playing = self.begin(request, ctx, Mode::Whole)?;
+        let mut assembler = ReplyAssembler::default();
+        while let Some(event) = playing.next().await? {
+            match event {
+                Event::Open => {}
+                Event::Delta(delta) => assembler.push(delta)?,
+                Event::Reply(reply) => return Ok(reply),
+                Event::Error(error) => return Err(error),
+            }
+        }
+        assembler.finish()
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let mut playing = self.begin(request, ctx, Mode::Streamed)?;
+        match playing.next().await? {
+            Some(Event::Error(error)) => return Err(error),
+            None => return Ok(stream::empty().boxed()),
+            Some(Event::Open | Event::Delta(_) | Event::Reply(_)) => {}
+        }
+        let pieces = stream::unfold(playing, async |mut playing| {
+            let piece = match playing.next().await {
+                Ok(Some(Event::Delta(delta))) => Ok(delta),
+                Ok(Some(Event::Error(error))) => Err(error),
+                Ok(Some(Event::Open | Event::Reply(_)) | None) => return None,
+                Err(error) => {
+                    playing.events.clear();
+                    Err(error)
+                }
+            };
+            Some((piece, playing))
+        });
+        Ok(pieces.boxed())
+    }
+
+    fn info(&self) -> ModelInfo {
+        let mut info = ModelInfo::new(self.cassette.model(&self.role));
+        let file = self.cassette.name().display();
+        let (by, at) = (
+            &self.cassette.header.recorded_by,
+            self.cassette.header.recorded_at,
+        );
+        info.notice = Some(format!(
+            "a recording, no model: {file}, made by {by} at {at}"
+        ));
+        info
+    }
+}
+
+/// What is left to play of an exchange.
+struct Playing {
+    events: VecDeque<(u64, Event)>,
+    started: Instant,
+    speed: Speed,
+    cancellation: CancellationToken,
+}
+
+impl Playing {
+    /// Returns what comes next, when it is due.
+    async fn next(&mut self) -> Result<Option<Event>, LlmError> {
+        let Some((ms, event)) = self.events.pop_front() else {
+            return Ok(None);
+        };
+        if self.cancellation.is_cancelled() {
+            return Err(cancelled());
+        }
+        if self.speed == Speed::Recorded {
+            let due = Duration::from_millis(ms).saturating_sub(self.started.elapsed());
+            let wait = tokio::time::sleep(due);
+            let waited = self.cancellation.run_until_cancelled(wait).await;
+            waited.ok_or_else(cancelled)?;
+        }
+        Ok(Some(event))
+    }
+}
+
+/// Returns what an exchange plays when it is wanted in the given way.
+fn events(exchange: &Arc<Exchange>, mode: Mode) -> VecDeque<(u64, Event)> {
+    let mut events: VecDeque<(u64, Event)> = match (exchange.mode, mode) {
+        (Mode::Whole, Mode::Streamed) => exchange.events.iter().flat_map(pieces).collect(),
+        _ => exchange.events.iter().cloned().collect(),
+    };
+    if exchange.ended == Ended::Abandoned {
+        let error = LlmError::new(
+            LlmErrorKind::Incomplete,
+            "the recording ends here: its caller gave the call up",
+        );
+        events.push_back((exchange.ended_ms, Event::Error(error)));
+    }
+    events
+}
+
+/// Returns a whole reply as a stream of it would come.
+fn pieces((ms, event): &(u64, Event)) -> Vec<(u64, Event)> {
+    let Event::Reply(reply) = event else {
+        return vec![(*ms, event.clone())];
+    };
+    let mut next = BlockIndex::default();
+    let mut deltas = Vec::new();
+    for part in &reply.parts {
+        // A reasoning part knows its block; the others take the next one.
+        let block = match part {
+            ReplyPart::Reasoning(reasoning) => reasoning.index.max(next),
+            ReplyPart::Text(_) | ReplyPart::ToolCall(_) => next,
+        };
+        next = block.next();
+        deltas.extend(part_pieces(part, block));
+    }
+    deltas.push(ReplyDelta::End(ReplyEnd {
+        finish: reply.finish,
+        usage: reply.usage,
+        model: reply.model.clone(),
+    }));
+    let deltas = deltas.into_iter().map(Event::Delta);
+    std::iter::once(Event::Open)
+        .chain(deltas)
+        .map(|event| (*ms, event))
+        .collect()
+}
+
+fn part_pieces(part: &ReplyPart, block: BlockIndex) -> Vec<ReplyDelta> {
+    let (content, id, signature, state) = match part.clone() {
+        ReplyPart::Text(part) => {
+            let text = part.text;
+            (ReplyDelta::Text { block, text }, None, None, part.state)
+        }
+        ReplyPart::Reasoning(part) => {
+            let text = part.text;
+            let content = ReplyDelta::Reasoning { block, text };
+            (content, part.id, part.signature, part.state)
+        }
+        ReplyPart::ToolCall(call) => {
+            let content = ReplyDelta::ToolCall {
+                block,
+                provider_id: call.provider_id,
+                name: Some(call.name),
+                arguments: call.arguments.as_str().to_owned(),
+            };
+            (content, None, None, call.state)
+        }
+    };
+    let has_state = id.is_some() || signature.is_some() || state.is_some();
+    let state = has_state.then_some(ReplyDelta::State {
+        block,
+        id,
+        signature,
+        state,
+    });
+    std::iter::once(content).chain(state).collect()
+}
+
+fn cancelled() -> LlmError {
+    LlmError::new(LlmErrorKind::Cancelled, "given up by its caller")
+}

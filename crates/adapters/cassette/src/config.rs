@@ -1,0 +1,82 @@
+//! The configuration section of a recording that is replayed.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a file, written or read, unless told otherwise: 64 MiB.
+pub const DEFAULT_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What is replayed and how: a section such as `[models.reasoning]` with `provider = "cassette"`.
+///
+/// ```
+/// use neuraxis_cassette::{CassetteConfig, Speed};
+///
+/// let config: CassetteConfig = toml::from_str(r#"
+///     file = "tests/weather.cassette"
+///     speed = "recorded"
+/// "#)?;
+/// assert_eq!(config.speed, Speed::Recorded);
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CassetteConfig {
+    /// The file that holds the recording.
+    pub file: PathBuf,
+    /// When pieces come: `instant`, or `recorded`, as they came then. `instant`.
+    #[serde(default)]
+    pub speed: Speed,
+    /// Each recording is played exactly once: one more request like it is refused, and
+    /// [`finish`](crate::Cassette::finish) fails if one was never played. Otherwise the last recording of a request
+    /// answers it again and again. `false`.
+    #[serde(default)]
+    pub strict: bool,
+    /// Whether the values of tool results count when requests are matched: `compare`, or `ignore` for tools whose
+    /// results are never the same twice. `compare`.
+    #[serde(default)]
+    pub tool_results: ToolResults,
+    /// The most bytes that the file may have. 67,108,864.
+    #[serde(default = "default_max_bytes")]
+    pub max_bytes: u64,
+}
+
+impl CassetteConfig {
+    /// Describes a file that is replayed at once, not strictly.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            speed: Speed::default(),
+            strict: false,
+            tool_results: ToolResults::default(),
+            max_bytes: DEFAULT_MAX_BYTES,
+        }
+    }
+}
+
+const fn default_max_bytes() -> u64 {
+    DEFAULT_MAX_BYTES
+}
+
+/// When the pieces of a recorded reply come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speed {
+    /// At once.
+    #[default]
+    Instant,
+    /// As long after the request as they came when they were recorded.
+    Recorded,
+}
+
+/// Whether the values of tool results count when requests are matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolResults {
+    /// They do.
+    #[default]
+    Compare,
+    /// They do not; that there is a result, and of which call, does.
+    Ignore,
+}

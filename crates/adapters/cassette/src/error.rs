@@ -1,0 +1,142 @@
+//! What can be wrong with a cassette as a file. What a replayed call gets is an `LlmError`.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use neuraxis_core::{RestoreError, Role};
+
+/// Why a cassette cannot be written, read or called finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CassetteError {
+    /// The file is there already: a recording replaces nothing unless told to.
+    #[error("{} exists already; remove it, or ask for it to be replaced", file.display())]
+    Exists {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file cannot be opened, read or written.
+    #[error("cannot {doing} {}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The file is larger than allowed, or would become so.
+    #[error("{} is larger than {limit} bytes", file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// The most bytes it may have.
+        limit: u64,
+    },
+    /// One exchange is too large to be kept in memory until it is written.
+    #[error("{}, exchange {exchange}: larger than {limit} bytes, not recorded", file.display())]
+    ExchangeTooLarge {
+        /// The file.
+        file: PathBuf,
+        /// The exchange.
+        exchange: u32,
+        /// The most bytes it may have.
+        limit: usize,
+    },
+    /// The file does not begin with the line that every cassette begins with.
+    #[error("{}, line 1: not a cassette: it must begin with {{\"cassette\":{{\"version\":…}}}}", file.display())]
+    NotACassette {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file was written in a newer format.
+    #[error("{}, line 1: format version {found} is newer than {ours}, the newest that is understood", file.display())]
+    NewerVersion {
+        /// The file.
+        file: PathBuf,
+        /// The file's version.
+        found: u32,
+        /// The newest version understood here.
+        ours: u32,
+    },
+    /// The file ends within an exchange.
+    #[error("{}, line {line}, exchange {exchange}: the file ends before the exchange does", file.display())]
+    Truncated {
+        /// The file.
+        file: PathBuf,
+        /// Its last line.
+        line: usize,
+        /// The exchange that is cut.
+        exchange: u32,
+    },
+    /// A line is not what may stand there.
+    #[error("{}, line {line}{}: {reason}", file.display(), within(*exchange))]
+    Malformed {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The exchange it belongs to, if one has begun.
+        exchange: Option<u32>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Recordings were never played, and the replay is strict.
+    #[error("{}: {} never played: {}", file.display(), count(unused.len()), list(unused))]
+    Unused {
+        /// The file.
+        file: PathBuf,
+        /// The recordings.
+        unused: Vec<UnusedRecording>,
+    },
+    /// The records of a run cannot be followed.
+    #[error("the run cannot be turned into a cassette")]
+    Run {
+        /// Why.
+        source: RestoreError,
+    },
+}
+
+/// A recording that was never played.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnusedRecording {
+    /// Its number.
+    pub exchange: u32,
+    /// The line of the file that it begins at; 0 where there is no file.
+    pub line: usize,
+    /// The role it was recorded for.
+    pub role: Role,
+}
+
+impl fmt::Display for UnusedRecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "exchange {} ({}, line {})",
+            self.exchange, self.role, self.line
+        )
+    }
+}
+
+/// How many unused recordings an error names.
+const MOST_NAMED: usize = 10;
+
+fn within(exchange: Option<u32>) -> String {
+    exchange.map_or_else(String::new, |number| format!(", exchange {number}"))
+}
+
+fn count(recordings: usize) -> String {
+    match recordings {
+        1 => "1 recording was".to_owned(),
+        many => format!("{many} recordings were"),
+    }
+}
+
+fn list(unused: &[UnusedRecording]) -> String {
+    let named = unused.iter().take(MOST_NAMED).map(ToString::to_string);
+    let more = unused.len().saturating_sub(MOST_NAMED);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}

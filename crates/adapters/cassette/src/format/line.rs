@@ -1,0 +1,249 @@
+//! The lines of a file.
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    BlockIndex, LlmError, MediaPart, ModelRef, ReplyFinish, Role, ToolCallId, ToolName, Usage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::exchange::{Ended, Mode};
+
+/// One line. Tagged from outside: that is the form in which JSON can be kept as it is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Line {
+    Cassette(CassetteLine),
+    Exchange(ExchangeLine),
+    Tool(ToolLine),
+    System(SystemLine),
+    User(UserLine),
+    Assistant(AssistantLine),
+    Result(ResultLine),
+    Text(TextLine),
+    Reasoning(ReasoningLine),
+    Call(CallLine),
+    Media(MediaPart),
+    More(String),
+    Settings(SettingsLine),
+    Open(OpenLine),
+    Delta(DeltaLine),
+    End(EndLine),
+    Reply(EndLine),
+    Error(ErrorLine),
+    Done(DoneLine),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CassetteLine {
+    pub(super) version: u32,
+    pub(super) recorded_at: Timestamp,
+    pub(super) recorded_by: String,
+    pub(super) not_captured: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExchangeLine {
+    pub(super) number: u32,
+    pub(super) role: Role,
+    pub(super) model: ModelRef,
+    pub(super) mode: Mode,
+    pub(super) started_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tools_from: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) messages_from: Option<SharedMessages>,
+}
+
+/// The first messages of an earlier request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SharedMessages {
+    pub(super) exchange: u32,
+    pub(super) count: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolLine {
+    pub(super) name: ToolName,
+    pub(super) description: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parameters: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parameters_text: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SystemLine {
+    pub(super) text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserLine {}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AssistantLine {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<ModelRef>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResultLine {
+    pub(super) id: ToolCallId,
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) content: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) content_text: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TextLine {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state_text: Option<String>,
+    pub(super) text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReasoningLine {
+    pub(super) index: BlockIndex,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) signature: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state_text: Option<String>,
+    pub(super) text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallLine {
+    /// The loop's id: there in a message, not yet in a reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<ToolCallId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) provider_id: Option<String>,
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) arguments_text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state_text: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettingsLine {
+    pub(super) tool_choice: ChoiceField,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max_output_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<f32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) json_schema: Option<SchemaField>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ChoiceField {
+    Auto,
+    None,
+    Required,
+    Named(ToolName),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchemaField {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) schema: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) schema_text: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenLine {
+    pub(super) ms: u64,
+}
+
+/// A piece of a reply: one of its last four fields is set.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeltaLine {
+    pub(super) ms: u64,
+    pub(super) block: BlockIndex,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reasoning: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) call: Option<CallField>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<StateField>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallField {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) provider_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) arguments: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StateField {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) signature: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state_text: Option<String>,
+}
+
+/// The end of a stream, or the head of a whole reply, whose parts follow.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndLine {
+    pub(super) ms: u64,
+    pub(super) finish: ReplyFinish,
+    pub(super) usage: Usage,
+    pub(super) model: ModelRef,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ErrorLine {
+    pub(super) ms: u64,
+    pub(super) error: LlmError,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DoneLine {
+    pub(super) ms: u64,
+    pub(super) how: Ended,
+}

@@ -1,0 +1,250 @@
+//! From lines to exchanges.
+
+mod block;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use neuraxis_core::{Message, ToolSpec};
+use serde::Deserialize;
+
+use self::block::Block;
+use super::VERSION;
+use super::line::{CassetteLine, ExchangeLine, Line};
+use crate::error::CassetteError;
+use crate::exchange::{Exchange, Header};
+use crate::redact::Redactor;
+
+/// How many times the bytes of its file all requests together may have once what they share is put back.
+const MAX_GROWTH: usize = 8;
+
+/// The most characters of a parser's complaint that an error repeats.
+const MAX_REASON_CHARS: usize = 200;
+
+/// What could be read of a file.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) header: Header,
+    /// The exchanges, in the order in which they began.
+    pub(crate) exchanges: Vec<Exchange>,
+    /// What stopped the reading before the end of the file.
+    pub(crate) damage: Option<CassetteError>,
+}
+
+/// Reads a file's bytes.
+///
+/// # Errors
+///
+/// When not even the first line can be understood.
+pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading, CassetteError> {
+    let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let mut reader = Reader {
+        file: file.to_owned(),
+        line: 0,
+        block: None,
+        exchanges: Vec::new(),
+        numbers: BTreeSet::new(),
+        known: BTreeMap::new(),
+        left: limit.saturating_mul(MAX_GROWTH),
+    };
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let header = reader.header(lines.next().unwrap_or_default())?;
+    let damage = reader.lines(lines).err();
+    let mut exchanges = reader.exchanges;
+    exchanges.sort_by_key(|exchange| exchange.number);
+    Ok(Reading {
+        header,
+        exchanges,
+        damage,
+    })
+}
+
+/// The beginning of the first line, in a form that every version of the format keeps.
+#[derive(Deserialize)]
+struct AnyVersion {
+    cassette: AnyHeader,
+}
+
+#[derive(Deserialize)]
+struct AnyHeader {
+    version: u32,
+}
+
+/// The request of an exchange that was read, for those that share parts of it.
+struct Known {
+    messages: Vec<Weighed>,
+    tools: Arc<[ToolSpec]>,
+}
+
+/// A message and how many bytes of the file it takes.
+#[derive(Clone)]
+struct Weighed {
+    message: Arc<Message>,
+    bytes: usize,
+}
+
+struct Reader {
+    file: PathBuf,
+    line: usize,
+    block: Option<Block>,
+    exchanges: Vec<Exchange>,
+    numbers: BTreeSet<u32>,
+    known: BTreeMap<u32, Known>,
+    /// How many more bytes of requests may be put together.
+    left: usize,
+}
+
+impl Reader {
+    fn header(&mut self, line: &[u8]) -> Result<Header, CassetteError> {
+        self.line = 1;
+        let file = self.file.clone();
+        let any: AnyVersion =
+            serde_json::from_slice(line).map_err(|_| CassetteError::NotACassette { file })?;
+        let found = any.cassette.version;
+        if found > VERSION {
+            return Err(CassetteError::NewerVersion {
+                file: self.file.clone(),
+                found,
+                ours: VERSION,
+            });
+        }
+        match serde_json::from_slice(line).map_err(|error| self.malformed(&error.to_string()))? {
+            Line::Cassette(CassetteLine {
+                recorded_at,
+                recorded_by,
+                not_captured,
+                ..
+            }) => Ok(Header {
+                recorded_at,
+                recorded_by,
+                not_captured,
+            }),
+            _ => Err(CassetteError::NotACassette {
+                file: self.file.clone(),
+            }),
+        }
+    }
+
+    fn lines<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> Result<(), CassetteError> {
+        for text in lines {
+            self.line += 1;
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            let line = match serde_json::from_slice(text) {
+                Ok(line) => line,
+                // Only the last line has no line break, and only in a file that was cut or edited by hand.
+                Err(_) if !text.ends_with(b"\n") => return Err(self.truncated()),
+                Err(error) => return Err(self.malformed(&error.to_string())),
+            };
+            self.take(line, text.len())?;
+        }
+        match self.block {
+            Some(_) => Err(self.truncated()),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, line: Line, bytes: usize) -> Result<(), CassetteError> {
+        match line {
+            Line::Cassette(_) => Err(self.malformed("a second first line")),
+            Line::Exchange(head) => self.begin(head),
+            line => {
+                let Some(mut block) = self.block.take() else {
+                    return Err(self.malformed("an exchange must begin before this"));
+                };
+                let taken = block.take(line, bytes);
+                let is_done = block.is_done();
+                let number = block.number();
+                self.block = Some(block);
+                taken.map_err(|reason| self.malformed(reason))?;
+                if is_done { self.end(number) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn begin(&mut self, head: ExchangeLine) -> Result<(), CassetteError> {
+        if self.block.is_some() {
+            let reason = format!("exchange {} begins before the last is done", head.number);
+            return Err(self.malformed(&reason));
+        }
+        if !self.numbers.insert(head.number) {
+            return Err(self.malformed(&format!("there are two exchanges {}", head.number)));
+        }
+        let mut block = Block::new(self.line);
+        if let Some(shared) = &head.messages_from {
+            let known = self.known.get(&shared.exchange);
+            let known = known.and_then(|known| known.messages.get(..shared.count));
+            let Some(messages) = known else {
+                let (from, count) = (shared.exchange, shared.count);
+                return Err(
+                    self.malformed(&format!("no {count} messages of exchange {from} above"))
+                );
+            };
+            // What is shared counts as if it stood here: it is compared as often as it is used.
+            let bytes = messages.iter().map(|weighed| weighed.bytes).sum::<usize>();
+            let bytes = bytes.saturating_add(size_of::<Weighed>().saturating_mul(messages.len()));
+            let Some(left) = self.left.checked_sub(bytes) else {
+                return Err(self.malformed(
+                    "the requests up to here are too large once what they share is put back",
+                ));
+            };
+            block.share_messages(messages);
+            self.left = left;
+        }
+        if let Some(from) = head.tools_from {
+            let Some(known) = self.known.get(&from) else {
+                return Err(self.malformed(&format!("no tools of exchange {from} above")));
+            };
+            block.share_tools(&known.tools);
+        }
+        block.head(head);
+        self.block = Some(block);
+        Ok(())
+    }
+
+    fn end(&mut self, number: u32) -> Result<(), CassetteError> {
+        let Some(block) = self.block.take() else {
+            return Ok(());
+        };
+        let (exchange, messages) = match block.into_exchange() {
+            Ok(finished) => finished,
+            Err(reason) => {
+                return Err(self.malformed_in(Some(number), reason));
+            }
+        };
+        let tools = Arc::clone(&exchange.request.tools);
+        self.known.insert(number, Known { messages, tools });
+        self.exchanges.push(exchange);
+        Ok(())
+    }
+
+    fn truncated(&self) -> CassetteError {
+        let last = self.exchanges.last().map_or(0, |exchange| exchange.number);
+        let exchange = self
+            .block
+            .as_ref()
+            .map_or(last.saturating_add(1), Block::number);
+        CassetteError::Truncated {
+            file: self.file.clone(),
+            line: self.line,
+            exchange,
+        }
+    }
+
+    fn malformed(&self, reason: &str) -> CassetteError {
+        self.malformed_in(self.block.as_ref().map(Block::number), reason)
+    }
+
+    fn malformed_in(&self, exchange: Option<u32>, reason: &str) -> CassetteError {
+        // A parser's complaint may quote the line.
+        let reason = Redactor::default().text(reason).into_owned();
+        CassetteError::Malformed {
+            file: self.file.clone(),
+            line: self.line,
+            exchange,
+            reason: reason.chars().take(MAX_REASON_CHARS).collect(),
+        }
+    }
+}

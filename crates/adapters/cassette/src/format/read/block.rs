@@ -1,0 +1,252 @@
+//! The lines of one exchange, as they are read.
+
+mod convert;
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AssistantMessage, Message, ModelRef, Part, Reply, ReplyDelta, ReplyEnd, ToolMessage, ToolSpec,
+    Transcript,
+};
+
+use self::convert::{check, delta, part, reply_part, request, spec};
+use super::Weighed;
+use crate::exchange::{Event, Exchange};
+use crate::format::json_text::from_fields;
+use crate::format::line::{DoneLine, EndLine, ExchangeLine, Line, SettingsLine};
+
+/// What is wrong with a line.
+type Reason = &'static str;
+
+/// An exchange of which lines were read.
+pub(super) struct Block {
+    line: usize,
+    head: Option<ExchangeLine>,
+    tools: Option<Arc<[ToolSpec]>>,
+    own_tools: Vec<ToolSpec>,
+    messages: Vec<Weighed>,
+    open: Option<Open>,
+    settings: Option<SettingsLine>,
+    events: Vec<(u64, Event)>,
+    done: Option<DoneLine>,
+}
+
+/// A message or reply whose parts may still follow.
+enum Open {
+    System(String, usize),
+    User(Vec<Part>, usize),
+    Assistant(Vec<Part>, Option<ModelRef>, usize),
+    Reply(EndLine, Vec<Part>),
+}
+
+impl Block {
+    pub(super) const fn new(line: usize) -> Self {
+        Self {
+            line,
+            head: None,
+            tools: None,
+            own_tools: Vec::new(),
+            messages: Vec::new(),
+            open: None,
+            settings: None,
+            events: Vec::new(),
+            done: None,
+        }
+    }
+
+    pub(super) fn head(&mut self, head: ExchangeLine) {
+        self.head = Some(head);
+    }
+
+    pub(super) fn share_messages(&mut self, messages: &[Weighed]) {
+        self.messages = messages.to_vec();
+    }
+
+    pub(super) fn share_tools(&mut self, tools: &Arc<[ToolSpec]>) {
+        self.tools = Some(Arc::clone(tools));
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.head.as_ref().map_or(0, |head| head.number)
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        self.done.is_some()
+    }
+
+    /// Takes the next line.
+    pub(super) fn take(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
+        match line {
+            Line::Text(_) | Line::Reasoning(_) | Line::Call(_) | Line::Media(_) => {
+                self.part(part(line)?, bytes)
+            }
+            Line::More(text) => self.more(&text, bytes),
+            Line::Tool(_)
+            | Line::System(_)
+            | Line::User(_)
+            | Line::Assistant(_)
+            | Line::Result(_)
+            | Line::Settings(_) => {
+                self.close();
+                if self.settings.is_some() {
+                    return Err("part of a request after its settings");
+                }
+                self.request(line, bytes)
+            }
+            line => {
+                self.close();
+                if self.settings.is_none() {
+                    return Err("something came back before the request's settings");
+                }
+                self.event(line)
+            }
+        }
+    }
+
+    fn request(&mut self, line: Line, bytes: usize) -> Result<(), Reason> {
+        match line {
+            Line::Tool(_) if self.tools.is_some() => {
+                return Err("a tool beside those of another exchange");
+            }
+            Line::Tool(tool) => self.own_tools.push(spec(tool)?),
+            Line::System(system) => self.open = Some(Open::System(system.text, bytes)),
+            Line::User(_) => self.open = Some(Open::User(Vec::new(), bytes)),
+            Line::Assistant(message) => {
+                self.open = Some(Open::Assistant(Vec::new(), message.model, bytes));
+            }
+            Line::Result(result) => {
+                let content = from_fields(result.content, result.content_text);
+                let message = Message::Tool(ToolMessage {
+                    tool_call_id: result.id,
+                    name: result.name,
+                    content: content.ok_or("a result without content")?,
+                });
+                self.push(message, bytes);
+            }
+            Line::Settings(settings) => self.settings = Some(settings),
+            _ => return Err("not part of a request"),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, line: Line) -> Result<(), Reason> {
+        let (ms, event) = match line {
+            Line::Open(open) => (open.ms, Event::Open),
+            Line::Delta(line) => (line.ms, Event::Delta(delta(line)?)),
+            Line::End(line) => {
+                let EndLine {
+                    ms,
+                    finish,
+                    usage,
+                    model,
+                } = line;
+                let end = ReplyEnd {
+                    finish,
+                    usage,
+                    model,
+                };
+                (ms, Event::Delta(ReplyDelta::End(end)))
+            }
+            Line::Error(line) => (line.ms, Event::Error(line.error)),
+            Line::Reply(head) => {
+                self.open = Some(Open::Reply(head, Vec::new()));
+                return Ok(());
+            }
+            Line::Done(done) => {
+                self.done = Some(done);
+                return Ok(());
+            }
+            _ => return Err("nothing that can come back"),
+        };
+        self.events.push((ms, event));
+        Ok(())
+    }
+
+    fn part(&mut self, part: Part, more: usize) -> Result<(), Reason> {
+        match &mut self.open {
+            Some(Open::User(parts, bytes) | Open::Assistant(parts, _, bytes)) => {
+                parts.push(part);
+                *bytes += more;
+            }
+            Some(Open::Reply(_, parts)) => parts.push(part),
+            Some(Open::System(..)) | None => return Err("a part of no message"),
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, text: &str, more: usize) -> Result<(), Reason> {
+        let nothing = "nothing that this text could go on with";
+        let parts = match &mut self.open {
+            Some(Open::System(system, bytes)) => {
+                system.push_str(text);
+                *bytes += more;
+                return Ok(());
+            }
+            Some(Open::User(parts, bytes) | Open::Assistant(parts, _, bytes)) => {
+                *bytes += more;
+                parts
+            }
+            Some(Open::Reply(_, parts)) => parts,
+            None => return Err(nothing),
+        };
+        match parts.last_mut() {
+            Some(Part::Text(part)) => part.text.push_str(text),
+            Some(Part::Reasoning(part)) => part.text.push_str(text),
+            _ => return Err(nothing),
+        }
+        Ok(())
+    }
+
+    /// Puts the message or reply away whose parts were read.
+    fn close(&mut self) {
+        match self.open.take() {
+            Some(Open::System(text, bytes)) => self.push(Message::System { text }, bytes),
+            Some(Open::User(parts, bytes)) => self.push(Message::User { parts }, bytes),
+            Some(Open::Assistant(parts, model, bytes)) => {
+                self.push(Message::Assistant(AssistantMessage { parts, model }), bytes);
+            }
+            Some(Open::Reply(head, parts)) => {
+                let reply = Reply {
+                    parts: parts.into_iter().filter_map(reply_part).collect(),
+                    finish: head.finish,
+                    usage: head.usage,
+                    model: head.model,
+                };
+                self.events.push((head.ms, Event::Reply(reply)));
+            }
+            None => {}
+        }
+    }
+
+    fn push(&mut self, message: Message, bytes: usize) {
+        let message = Arc::new(message);
+        self.messages.push(Weighed { message, bytes });
+    }
+
+    /// Returns the exchange once it is done, and its messages with their sizes.
+    pub(super) fn into_exchange(self) -> Result<(Exchange, Vec<Weighed>), Reason> {
+        let head = self.head.ok_or("no head")?;
+        let DoneLine { ms, how } = self.done.ok_or("not done")?;
+        let settings = self.settings.ok_or("no settings")?;
+        check(head.mode, &self.events, how)?;
+        let messages: Transcript = self
+            .messages
+            .iter()
+            .map(|weighed| Arc::clone(&weighed.message))
+            .collect();
+        let tools = self.tools.unwrap_or_else(|| self.own_tools.into());
+        let exchange = Exchange {
+            number: head.number,
+            line: self.line,
+            role: head.role,
+            model: head.model,
+            mode: head.mode,
+            started_ms: head.started_ms,
+            request: request(messages, tools, settings)?,
+            events: self.events,
+            ended_ms: ms,
+            ended: how,
+        };
+        Ok((exchange, self.messages))
+    }
+}

@@ -1,0 +1,146 @@
+//! From lines to what they stand for.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    BlockIndex, ModelRequest, Part, ReasoningPart, ReplyDelta, ReplyFormat, ReplyPart,
+    RequestedCall, TextPart, ToolAnnotations, ToolCall, ToolCallId, ToolChoice, ToolClass,
+    ToolKind, ToolSpec, Transcript,
+};
+
+use super::Reason;
+use crate::exchange::{Ended, Event, Mode};
+use crate::format::json_text::from_fields;
+use crate::format::line::{CallLine, ChoiceField, DeltaLine, Line, SettingsLine, ToolLine};
+
+/// Checks that what came back can have come back.
+pub(super) fn check(mode: Mode, events: &[(u64, Event)], how: Ended) -> Result<(), Reason> {
+    let opens = |event: &Event| matches!(event, Event::Open);
+    match mode {
+        Mode::Whole => match events {
+            [] if how == Ended::Abandoned => Ok(()),
+            [(_, Event::Reply(_) | Event::Error(_))] => Ok(()),
+            _ => Err("a whole reply is one reply or one error"),
+        },
+        Mode::Streamed => match events {
+            [] if how == Ended::Abandoned => Ok(()),
+            [(_, Event::Error(_))] => Ok(()),
+            [(_, Event::Open), pieces @ ..] => {
+                let is_piece = |event: &Event| !opens(event) && !matches!(event, Event::Reply(_));
+                let are_pieces = pieces.iter().all(|(_, event)| is_piece(event));
+                are_pieces
+                    .then_some(())
+                    .ok_or("a stream holds pieces and errors only")
+            }
+            _ => Err("a stream opens or fails first"),
+        },
+    }
+}
+
+pub(super) fn request(
+    messages: Transcript,
+    tools: Arc<[ToolSpec]>,
+    settings: SettingsLine,
+) -> Result<ModelRequest, Reason> {
+    let reply_format = match settings.json_schema {
+        None => ReplyFormat::Text,
+        Some(field) => ReplyFormat::JsonSchema {
+            name: field.name.into(),
+            schema: from_fields(field.schema, field.schema_text).ok_or("a form without schema")?,
+        },
+    };
+    Ok(ModelRequest {
+        messages,
+        tools,
+        tool_choice: match settings.tool_choice {
+            ChoiceField::Auto => ToolChoice::Auto,
+            ChoiceField::None => ToolChoice::None,
+            ChoiceField::Required => ToolChoice::Required,
+            ChoiceField::Named(name) => ToolChoice::Named(name),
+        },
+        max_output_tokens: settings.max_output_tokens,
+        temperature: settings.temperature,
+        reply_format,
+    })
+}
+
+/// Makes a tool of what a model sees of it; the rest was not recorded.
+pub(super) fn spec(line: ToolLine) -> Result<ToolSpec, Reason> {
+    let parameters = from_fields(line.parameters, line.parameters_text);
+    Ok(ToolSpec {
+        name: line.name,
+        description: line.description.into(),
+        parameters: parameters.ok_or("a tool without parameters")?,
+        class: ToolClass::default(),
+        annotations: ToolAnnotations::default(),
+        kind: ToolKind::default(),
+        non_iterative: false,
+        timeout: None,
+    })
+}
+
+pub(super) fn part(line: Line) -> Result<Part, Reason> {
+    Ok(match line {
+        Line::Text(line) => Part::Text(TextPart {
+            text: line.text,
+            state: from_fields(line.state, line.state_text),
+        }),
+        Line::Reasoning(line) => Part::Reasoning(ReasoningPart {
+            index: line.index,
+            text: line.text,
+            id: line.id,
+            signature: line.signature,
+            state: from_fields(line.state, line.state_text),
+        }),
+        Line::Call(line) => Part::ToolCall(call(line)?),
+        Line::Media(media) => Part::Media(media),
+        _ => return Err("not a part"),
+    })
+}
+
+fn call(line: CallLine) -> Result<ToolCall, Reason> {
+    let arguments = from_fields(line.arguments, line.arguments_text);
+    Ok(ToolCall {
+        // A call of a reply has no id yet, and loses this one with `reply_part`.
+        id: line.id.unwrap_or_else(|| ToolCallId::from_text("")),
+        name: line.name,
+        arguments: arguments.ok_or("a call without arguments")?,
+        provider_id: line.provider_id,
+        state: from_fields(line.state, line.state_text),
+    })
+}
+
+pub(super) fn reply_part(part: Part) -> Option<ReplyPart> {
+    Some(match part {
+        Part::Text(part) => ReplyPart::Text(part),
+        Part::Reasoning(part) => ReplyPart::Reasoning(part),
+        Part::ToolCall(call) => ReplyPart::ToolCall(RequestedCall {
+            provider_id: call.provider_id,
+            name: call.name,
+            arguments: call.arguments,
+            state: call.state,
+        }),
+        _ => return None,
+    })
+}
+
+pub(super) fn delta(line: DeltaLine) -> Result<ReplyDelta, Reason> {
+    let block: BlockIndex = line.block;
+    match (line.text, line.reasoning, line.call, line.state) {
+        (Some(text), None, None, None) => Ok(ReplyDelta::Text { block, text }),
+        (None, Some(text), None, None) => Ok(ReplyDelta::Reasoning { block, text }),
+        (None, None, Some(call), None) => Ok(ReplyDelta::ToolCall {
+            block,
+            provider_id: call.provider_id,
+            name: call.name,
+            arguments: call.arguments,
+        }),
+        (None, None, None, Some(state)) => Ok(ReplyDelta::State {
+            block,
+            id: state.id,
+            signature: state.signature,
+            state: from_fields(state.state, state.state_text),
+        }),
+        _ => Err("a delta is one of text, reasoning, call and state"),
+    }
+}

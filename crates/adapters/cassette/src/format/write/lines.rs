@@ -1,0 +1,269 @@
+//! The lines of one exchange, as they are written.
+
+use neuraxis_core::{
+    AssistantMessage, Message, ModelRequest, Part, ReasoningPart, Reply, ReplyDelta, ReplyFormat,
+    ReplyPart, RequestedCall, TextPart, ToolCall, ToolChoice, ToolSpec,
+};
+
+use crate::exchange::Event;
+use crate::format::json_text::{optional_to_fields, to_fields};
+use crate::format::line::{
+    AssistantLine, CallField, CallLine, ChoiceField, DeltaLine, EndLine, ErrorLine, Line, OpenLine,
+    ReasoningLine, ResultLine, SchemaField, SettingsLine, StateField, SystemLine, TextLine,
+    ToolLine, UserLine,
+};
+use crate::redact::Redactor;
+
+/// Lines in the making.
+pub(super) struct Lines<'a> {
+    redactor: &'a Redactor,
+    pub(super) text: String,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) const fn new(redactor: &'a Redactor) -> Self {
+        Self {
+            redactor,
+            text: String::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, line: &Line) {
+        // Lines are built of strings, numbers, lists and valid JSON texts: encoding one cannot fail.
+        let line = serde_json::to_string(line).unwrap_or_default();
+        // What is in a line was cleaned part by part; this finds what no part is known to hold, such as a name.
+        self.text.push_str(&self.redactor.text(&line));
+        self.text.push('\n');
+    }
+
+    /// Adds a piece of a stream. It was cleaned together with the others: alone, its edge would be taken for a word's.
+    fn add_piece(&mut self, line: &Line) {
+        self.text
+            .push_str(&serde_json::to_string(line).unwrap_or_default());
+        self.text.push('\n');
+    }
+
+    /// Adds a line that holds a text, its further lines each on one of their own.
+    fn add_text(&mut self, text: &str, line: impl FnOnce(String) -> Line) {
+        let mut pieces = text.split_inclusive('\n');
+        self.add(&line(pieces.next().unwrap_or_default().to_owned()));
+        for piece in pieces {
+            self.add(&Line::More(piece.to_owned()));
+        }
+    }
+
+    pub(super) fn tool(&mut self, tool: &ToolSpec) {
+        let (parameters, parameters_text) = to_fields(&tool.parameters);
+        self.add(&Line::Tool(ToolLine {
+            name: tool.name.clone(),
+            description: tool.description.as_ref().to_owned(),
+            parameters,
+            parameters_text,
+        }));
+    }
+
+    pub(super) fn message(&mut self, message: &Message) {
+        match message {
+            Message::System { text } => {
+                self.add_text(text, |text| Line::System(SystemLine { text }));
+            }
+            Message::User { parts } => {
+                self.add(&Line::User(UserLine {}));
+                parts.iter().for_each(|part| self.part(part));
+            }
+            Message::Assistant(AssistantMessage { parts, model }) => {
+                self.add(&Line::Assistant(AssistantLine {
+                    model: model.clone(),
+                }));
+                parts.iter().for_each(|part| self.part(part));
+            }
+            Message::Tool(result) => {
+                let (content, content_text) = to_fields(&result.content);
+                self.add(&Line::Result(ResultLine {
+                    id: result.tool_call_id.clone(),
+                    name: result.name.clone(),
+                    content,
+                    content_text,
+                }));
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Part) {
+        match part {
+            Part::Text(part) => self.text_part(part),
+            Part::Reasoning(part) => self.reasoning(part),
+            Part::ToolCall(ToolCall {
+                id,
+                name,
+                arguments,
+                provider_id,
+                state,
+            }) => {
+                let call = RequestedCall {
+                    provider_id: provider_id.clone(),
+                    name: name.clone(),
+                    arguments: arguments.clone(),
+                    state: state.clone(),
+                };
+                let mut line = call_line(&call);
+                line.id = Some(id.clone());
+                self.add(&Line::Call(line));
+            }
+            Part::Media(media) => self.add(&Line::Media(media.clone())),
+            // A kind of part that this version does not know is left out: no request with it can be matched.
+            _ => {}
+        }
+    }
+
+    fn text_part(&mut self, part: &TextPart) {
+        let (state, state_text) = optional_to_fields(part.state.as_ref());
+        self.add_text(&part.text, |text| {
+            Line::Text(TextLine {
+                state,
+                state_text,
+                text,
+            })
+        });
+    }
+
+    fn reasoning(&mut self, part: &ReasoningPart) {
+        let (state, state_text) = optional_to_fields(part.state.as_ref());
+        self.add_text(&part.text, |text| {
+            Line::Reasoning(ReasoningLine {
+                index: part.index,
+                id: part.id.clone(),
+                signature: part.signature.clone(),
+                state,
+                state_text,
+                text,
+            })
+        });
+    }
+
+    pub(super) fn settings(&mut self, request: &ModelRequest) {
+        let json_schema = match &request.reply_format {
+            ReplyFormat::Text => None,
+            ReplyFormat::JsonSchema { name, schema } => {
+                let (schema, schema_text) = to_fields(schema);
+                Some(SchemaField {
+                    name: name.as_ref().to_owned(),
+                    schema,
+                    schema_text,
+                })
+            }
+        };
+        self.add(&Line::Settings(SettingsLine {
+            tool_choice: match &request.tool_choice {
+                ToolChoice::Auto => ChoiceField::Auto,
+                ToolChoice::None => ChoiceField::None,
+                ToolChoice::Required => ChoiceField::Required,
+                ToolChoice::Named(name) => ChoiceField::Named(name.clone()),
+            },
+            max_output_tokens: request.max_output_tokens,
+            temperature: request.temperature,
+            json_schema,
+        }));
+    }
+
+    pub(super) fn event(&mut self, ms: u64, event: &Event) {
+        match event {
+            Event::Open => self.add(&Line::Open(OpenLine { ms })),
+            Event::Delta(delta) => self.add_piece(&delta_line(ms, delta)),
+            Event::Reply(reply) => self.reply(ms, reply),
+            Event::Error(error) => self.add(&Line::Error(ErrorLine {
+                ms,
+                error: error.clone(),
+            })),
+        }
+    }
+
+    fn reply(&mut self, ms: u64, reply: &Reply) {
+        self.add(&Line::Reply(EndLine {
+            ms,
+            finish: reply.finish,
+            usage: reply.usage,
+            model: reply.model.clone(),
+        }));
+        for part in &reply.parts {
+            match part {
+                ReplyPart::Text(part) => self.text_part(part),
+                ReplyPart::Reasoning(part) => self.reasoning(part),
+                ReplyPart::ToolCall(call) => self.add(&Line::Call(call_line(call))),
+            }
+        }
+    }
+}
+
+fn call_line(call: &RequestedCall) -> CallLine {
+    let (arguments, arguments_text) = to_fields(&call.arguments);
+    let (state, state_text) = optional_to_fields(call.state.as_ref());
+    CallLine {
+        id: None,
+        provider_id: call.provider_id.clone(),
+        name: call.name.clone(),
+        arguments,
+        arguments_text,
+        state,
+        state_text,
+    }
+}
+
+fn delta_line(ms: u64, delta: &ReplyDelta) -> Line {
+    let empty = |block| DeltaLine {
+        ms,
+        block,
+        text: None,
+        reasoning: None,
+        call: None,
+        state: None,
+    };
+    Line::Delta(match delta.clone() {
+        ReplyDelta::Text { block, text } => DeltaLine {
+            text: Some(text),
+            ..empty(block)
+        },
+        ReplyDelta::Reasoning { block, text } => DeltaLine {
+            reasoning: Some(text),
+            ..empty(block)
+        },
+        ReplyDelta::ToolCall {
+            block,
+            provider_id,
+            name,
+            arguments,
+        } => DeltaLine {
+            call: Some(CallField {
+                provider_id,
+                name,
+                arguments,
+            }),
+            ..empty(block)
+        },
+        ReplyDelta::State {
+            block,
+            id,
+            signature,
+            state,
+        } => {
+            let (state, state_text) = optional_to_fields(state.as_ref());
+            DeltaLine {
+                state: Some(StateField {
+                    id,
+                    signature,
+                    state,
+                    state_text,
+                }),
+                ..empty(block)
+            }
+        }
+        ReplyDelta::End(end) => {
+            return Line::End(EndLine {
+                ms,
+                finish: end.finish,
+                usage: end.usage,
+                model: end.model,
+            });
+        }
+    })
+}

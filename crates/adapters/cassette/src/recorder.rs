@@ -1,0 +1,211 @@
+//! A client that writes down what another client does.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::{Stream, StreamExt};
+use neuraxis_core::{LlmError, ModelRequest, Reply, ReplyDelta, ReplyPart, Role};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use tokio::time::Instant;
+
+use crate::exchange::{Ended, Event, Exchange, Mode};
+use crate::recording::{MAX_EXCHANGE_BYTES, Recording, millis};
+
+/// What a delta counts for beside its text.
+const DELTA_BYTES: usize = size_of::<(u64, Event)>();
+
+/// A client that passes everything through to another one, unchanged, and writes each exchange to a
+/// [`Recording`].
+///
+/// A call that its caller gives up is recorded with what had come by then. Writing is one append to a file, made on the
+/// caller's thread when a call is done.
+#[derive(Debug)]
+pub struct Recorder {
+    recording: Arc<Recording>,
+    role: Role,
+    client: Arc<dyn LlmClient>,
+}
+
+impl Recorder {
+    pub(crate) const fn new(
+        recording: Arc<Recording>,
+        role: Role,
+        client: Arc<dyn LlmClient>,
+    ) -> Self {
+        Self {
+            recording,
+            role,
+            client,
+        }
+    }
+
+    fn begin(&self, request: &ModelRequest, mode: Mode) -> Take {
+        let (number, started_ms) = self.recording.next();
+        Take {
+            recording: Arc::clone(&self.recording),
+            started: Instant::now(),
+            bytes: 0,
+            exchange: Some(Exchange {
+                number,
+                line: 0,
+                role: self.role.clone(),
+                model: self.client.info().model,
+                mode,
+                started_ms,
+                request: request.clone(),
+                events: Vec::new(),
+                ended_ms: 0,
+                ended: Ended::Abandoned,
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl LlmClient for Recorder {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let mut take = self.begin(request, Mode::Whole);
+        let result = self.client.respond(request, ctx).await;
+        match &result {
+            Ok(reply) => take.add(Event::Reply(reply.clone())),
+            Err(error) => take.add(Event::Error(error.clone())),
+        }
+        take.ended();
+        result
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let mut take = self.begin(request, Mode::Streamed);
+        match self.client.stream_respond(request, ctx).await {
+            Ok(stream) => {
+                take.add(Event::Open);
+                Ok(Tap { stream, take }.boxed())
+            }
+            Err(error) => {
+                take.add(Event::Error(error.clone()));
+                take.ended();
+                Err(error)
+            }
+        }
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.client.info()
+    }
+}
+
+/// A stream that is written down as it is read.
+struct Tap {
+    stream: ReplyStream,
+    take: Take,
+}
+
+impl Stream for Tap {
+    type Item = Result<ReplyDelta, LlmError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.stream.poll_next_unpin(cx);
+        match &next {
+            Poll::Ready(Some(Ok(delta))) => self.take.add(Event::Delta(delta.clone())),
+            Poll::Ready(Some(Err(error))) => self.take.add(Event::Error(error.clone())),
+            Poll::Ready(None) => self.take.ended(),
+            Poll::Pending => {}
+        }
+        next
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.size_hint()
+    }
+}
+
+/// An exchange being recorded. It is written when it ends or, given up by its caller, when it is dropped.
+struct Take {
+    recording: Arc<Recording>,
+    started: Instant,
+    bytes: usize,
+    exchange: Option<Exchange>,
+}
+
+impl Take {
+    fn add(&mut self, event: Event) {
+        let ms = millis(self.started);
+        let Some(exchange) = &mut self.exchange else {
+            return;
+        };
+        self.bytes = self.bytes.saturating_add(weight(&event));
+        if self.bytes > MAX_EXCHANGE_BYTES {
+            self.recording.too_large(exchange.number);
+            self.exchange = None;
+            return;
+        }
+        exchange.events.push((ms, event));
+    }
+
+    /// The client had no more to say.
+    fn ended(&mut self) {
+        self.write(Ended::Ended);
+    }
+
+    fn write(&mut self, ended: Ended) {
+        let Some(mut exchange) = self.exchange.take() else {
+            return;
+        };
+        exchange.ended_ms = millis(self.started);
+        exchange.ended = ended;
+        self.recording.write(&exchange);
+    }
+}
+
+impl Drop for Take {
+    fn drop(&mut self) {
+        let last = self
+            .exchange
+            .as_ref()
+            .and_then(|exchange| exchange.events.last());
+        // Who has the end of a reply, or an error, may leave without asking for more.
+        let is_over = matches!(
+            last,
+            Some((_, Event::Delta(ReplyDelta::End(_)) | Event::Error(_)))
+        );
+        self.write(if is_over {
+            Ended::Ended
+        } else {
+            Ended::Abandoned
+        });
+    }
+}
+
+/// How many bytes an event takes in memory, about.
+fn weight(event: &Event) -> usize {
+    let text = match event {
+        Event::Open => 0,
+        Event::Error(error) => error.message.len(),
+        Event::Reply(reply) => reply.parts.iter().map(part_weight).sum(),
+        Event::Delta(delta) => match delta {
+            ReplyDelta::Text { text, .. } | ReplyDelta::Reasoning { text, .. } => text.len(),
+            ReplyDelta::ToolCall { arguments, .. } => arguments.len(),
+            ReplyDelta::State {
+                signature, state, ..
+            } => {
+                let state = state.as_ref().map_or(0, |state| state.as_str().len());
+                state + signature.as_ref().map_or(0, String::len)
+            }
+            ReplyDelta::End(_) => 0,
+        },
+    };
+    text.saturating_add(DELTA_BYTES)
+}
+
+fn part_weight(part: &ReplyPart) -> usize {
+    match part {
+        ReplyPart::Text(part) => part.text.len(),
+        ReplyPart::Reasoning(part) => part.text.len(),
+        ReplyPart::ToolCall(call) => call.arguments.as_str().len(),
+    }
+}

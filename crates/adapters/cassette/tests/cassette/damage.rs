@@ -1,0 +1,292 @@
+//! Files that are not what they should be: named by file, line and exchange.
+
+use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError, Redactor};
+use neuraxis_core::Role;
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
+
+use crate::support::{Tape, stream, write};
+
+async fn tape() -> Tape {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(
+        Script::from(reply::text("hello")).split(2),
+    ));
+    for text in ["one", "two"] {
+        stream(&client, &request(text)).await.unwrap();
+    }
+    recording.finish().unwrap();
+    tape
+}
+
+fn fails(tape: &Tape, text: impl AsRef<[u8]>) -> CassetteError {
+    write(&tape.path(), text);
+    Cassette::open(&tape.config(), Redactor::default()).unwrap_err()
+}
+
+#[tokio::test]
+async fn a_file_cut_anywhere_is_an_error_that_says_where_and_what_was_whole_can_be_had() {
+    let tape = tape().await;
+    let text = tape.text();
+    let (first, second) = (
+        text.find("{\"exchange\"").unwrap(),
+        text.rfind("{\"exchange\"").unwrap(),
+    );
+    for cut in 1..text.len() {
+        if cut == first
+            || cut == second
+            || text.as_bytes()[cut] == b'\n' && [first, second].contains(&(cut + 1))
+        {
+            // Cut between two exchanges, a file is a shorter file.
+            continue;
+        }
+        write(&tape.path(), &text[..cut]);
+        let error = Cassette::open(&tape.config(), Redactor::default()).err();
+        if cut == text.len() - 1 {
+            assert!(error.is_none(), "only the last line break is missing");
+            continue;
+        }
+        let line = text[..cut].lines().count();
+        match error.unwrap_or_else(|| panic!("cut at {cut}")) {
+            CassetteError::NotACassette { .. } => assert!(cut < first),
+            CassetteError::Truncated {
+                line: at, exchange, ..
+            } => {
+                assert_eq!(at, line);
+                assert_eq!(exchange, if cut < second { 1 } else { 2 });
+                let (whole, damage) =
+                    Cassette::salvage(&tape.config(), Redactor::default()).unwrap();
+                assert_eq!(whole.len(), usize::from(cut > second));
+                assert!(damage.is_some());
+            }
+            other => panic!("cut at {cut}: {other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_whole_of_a_cut_file_answers() {
+    let tape = tape().await;
+    let text = tape.text();
+    write(&tape.path(), &text[..text.len() - 20]);
+    let (whole, damage) = Cassette::salvage(&tape.config(), Redactor::default()).unwrap();
+    let damage = damage.unwrap().to_string();
+    assert!(
+        damage.contains("test.cassette, line") && damage.contains("exchange 2"),
+        "{damage}"
+    );
+    let client = whole.client(Role::REASONING);
+    assert_eq!(
+        client
+            .respond(&request("one"), &call_context())
+            .await
+            .unwrap()
+            .text(),
+        "hello"
+    );
+}
+
+#[tokio::test]
+async fn a_newer_file_is_refused_by_its_version_whatever_else_it_holds() {
+    let tape = tape().await;
+    let error = fails(
+        &tape,
+        "{\"cassette\":{\"version\":7,\"new\":true},\"x\":1}\n{\"what\":1}\n",
+    );
+    assert!(matches!(
+        error,
+        CassetteError::NewerVersion {
+            found: 7,
+            ours: 1,
+            ..
+        }
+    ));
+    assert!(
+        error
+            .to_string()
+            .contains("test.cassette, line 1: format version 7"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_cassette_is_told_from_one() {
+    let tape = tape().await;
+    for text in ["", "\n", "hello", "{}", "[1]", "{\"cassette\":1}"] {
+        let error = fails(&tape, text);
+        assert!(
+            matches!(error, CassetteError::NotACassette { .. }),
+            "{text:?}: {error}"
+        );
+    }
+    assert!(matches!(
+        fails(&tape, b"\xff\xfe"),
+        CassetteError::NotACassette { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_line_that_cannot_be_there_is_named() {
+    let tape = tape().await;
+    let text = tape.text();
+    let lines: Vec<&str> = text.lines().collect();
+    let line_of = |start: &str| {
+        lines
+            .iter()
+            .position(|line| line.starts_with(start))
+            .unwrap()
+    };
+    let with = |place: usize, new: &str| {
+        let mut lines = lines.clone();
+        lines[place] = new;
+        lines.join("\n") + "\n"
+    };
+    let (settings, delta, done) = (
+        line_of("{\"settings"),
+        line_of("{\"delta"),
+        line_of("{\"done"),
+    );
+    let head = lines[1].to_owned();
+    for (place, new, reason) in [
+        (
+            delta,
+            "{\"delta\":{\"ms\":1,\"block\":0}}",
+            "a delta is one of",
+        ),
+        (
+            delta,
+            "{\"delta\":{\"ms\":-1,\"block\":0,\"text\":\"\"}}",
+            "invalid value",
+        ),
+        (delta, "{\"noise\":{}}", "unknown variant"),
+        (delta, "{\"open\":{\"ms\":1,\"more\":2}}", "unknown field"),
+        (delta, "not json", "expected"),
+        (
+            delta,
+            "{\"more\":\"x\"}",
+            "nothing that this text could go on with",
+        ),
+        (delta, "{\"text\":{\"text\":\"x\"}}", "a part of no message"),
+        (
+            delta,
+            "{\"user\":{}}",
+            "part of a request after its settings",
+        ),
+        (settings, "", "before the request's settings"),
+        (done, "", "begins before the last is done"),
+        (1, "", "an exchange must begin"),
+        (done + 1, &head, "two exchanges 1"),
+        (
+            1,
+            &head.replace(
+                "\"started_ms\":0",
+                "\"started_ms\":0,\"messages_from\":{\"exchange\":9,\"count\":1}",
+            ),
+            "exchange 9 above",
+        ),
+        (
+            1,
+            &head.replace("\"started_ms\":0", "\"started_ms\":0,\"tools_from\":9"),
+            "exchange 9 above",
+        ),
+        (1, &head.replace("streamed", "whole"), "a whole reply is"),
+    ] {
+        let error = fails(&tape, with(place, new)).to_string();
+        assert!(
+            error.contains("test.cassette, line ") && error.contains(reason),
+            "{new}: {error}"
+        );
+    }
+    let mut bytes = text.clone().into_bytes();
+    let place = text.find("hello").unwrap_or(text.len() - 40);
+    bytes[place] = 0xff;
+    assert!(fails(&tape, bytes).to_string().contains("line "));
+}
+
+#[tokio::test]
+async fn a_parsers_complaint_repeats_no_secret_and_little_else() {
+    let tape = tape().await;
+    let header = tape.text().lines().next().unwrap().to_owned();
+    let error = fails(
+        &tape,
+        format!(
+            "{header}\n{{\"sk-canary0123456789{}\":1}}\n",
+            "x".repeat(5_000)
+        ),
+    );
+    let error = error.to_string();
+    assert!(!error.contains("canary") && error.len() < 600, "{error}");
+}
+
+#[tokio::test]
+async fn a_file_larger_than_allowed_is_not_read() {
+    let tape = tape().await;
+    let mut config = tape.config();
+    config.max_bytes = 100;
+    let error = Cassette::open(&config, Redactor::default()).unwrap_err();
+    assert!(
+        matches!(error, CassetteError::TooLarge { limit: 100, .. }),
+        "{error}"
+    );
+    let endless = CassetteConfig::new("/dev/zero");
+    config.file = endless.file;
+    assert!(matches!(
+        Cassette::open(&config, Redactor::default()),
+        Err(CassetteError::TooLarge { .. })
+    ));
+}
+
+#[tokio::test]
+async fn requests_that_share_without_measure_are_refused() {
+    let tape = tape().await;
+    let text = tape.text();
+    let first = text.lines().nth(1).unwrap();
+    let block: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.starts_with("{\"done"))
+        .collect();
+    let done = "{\"done\":{\"ms\":0,\"how\":\"ended\"}}";
+    let header = text.lines().next().unwrap();
+    let mut bomb = format!("{header}\n{}\n{done}\n", block.join("\n"));
+    bomb = bomb.replace("\"one\"", &format!("\"{}\"", "x".repeat(10_000)));
+    for number in 2..400 {
+        let head = first.replace("\"number\":1,", &format!("\"number\":{number},"));
+        let head = head.replace(
+            "\"started_ms\":0",
+            "\"started_ms\":0,\"messages_from\":{\"exchange\":1,\"count\":1}",
+        );
+        bomb.push_str(&format!("{head}\n{{\"settings\":{{\"tool_choice\":\"auto\"}}}}\n{{\"open\":{{\"ms\":0}}}}\n{done}\n"));
+    }
+    write(&tape.path(), &bomb);
+    assert_eq!(tape.open().len(), 399, "64 MiB allow it");
+    let mut config = tape.config();
+    config.max_bytes = bomb.len() as u64;
+    let error = Cassette::open(&config, Redactor::default()).unwrap_err();
+    assert!(error.to_string().contains("too large once"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named() {
+    let error = Cassette::open(
+        &CassetteConfig::new("nowhere.cassette"),
+        Redactor::default(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, CassetteError::Io { doing: "read", .. }));
+    assert!(error.to_string().contains("nowhere.cassette"));
+}
+
+#[test]
+fn a_configuration_with_an_unknown_key_is_refused() {
+    let config: CassetteConfig =
+        toml::from_str("file = 'a'\nspeed = 'instant'\nstrict = true").unwrap();
+    assert!(config.strict);
+    for wrong in [
+        "speed = 'instant'",
+        "file = 'a'\nspeed = 'fast'",
+        "file = 'a'\nfiles = 'b'",
+    ] {
+        assert!(toml::from_str::<CassetteConfig>(wrong).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,119 @@
+//! A recording that cannot go on leaves its calls alone, and says so in the end.
+
+use neuraxis_cassette::{CassetteError, ExistingFile, Recording};
+use neuraxis_core::Role;
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
+
+use crate::support::{Tape, options, stream, write};
+
+#[tokio::test]
+async fn a_file_that_would_become_too_large_ends_whole() {
+    let tape = Tape::new();
+    let mut options = options();
+    options.max_bytes = 2_000;
+    let (recording, client) =
+        tape.record_with(ScriptedModel::always(reply::text("x".repeat(300))), options);
+    for number in 0..10 {
+        let reply = client
+            .respond(&request(number.to_string()), &call_context())
+            .await;
+        assert!(reply.is_ok(), "the call does not notice");
+    }
+    let error = recording.finish().unwrap_err();
+    assert!(
+        matches!(error, CassetteError::TooLarge { limit: 2_000, .. }),
+        "{error}"
+    );
+    assert!(tape.text().len() <= 2_000);
+    assert!(!tape.open().is_empty());
+}
+
+#[tokio::test]
+async fn an_exchange_that_is_too_large_to_keep_is_not_recorded() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(
+        Script::from(reply::text("x".repeat(40 << 20))).split(1 << 20),
+    ));
+    assert_eq!(stream(&client, &request("huge")).await.unwrap().len(), 41);
+    let error = recording.finish().unwrap_err();
+    assert!(
+        matches!(error, CassetteError::ExchangeTooLarge { exchange: 1, .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_stays_unless_it_is_to_be_replaced() {
+    let tape = Tape::new();
+    write(&tape.path(), "precious");
+    let error = Recording::create(tape.path(), options()).unwrap_err();
+    assert!(matches!(error, CassetteError::Exists { .. }), "{error}");
+    assert_eq!(tape.text(), "precious");
+
+    let mut options = options();
+    options.existing = ExistingFile::Replace;
+    Recording::create(tape.path(), options)
+        .unwrap()
+        .finish()
+        .unwrap();
+    assert!(tape.open().is_empty());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let tape = Tape::new();
+    drop(tape.record(ScriptedModel::new()));
+    let mode = std::fs::metadata(tape.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_ends_the_recording_and_not_the_call() {
+    let mut options = options();
+    options.existing = ExistingFile::Replace;
+    // The first line fails already: nothing is recorded, and whoever asked for it is told.
+    let error = Recording::create("/dev/full", options).unwrap_err();
+    assert!(
+        matches!(error, CassetteError::Io { doing: "write", .. }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_finished_is_in_the_file_before_the_recording_ends() {
+    let tape = Tape::new();
+    let (_recording, client) = tape.record(ScriptedModel::always(reply::text("safe")));
+    client
+        .respond(&request("hello"), &call_context())
+        .await
+        .unwrap();
+    let player = tape.open().client(Role::REASONING);
+    assert_eq!(
+        player
+            .respond(&request("hello"), &call_context())
+            .await
+            .unwrap()
+            .text(),
+        "safe"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_written_once_a_recording_is_finished() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(reply::text("late")));
+    let ctx = call_context();
+    let open = client
+        .stream_respond(&request("hello"), &ctx)
+        .await
+        .unwrap();
+    let summary = recording.finish().unwrap();
+    drop(open);
+    client.respond(&request("hello"), &ctx).await.unwrap();
+    assert_eq!(tape.text().len() as u64, summary.bytes);
+    assert_eq!(recording.finish().unwrap(), summary);
+}

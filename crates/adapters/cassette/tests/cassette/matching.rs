@@ -1,0 +1,243 @@
+//! Which recording answers which request.
+
+use std::sync::Arc;
+
+use neuraxis_cassette::{Cassette, CassetteError, Recording, Redactor, ToolResults};
+use neuraxis_core::{
+    AgentId, CallIndex, ContentIndex, LlmErrorKind, Message, ModelRequest, Role, ToolCallId,
+};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{
+    CountingIds, ScriptedModel, call_context, messages, reply, request, request_of,
+};
+
+use crate::support::{Tape, open, options};
+
+async fn ask(client: &dyn LlmClient, request: &ModelRequest) -> String {
+    client
+        .respond(request, &call_context())
+        .await
+        .unwrap()
+        .text()
+}
+
+/// Records replies to requests, one each.
+async fn recorded(exchanges: &[(ModelRequest, &str)]) -> Tape {
+    let tape = Tape::new();
+    let model = exchanges
+        .iter()
+        .fold(ScriptedModel::new(), |model, (_, text)| {
+            model.then(reply::text(*text))
+        });
+    let (recording, client) = tape.record(model);
+    for (request, text) in exchanges {
+        assert_eq!(&ask(&client, request).await, text);
+    }
+    recording.finish().unwrap();
+    tape
+}
+
+/// The second request of a run: a call of its own id was answered.
+fn of_run(run: u64, result: &str) -> ModelRequest {
+    let id = ToolCallId::new(
+        CountingIds::nth_run(run),
+        AgentId::ROOT,
+        ContentIndex(0),
+        CallIndex(0),
+    );
+    request_of([
+        Message::user("What time is it?"),
+        messages::calls([(id.as_str(), "current_time", "{}")]),
+        messages::result(id.as_str(), "current_time", result),
+    ])
+}
+
+#[tokio::test]
+async fn requests_may_come_in_another_order() {
+    let tape = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
+    let client = open(&tape.strict()).client(Role::REASONING);
+    assert_eq!(ask(&client, &request("two")).await, "2");
+    assert_eq!(ask(&client, &request("one")).await, "1");
+}
+
+#[tokio::test]
+async fn the_same_request_gets_its_recordings_in_order() {
+    let tape = recorded(&[(request("one"), "1"), (request("one"), "2")]).await;
+    let client = tape.open().client(Role::REASONING);
+    assert_eq!(ask(&client, &request("one")).await, "1");
+    assert_eq!(ask(&client, &request("one")).await, "2");
+    assert_eq!(
+        ask(&client, &request("one")).await,
+        "2",
+        "the last answers again"
+    );
+}
+
+#[tokio::test]
+async fn a_strict_replay_plays_each_recording_once_and_all() {
+    let tape = recorded(&[(request("one"), "1"), (request("two"), "2")]).await;
+    let cassette = open(&tape.strict());
+    let client = cassette.client(Role::REASONING);
+    ask(&client, &request("one")).await;
+    let error = client
+        .respond(&request("one"), &call_context())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert!(
+        error
+            .message
+            .contains("no recording of this request is left, of 1"),
+        "{error}"
+    );
+
+    let unused = cassette.unused();
+    assert_eq!(
+        unused
+            .iter()
+            .map(|unused| unused.exchange)
+            .collect::<Vec<_>>(),
+        [2]
+    );
+    let error = cassette.finish().unwrap_err();
+    assert!(matches!(&error, CassetteError::Unused { unused, .. } if unused.len() == 1));
+    assert!(
+        error.to_string().contains("exchange 2 (reasoning, line 9)"),
+        "{error}"
+    );
+    ask(&client, &request("two")).await;
+    cassette.finish().unwrap();
+}
+
+#[tokio::test]
+async fn a_replay_that_is_not_strict_finishes_with_recordings_unused() {
+    let tape = recorded(&[(request("one"), "1")]).await;
+    let cassette = tape.open();
+    assert_eq!(cassette.unused().len(), 1);
+    cassette.finish().unwrap();
+}
+
+#[tokio::test]
+async fn another_run_with_other_ids_and_times_is_the_same_conversation() {
+    let tape = recorded(&[(of_run(1, r#"{"time":"2026-11-22T04:16:45Z"}"#), "four")]).await;
+    let client = open(&tape.strict()).client(Role::REASONING);
+    let other = of_run(2, r#"{"time":"2027-01-01T12:00:00Z"}"#);
+    assert_eq!(ask(&client, &other).await, "four");
+}
+
+#[tokio::test]
+async fn of_recordings_that_differ_in_times_alone_the_exact_one_answers() {
+    let at = |time: &str| request(format!("It is {time}. Hello!"));
+    let tape = recorded(&[
+        (at("2026-11-22T04:16:45Z"), "1"),
+        (at("2026-11-22T05:00:00Z"), "2"),
+    ])
+    .await;
+    let client = tape.open().client(Role::REASONING);
+    assert_eq!(ask(&client, &at("2026-11-22T05:00:00Z")).await, "2");
+    assert_eq!(ask(&client, &at("2030-01-01T00:00:00Z")).await, "1");
+}
+
+#[tokio::test]
+async fn results_count_unless_they_are_to_be_ignored() {
+    let tape = recorded(&[(of_run(1, r#"{"cpu":3}"#), "idle")]).await;
+    let client = tape.open().client(Role::REASONING);
+    let other = of_run(1, r#"{"cpu":97}"#);
+    let error = client.respond(&other, &call_context()).await.unwrap_err();
+    assert!(
+        error.message.contains("- | {\"cpu\":3}\n+ | {\"cpu\":97}"),
+        "{error}"
+    );
+
+    let mut config = tape.config();
+    config.tool_results = ToolResults::Ignore;
+    assert_eq!(
+        ask(&open(&config).client(Role::REASONING), &other).await,
+        "idle"
+    );
+}
+
+#[tokio::test]
+async fn a_request_without_a_recording_shows_the_nearest_and_what_differs() {
+    let say = |text: &str| {
+        request_of([
+            Message::system("You are brief.\nYou are kind."),
+            Message::user(text),
+        ])
+    };
+    let tape = recorded(&[(request("unlike"), "1"), (say("What is up?"), "2")]).await;
+    let client = tape.open().client(Role::REASONING);
+    let error = client
+        .respond(&say("What is down?"), &call_context())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert!(!error.is_retryable());
+    let message = error
+        .message
+        .replace(&tape.path().display().to_string(), "FILE");
+    insta::assert_snapshot!(message, @r"
+    FILE: no recording of this request; exchange 2 (line 9) is most like it (- recorded, + asked for):
+      user
+      text
+    - | What is up?
+    + | What is down?
+    ");
+    assert_eq!(
+        tape.open().unused().len(),
+        2,
+        "a refused request plays nothing"
+    );
+}
+
+#[tokio::test]
+async fn roles_are_kept_apart() {
+    let tape = Tape::new();
+    let recording = Recording::create(tape.path(), options()).unwrap();
+    for (role, text) in [(Role::ROUTER, "quick"), (Role::CODING, "code")] {
+        let client = recording.wrap(role, Arc::new(ScriptedModel::always(reply::text(text))));
+        ask(&client, &request("hello")).await;
+    }
+    recording.finish().unwrap();
+
+    let cassette = open(&tape.strict());
+    assert_eq!(cassette.roles(), [Role::ROUTER, Role::CODING]);
+    assert_eq!(
+        ask(&cassette.client(Role::CODING), &request("hello")).await,
+        "code"
+    );
+    assert_eq!(
+        ask(&cassette.client(Role::ROUTER), &request("hello")).await,
+        "quick"
+    );
+    let stranger = cassette.client(Role::REASONING);
+    let error = stranger
+        .respond(&request("hello"), &call_context())
+        .await
+        .unwrap_err();
+    assert!(
+        error.message.contains("- role router\n+ role reasoning"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn its_info_names_the_recorded_model_and_says_that_it_is_a_recording() {
+    let tape = recorded(&[(request("one"), "1")]).await;
+    let info = tape.open().client(Role::REASONING).info();
+    assert_eq!(info.model.to_string(), "testkit/scripted");
+    assert!(info.notice.unwrap().starts_with("a recording, no model: "));
+}
+
+#[tokio::test]
+async fn an_empty_cassette_refuses_everything() {
+    let tape = recorded(&[]).await;
+    let client = tape.open().client(Role::REASONING);
+    let error = client
+        .respond(&request("one"), &call_context())
+        .await
+        .unwrap_err();
+    assert!(error.message.ends_with("the cassette is empty"), "{error}");
+    let opened = Cassette::open(&tape.config(), Redactor::default()).unwrap();
+    assert!(opened.is_empty() && opened.roles().is_empty());
+}

@@ -1,0 +1,176 @@
+//! What a recorder does to the calls it records, and what it records of those that do not end well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, future};
+use neuraxis_core::{LlmErrorKind, Role};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
+
+use crate::support::{Tape, open, stream};
+
+#[tokio::test(start_paused = true)]
+async fn pieces_pass_through_as_they_come() {
+    let tape = Tape::new();
+    let script = Script::from(reply::text("abcd"))
+        .split(2)
+        .paced(Duration::from_millis(50));
+    let (_, client) = tape.record(ScriptedModel::always(script));
+    let mut stream = client
+        .stream_respond(&request("hello"), &call_context())
+        .await
+        .unwrap();
+    assert!(stream.next().await.unwrap().is_ok());
+    assert!(
+        stream.next().now_or_never().is_none(),
+        "the second piece is not there yet"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_that_is_given_up_is_recorded_as_far_as_it_came() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(
+        Script::from(reply::text("abcdef")).split(2),
+    ));
+    let mut left = client
+        .stream_respond(&request("hello"), &call_context())
+        .await
+        .unwrap();
+    let first = left.next().await.unwrap();
+    drop(left);
+    recording.finish().unwrap();
+
+    let played = stream(&tape.open().client(Role::REASONING), &request("hello"))
+        .await
+        .unwrap();
+    assert_eq!(played.len(), 2);
+    assert_eq!(played[0], first);
+    assert_eq!(
+        played[1].as_ref().unwrap_err().kind,
+        LlmErrorKind::Incomplete
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_while_it_waits_is_recorded_as_given_up() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(Script::hanging()));
+    assert!(
+        client
+            .respond(&request("hello"), &call_context())
+            .now_or_never()
+            .is_none()
+    );
+    assert!(
+        client
+            .stream_respond(&request("hello"), &call_context())
+            .now_or_never()
+            .is_none()
+    );
+    assert_eq!(recording.finish().unwrap().exchanges, 2);
+
+    let client = open(&tape.strict()).client(Role::REASONING);
+    let error = client
+        .respond(&request("hello"), &call_context())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Incomplete);
+    let error = stream(&client, &request("hello")).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Incomplete);
+}
+
+#[tokio::test]
+async fn a_stream_left_after_its_end_was_whole() {
+    let tape = Tape::new();
+    let (recording, client) = tape.record(ScriptedModel::always(reply::text("abc")));
+    let mut left = client
+        .stream_respond(&request("hello"), &call_context())
+        .await
+        .unwrap();
+    left.next().await.unwrap().unwrap();
+    left.next().await.unwrap().unwrap();
+    drop(left);
+    recording.finish().unwrap();
+    let played = stream(&tape.open().client(Role::REASONING), &request("hello"))
+        .await
+        .unwrap();
+    assert!(played.iter().all(Result::is_ok) && played.len() == 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_at_the_same_time_are_recorded_and_played_each_on_its_own() {
+    let tape = Tape::new();
+    let model = ScriptedModel::answering(|request| {
+        let asked = request.messages.messages()[0].text();
+        let wait = Duration::from_millis(u64::from(asked.len() % 7 == 0) * 30 + 5);
+        Script::from(reply::text(format!("you asked {asked}")))
+            .split(3)
+            .paced(wait)
+    });
+    let (recording, client) = tape.record(model);
+    let client: Arc<dyn LlmClient> = Arc::new(client);
+    let requests: Vec<_> = (0..40).map(|number| request("x".repeat(number))).collect();
+    let recorded = future::join_all(
+        requests
+            .iter()
+            .map(|request| stream(client.as_ref(), request)),
+    )
+    .await;
+    assert_eq!(recording.finish().unwrap().exchanges, 40);
+
+    let cassette = open(&tape.strict());
+    let player = cassette.client(Role::REASONING);
+    let played = future::join_all(
+        requests
+            .iter()
+            .rev()
+            .map(|request| stream(&player, request)),
+    )
+    .await;
+    assert!(played.iter().rev().eq(recorded.iter()));
+    cassette.finish().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_request_from_many_tasks_gets_each_recording_once() {
+    let tape = Tape::new();
+    let model = (0..50).fold(ScriptedModel::new(), |model, number| {
+        model.then(reply::text(number.to_string()))
+    });
+    let (recording, client) = tape.record(model);
+    let client = Arc::new(client);
+    let ask = |client: Arc<dyn LlmClient>| async move {
+        client
+            .respond(&request("hello"), &call_context())
+            .await
+            .unwrap()
+            .text()
+    };
+    let tasks: Vec<_> = (0..50).map(|_| tokio::spawn(ask(client.clone()))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    recording.finish().unwrap();
+
+    let cassette = open(&tape.strict());
+    let player: Arc<dyn LlmClient> = Arc::new(cassette.client(Role::REASONING));
+    let tasks: Vec<_> = (0..50)
+        .map(|_| tokio::spawn(ask(Arc::clone(&player))))
+        .collect();
+    let mut played = Vec::new();
+    for task in tasks {
+        played.push(task.await.unwrap().parse::<u32>().unwrap());
+    }
+    played.sort_unstable();
+    assert!(played.into_iter().eq(0..50));
+    cassette.finish().unwrap();
+}
+
+#[tokio::test]
+async fn its_info_is_that_of_the_model() {
+    let tape = Tape::new();
+    let (_, client) = tape.record(ScriptedModel::new());
+    assert_eq!(client.info(), ScriptedModel::new().info());
+}

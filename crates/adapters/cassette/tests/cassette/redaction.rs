@@ -1,0 +1,196 @@
+//! No secret reaches the file, wherever it stands.
+
+use neuraxis_cassette::{Cassette, Recording, RecordingOptions, Redactor, StatePolicy};
+use neuraxis_core::{
+    JsonText, LlmError, LlmErrorKind, Message, ModelRequest, ReasoningPart, ReplyFinish, ReplyPart,
+    RequestedCall, Role, TextPart,
+};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{
+    START, Script, ScriptedModel, call_context, messages, reply, request_of, spec,
+};
+use std::sync::Arc;
+
+use crate::support::{Tape, stream};
+
+/// Values that are given as secrets, and values that only look like some.
+const CANARIES: [&str; 6] = [
+    "canary-value-1",
+    "pa\"ss\\word\n2",
+    "sk-canary0123456789abcdef",
+    "AKIACANARY0123456789",
+    "eyJjYW5hcnk6MX0x.eyJjYW5hcnk6Mn0x.Y2FuYXJ5",
+    "ghp_canary0123456789abcdefghij",
+];
+
+fn redactor() -> Redactor {
+    Redactor::new(&CANARIES[..2])
+}
+
+fn options() -> RecordingOptions {
+    RecordingOptions::new(START).redactor(redactor())
+}
+
+fn poisoned_request(canary: &str) -> ModelRequest {
+    let json = serde_json_string(canary);
+    let mut request = request_of([
+        Message::system(format!("line\n{canary}")),
+        Message::user(format!("Authorization: Bearer {canary}")),
+        messages::calls([("call_1", "look", format!(r#"{{"key":{json}}}"#).as_str())]),
+        messages::result(
+            "call_1",
+            "look",
+            &format!(r#"{{"found":"line\n","it":{json}}}"#),
+        ),
+    ]);
+    let mut tool = spec("look").build();
+    tool.description = format!("use {canary}").into();
+    tool.parameters = JsonText::from_text(format!(r#"{{"type":"object","default":{json}}}"#));
+    request.tools = [tool].into();
+    request
+}
+
+fn serde_json_string(text: &str) -> String {
+    JsonText::string(text).as_str().to_owned()
+}
+
+fn poisoned_reply(canary: &str) -> neuraxis_core::Reply {
+    let json = JsonText::from_text(format!(r#"{{"s":{}}}"#, serde_json_string(canary)));
+    let parts = [
+        ReplyPart::Text(TextPart {
+            text: format!("here: {canary} "),
+            state: Some(json.clone()),
+        }),
+        ReplyPart::Reasoning(ReasoningPart {
+            index: neuraxis_core::BlockIndex(1),
+            text: format!("so {canary}, hm"),
+            id: Some(canary.to_owned()),
+            signature: Some(canary.to_owned()),
+            state: Some(json.clone()),
+        }),
+        ReplyPart::ToolCall(RequestedCall {
+            provider_id: Some(canary.to_owned()),
+            name: "look".to_owned(),
+            arguments: json.clone(),
+            state: Some(json),
+        }),
+    ];
+    reply::of(parts, ReplyFinish::ToolCalls)
+}
+
+/// Whether a text holds a canary as it is or behind any number of JSON escapes.
+fn holds(text: &str, canary: &str) -> bool {
+    let mut form = canary.to_owned();
+    (0..4).any(|_| {
+        let found = text.contains(&form);
+        let escaped = serde_json_string(&form);
+        form = escaped[1..escaped.len() - 1].to_owned();
+        found
+    })
+}
+
+#[tokio::test]
+async fn no_canary_reaches_the_file_wherever_it_stands() {
+    for canary in CANARIES {
+        let tape = Tape::new();
+        let failed = LlmError::new(LlmErrorKind::Unauthorized, format!("bad key {canary}"));
+        let model = ScriptedModel::new()
+            .then(poisoned_reply(canary))
+            .then(Script::from(poisoned_reply(canary)).split(3))
+            .then(failed.clone())
+            .then(Script::from(reply::text("abc")).split(1).fail_at(2, failed));
+        let (recording, client) = tape.record_with(model, options());
+        let request = poisoned_request(canary);
+        for _ in 0..2 {
+            let _ = client.respond(&request, &call_context()).await;
+            let _ = stream(&client, &request).await;
+        }
+        assert_eq!(recording.finish().unwrap().exchanges, 4);
+        let text = tape.text();
+        assert!(!holds(&text, canary), "{canary} is in\n{text}");
+        assert!(text.contains("[redacted]"));
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_its_secret_finds_its_recording() {
+    let canary = CANARIES[0];
+    let tape = Tape::new();
+    let (recording, client) =
+        tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+    let request = poisoned_request(canary);
+    client.respond(&request, &call_context()).await.unwrap();
+    recording.finish().unwrap();
+
+    let cassette = Cassette::open(&tape.config(), redactor()).unwrap();
+    let client = cassette.client(Role::REASONING);
+    assert_eq!(
+        client
+            .respond(&request, &call_context())
+            .await
+            .unwrap()
+            .text(),
+        "yes"
+    );
+}
+
+#[tokio::test]
+async fn a_comparison_shows_no_secret() {
+    let tape = Tape::new();
+    let (recording, client) =
+        tape.record_with(ScriptedModel::always(reply::text("yes")), options());
+    client
+        .respond(&request_of([Message::user("hello")]), &call_context())
+        .await
+        .unwrap();
+    recording.finish().unwrap();
+
+    let cassette = Cassette::open(&tape.config(), redactor()).unwrap();
+    for canary in CANARIES {
+        let client = cassette.client(Role::REASONING);
+        let error = client
+            .respond(&poisoned_request(canary), &call_context())
+            .await
+            .unwrap_err();
+        assert!(error.message.contains("[redacted]"), "{error}");
+        assert!(!holds(&error.message, canary), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_seems_a_secret_at_the_edge_of_a_piece_stays() {
+    let tape = Tape::new();
+    let text = "the desk-organizers and the task-managers";
+    let (recording, client) = tape.record(ScriptedModel::always(
+        Script::from(reply::text(text)).split(2),
+    ));
+    let request = request_of([Message::user("hello")]);
+    let recorded = stream(&client, &request).await;
+    recording.finish().unwrap();
+    assert_eq!(
+        stream(&tape.open().client(Role::REASONING), &request).await,
+        recorded
+    );
+}
+
+#[tokio::test]
+async fn provider_state_stays_out_if_told_so() {
+    let tape = Tape::new();
+    let mut options = options();
+    options.provider_state = StatePolicy::Drop;
+    let recording = Recording::create(tape.path(), options).unwrap();
+    let client = recording.wrap(
+        Role::REASONING,
+        Arc::new(ScriptedModel::always(poisoned_reply("opaque"))),
+    );
+    let request = request_of([Message::user("hello")]);
+    client.respond(&request, &call_context()).await.unwrap();
+    stream(&client, &request).await.unwrap();
+    recording.finish().unwrap();
+    let text = tape.text();
+    assert!(
+        !text.contains(r#""state":{"s""#) && !text.contains("signature"),
+        "{text}"
+    );
+    assert!(text.lines().next().unwrap().contains("provider state"));
+}

@@ -1,0 +1,70 @@
+//! When pieces come.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use neuraxis_cassette::Speed;
+use neuraxis_core::{LlmErrorKind, Role};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{Script, ScriptedModel, call_context, reply, request};
+use tokio::time::Instant;
+
+use crate::support::{Tape, open, stream};
+
+/// Records a stream of three pieces and an end, 50 ms apart.
+async fn tape() -> Tape {
+    let tape = Tape::new();
+    let script = Script::from(reply::text("abcdef"))
+        .split(2)
+        .paced(Duration::from_millis(50));
+    let (recording, client) = tape.record(ScriptedModel::always(script));
+    stream(&client, &request("hello")).await.unwrap();
+    recording.finish().unwrap();
+    tape
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_recorded_speed_each_piece_comes_when_it_came() {
+    let tape = tape().await;
+    let mut config = tape.config();
+    config.speed = Speed::Recorded;
+    let client = open(&config).client(Role::REASONING);
+    let started = Instant::now();
+    let mut stream = client
+        .stream_respond(&request("hello"), &call_context())
+        .await
+        .unwrap();
+    let mut times = vec![started.elapsed().as_millis()];
+    while stream.next().await.is_some() {
+        times.push(started.elapsed().as_millis());
+    }
+    assert_eq!(times, [50, 50, 100, 150, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_once_means_without_waiting() {
+    let client = tape().await.open().client(Role::REASONING);
+    let reply = client
+        .respond(&request("hello"), &call_context())
+        .now_or_never();
+    assert_eq!(reply.unwrap().unwrap().text(), "abcdef");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_time_can_be_cancelled() {
+    let tape = tape().await;
+    let mut config = tape.config();
+    config.speed = Speed::Recorded;
+    let client = open(&config).client(Role::REASONING);
+    let ctx = call_context();
+    let mut stream = client
+        .stream_respond(&request("hello"), &ctx)
+        .await
+        .unwrap();
+    stream.next().await.unwrap().unwrap();
+    assert!(stream.next().now_or_never().is_none(), "it waits");
+    ctx.cancellation.cancel();
+    let last = stream.next().await.unwrap().unwrap_err();
+    assert_eq!(last.kind, LlmErrorKind::Cancelled);
+    assert!(stream.next().await.is_none());
+}
