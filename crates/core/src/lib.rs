@@ -100,7 +100,7 @@ pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
     Profile, Repeats, ResultRule, ToolErrors, TurnRoles, UnknownTool, UsageScope,
 };
-pub use project::{continued_history, forked_history, run_messages};
+pub use project::{Conversations, continued_history, forked_history, run_messages};
 pub use record::{
     ApprovalRequested, ContextTrimmed, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,

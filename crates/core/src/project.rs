@@ -3,17 +3,22 @@
 //! Reading needs no replay, so it works for logs of any loop version. Property tests hold it equal to what the machine
 //! itself has.
 
+mod conversations;
 mod reader;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId, Turn};
 use crate::message::{Message, Part, ToolCall};
-use crate::record::{Record, RecordBody};
+use crate::record::{ContextTrimmed, Record, RecordBody, Span};
 use crate::repair::repaired;
 use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 use crate::transcript::Transcript;
+use conversations::shorten;
 use reader::{Reader, Trims};
+
+pub use conversations::Conversations;
 
 /// Returns the messages that a run added: those it was started with, its replies, and the results of its calls, whatever
 /// it left out later to make room. Only the root agent's; sub-agents have conversations of their own. The records may
@@ -66,6 +71,29 @@ pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn)
             .get(..end.unwrap_or(shared.len()))
             .unwrap_or_default(),
     )
+}
+
+/// Returns a conversation without what a run left out of it to make room, system prompt not counted.
+fn trimmed(
+    mut messages: Vec<Arc<Message>>,
+    cut: &ContextTrimmed,
+    not_kept: &BTreeMap<ToolCallId, String>,
+) -> Vec<Arc<Message>> {
+    shorten(messages.iter_mut(), |id| {
+        let left = not_kept.get(id).filter(|_| cut.shortened.contains(id));
+        left.map(String::as_str)
+    });
+    let mut summary = cut.summary.as_deref().map(Message::user).map(Arc::new);
+    let mut kept = Vec::with_capacity(messages.len());
+    for (message, place) in messages.into_iter().zip(0_u64..) {
+        let went = |span: &Span| (span.start..span.end).contains(&place);
+        if cut.removed.iter().any(went) {
+            kept.extend(summary.take());
+        } else {
+            kept.push(message);
+        }
+    }
+    kept
 }
 
 /// Turns the parts of a reply into those of a message: each call gets its id, made of run, agent, model call and index.

@@ -54,6 +54,7 @@ use crate::message::Message;
 use crate::record::Record;
 use crate::spec::RunSpec;
 use crate::tool::ToolSpec;
+use crate::transcript::Transcript;
 use agent::Agent;
 use draft::Draft;
 
@@ -148,6 +149,13 @@ impl RunTree {
         self.agents
             .first()
             .map_or(&[], |root| root.transcript.messages())
+    }
+
+    /// As [`messages`](Self::messages), shared instead of borrowed.
+    #[must_use]
+    pub fn transcript(&self) -> Transcript {
+        let root = self.agents.first();
+        root.map(|root| root.transcript.clone()).unwrap_or_default()
     }
 
     /// Returns the tools that an agent of this run is offered.

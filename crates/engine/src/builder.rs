@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::Role;
+use neuraxis_core::{Hook, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Approver, ApproverReply, Clock, Ids, LlmClient, SessionStore, Tool, TraceSink, async_trait,
+    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, SessionStore, Tool, ToolRunner,
+    TraceSink, async_trait,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::catalog::{CatalogError, ToolCatalog};
 use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
@@ -21,11 +23,15 @@ use crate::system::{SystemClock, UuidV7};
 /// How many tools may run at the same time, over all runs, unless the builder says otherwise.
 const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
 
-/// Collects what an [`Orchestrator`] needs: at least one model and a store.
+/// Collects what an [`Orchestrator`] needs: at least one model.
 #[derive(Debug)]
 pub struct OrchestratorBuilder {
     models: BTreeMap<Role, Arc<dyn LlmClient>>,
     tools: Vec<Arc<dyn Tool>>,
+    agents: Vec<AgentTool>,
+    hooks: Vec<Hook>,
+    advisor: Option<Arc<dyn Advisor>>,
+    tool_call_limit: Option<u32>,
     policy: Arc<Policy>,
     store: Option<Arc<dyn SessionStore>>,
     sinks: Vec<Arc<dyn TraceSink>>,
@@ -44,9 +50,6 @@ pub enum BuildError {
     /// No model was given.
     #[error("no model was given: add one with `model`")]
     NoModel,
-    /// No store was given.
-    #[error("no session store was given: add one with `store`")]
-    NoStore,
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
@@ -57,6 +60,10 @@ impl OrchestratorBuilder {
         Self {
             models: BTreeMap::new(),
             tools: Vec::new(),
+            agents: Vec::new(),
+            hooks: Vec::new(),
+            advisor: None,
+            tool_call_limit: None,
             policy: Arc::new(Policy::built_in()),
             store: None,
             sinks: Vec::new(),
@@ -91,6 +98,57 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Adds a sub-agent, which models call as a tool.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentTool) -> Self {
+        self.tools.push(Arc::new(RunElsewhere(agent.spec.clone())));
+        self.agents.push(agent);
+        self
+    }
+
+    /// Adds a tool that the caller runs: a run that calls it waits until its result is brought.
+    #[must_use]
+    pub fn client_tool(mut self, spec: ToolSpec) -> Self {
+        let kind = ToolKind::Client;
+        self.tools
+            .push(Arc::new(RunElsewhere(ToolSpec { kind, ..spec })));
+        self
+    }
+
+    /// Adds tools that a runner runs, such as a worker or a sandbox.
+    #[must_use]
+    pub fn tool_runner(
+        mut self,
+        runner: &Arc<dyn ToolRunner>,
+        specs: impl IntoIterator<Item = ToolSpec>,
+    ) -> Self {
+        let tools = specs.into_iter().map(|spec| {
+            let runner = Arc::clone(runner);
+            Arc::new(RunByRunner { spec, runner }) as Arc<dyn Tool>
+        });
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Sets who is asked at these points of the loop, and may end it there.
+    #[must_use]
+    pub fn advisor(
+        mut self,
+        hooks: impl IntoIterator<Item = Hook>,
+        advisor: Arc<dyn Advisor>,
+    ) -> Self {
+        self.hooks = hooks.into_iter().collect();
+        self.advisor = Some(advisor);
+        self
+    }
+
+    /// Sets how many tool calls a run may make at the most, those of its sub-agents included.
+    #[must_use]
+    pub const fn tool_call_limit(mut self, most: u32) -> Self {
+        self.tool_call_limit = Some(most);
+        self
+    }
+
     /// Sets the policy, in place of the built-in one.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
@@ -98,7 +156,7 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Sets where sessions and records are kept.
+    /// Sets where sessions and records are kept. Needed for requests that belong to a session.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
@@ -163,17 +221,21 @@ impl OrchestratorBuilder {
         if self.models.is_empty() {
             return Err(BuildError::NoModel);
         }
-        let store = self.store.ok_or(BuildError::NoStore)?;
         let mut catalog = ToolCatalog::default();
         for tool in self.tools {
             catalog.add(tool)?;
         }
+        check_agents(&self.agents, &catalog)?;
         Ok(Orchestrator::new(Engine {
             models: self.models,
             catalog,
             offers: Offers::default(),
             policy: self.policy,
-            store,
+            store: self.store,
+            agents: self.agents,
+            hooks: self.hooks,
+            advisor: self.advisor,
+            tool_call_limit: self.tool_call_limit,
             sinks: self.sinks,
             approver: self.approver,
             clock: self.clock,
@@ -187,6 +249,20 @@ impl OrchestratorBuilder {
             shutdown: CancellationToken::new(),
         }))
     }
+}
+
+fn check_agents(agents: &[AgentTool], catalog: &ToolCatalog) -> Result<(), CatalogError> {
+    for agent in agents {
+        let missing = agent.tools.iter().find(|tool| catalog.tool(tool).is_none());
+        if let Some(tool) = missing {
+            return Err(CatalogError::AgentWithoutTool {
+                agent: agent.spec.name.clone(),
+                tool: tool.clone(),
+                known: catalog.names(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The approver where there is nobody to ask.

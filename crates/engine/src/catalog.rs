@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jsonschema::Validator;
-use neuraxis_core::{JsonText, ToolFailure, ToolKind, ToolName, ToolOutcome, ToolOutput, ToolSpec};
+use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
 use neuraxis_ports::{CancellationToken, Isolation, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
@@ -47,9 +47,16 @@ pub enum CatalogError {
         /// What is wrong.
         message: String,
     },
-    /// The tool is one that this loop version does not run.
-    #[error("tool {0} starts a sub-agent, which this version does not run yet")]
-    AgentTool(ToolName),
+    /// An agent is to use a tool that there is not.
+    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
+    AgentWithoutTool {
+        /// The tool that starts the agent.
+        agent: ToolName,
+        /// The tool that is missing.
+        tool: ToolName,
+        /// The names there are.
+        known: String,
+    },
 }
 
 /// Why a call was not run.
@@ -78,9 +85,6 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        if spec.kind == ToolKind::Agent {
-            return Err(CatalogError::AgentTool(name));
-        }
         if self.by_name.contains_key(&name) {
             return Err(CatalogError::DuplicateName(name));
         }
@@ -104,6 +108,12 @@ impl ToolCatalog {
         self.specs.iter()
     }
 
+    /// Returns the names of all tools, for people.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<_> = self.specs().map(|spec| spec.name.as_str()).collect();
+        names.join(", ")
+    }
+
     pub(crate) fn all_specs(&self) -> &[ToolSpec] {
         &self.specs
     }
@@ -125,12 +135,9 @@ impl ToolCatalog {
             .ok()
             .and_then(|name: ToolName| self.by_name.get(&name));
         let Some(entry) = entry else {
-            let known: Vec<_> = self.specs().map(|spec| spec.name.as_str()).collect();
             let name = name.chars().take(64).collect();
-            return Err(ToolCallError::UnknownTool {
-                name,
-                known: known.join(", "),
-            });
+            let known = self.names();
+            return Err(ToolCallError::UnknownTool { name, known });
         };
         let invalid = ToolCallError::InvalidArguments;
         let value: Value = arguments

@@ -9,13 +9,15 @@ mod under_way;
 mod vet;
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool, Cancelled, Decision,
-    Effect, EffectId, FinishReason, Input, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
-    RunUsage, SessionId, Stamp, Step, Transcript,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
+    Cancelled, Consult, Decision, Effect, EffectId, FinishReason, Input, InputId, RunId,
+    RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -23,9 +25,8 @@ use tokio::sync::{mpsc, watch};
 use crate::feed::Feed;
 use crate::orchestrator::Engine;
 use crate::request::Delivery;
-use crate::result::{self, OrchestratorResult};
-use crate::run_handle::RunHandle;
-use crate::steps;
+use crate::resume::{RestoredRun, ResumeError};
+use crate::run_handle::{RunEnd, RunLink};
 use active_time::ActiveTime;
 use alarm::Alarm;
 use log::RunLog;
@@ -34,14 +35,19 @@ use under_way::{UnderWay, Work};
 /// How many inputs from outside may wait for a run to take them.
 const INBOX_SIZE: usize = 64;
 
+/// How long an embedder's hook may think before the run goes on without its advice.
+const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
+
 /// What is fixed for one run.
 #[derive(Debug)]
 pub(crate) struct RunScope {
     pub(crate) run_id: RunId,
-    pub(crate) session_id: SessionId,
+    /// The session; a run without one is kept nowhere.
+    pub(crate) session_id: Option<SessionId>,
     pub(crate) delivery: Delivery,
     pub(crate) trace: TraceContext,
-    pub(crate) decision: Decision,
+    /// What governance decided; without it everything offered may run.
+    pub(crate) decision: Option<Decision>,
 }
 
 /// One run at work.
@@ -53,11 +59,11 @@ pub(crate) struct Driver {
     /// A handle of its own, so that appending borrows no more than it needs.
     log: Arc<RunLog>,
     inbox: mpsc::Receiver<Input>,
-    result: watch::Sender<Option<Arc<OrchestratorResult>>>,
+    end: watch::Sender<Option<Arc<RunEnd>>>,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
-    /// The tool calls that run, each with what stops it.
+    /// The calls that are under way, each with what stops it.
     running: HashMap<EffectId, CancellationToken>,
     active: ActiveTime,
     alarm: Alarm,
@@ -69,24 +75,62 @@ impl Driver {
     pub(crate) async fn start(
         engine: Arc<Engine>,
         scope: RunScope,
-        lease: RunLease,
+        lease: Option<RunLease>,
         spec: RunSpec,
         history: Transcript,
-    ) -> Result<(Self, RunHandle), StoreError> {
+    ) -> Result<(Self, RunLink), StoreError> {
+        for sink in &engine.sinks {
+            sink.begin(scope.run_id, &history);
+        }
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, step) = RunTree::start(spec, history, stamp);
+        let (mut driver, link) = Self::new(engine, scope, lease, tree, ActiveTime::start());
+        driver.log.append(&step.records).await?;
+        driver.first = Some(step);
+        Ok((driver, link))
+    }
+
+    /// Takes a run up again that was read back from its records.
+    pub(crate) async fn take_up(
+        engine: Arc<Engine>,
+        scope: RunScope,
+        lease: RunLease,
+        run: RestoredRun,
+    ) -> Result<(Self, RunLink), ResumeError> {
+        let active = ActiveTime::after(run.active());
+        let RestoredRun {
+            tree,
+            records,
+            mut inputs,
+        } = run;
+        let (mut driver, link) = Self::new(engine, scope, Some(lease), tree, active);
+        driver.log.feed.publish(&records);
+        let first = inputs.pop_front().ok_or(ResumeError::NothingToDo)?;
+        let step = driver.tree.advance(driver.stamp(), first)?;
+        driver.log.append(&step.records).await?;
+        driver.first = Some(step);
+        driver.ready = inputs;
+        Ok((driver, link))
+    }
+
+    fn new(
+        engine: Arc<Engine>,
+        scope: RunScope,
+        lease: Option<RunLease>,
+        tree: RunTree,
+        active: ActiveTime,
+    ) -> (Self, RunLink) {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
-        let (result, receiver) = watch::channel(None);
+        let (end, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
-        let handle = RunHandle {
+        let link = RunLink {
             run_id: scope.run_id,
-            session_id: scope.session_id.clone(),
             inbox: sender,
-            result: receiver,
+            end: receiver,
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
-        let mut driver = Self {
+        let driver = Self {
             scope,
             tree,
             first: None,
@@ -98,16 +142,14 @@ impl Driver {
             work: UnderWay::new(engine.shutdown.clone()),
             engine,
             inbox,
-            result,
+            end,
             ready: VecDeque::new(),
             running: HashMap::new(),
-            active: ActiveTime::start(),
+            active,
             alarm: Alarm::default(),
             outcome: None,
         };
-        driver.log.append(&step.records).await?;
-        driver.first = Some(step);
-        Ok((driver, handle))
+        (driver, link)
     }
 
     /// Goes on until the run ends or waits for somebody who is not here.
@@ -162,8 +204,7 @@ impl Driver {
                     }
                 }
                 Effect::AskApproval(ask) => self.ask_approval(ask),
-                // No profile that this engine makes names a hook.
-                Effect::Consult(_) => {}
+                Effect::Consult(question) => self.consult(question),
                 Effect::Finish(outcome) => self.outcome = Some(outcome),
             }
         }
@@ -188,7 +229,10 @@ impl Driver {
 
     fn work_over(&mut self, work: Work) -> Input {
         match work {
-            Work::Model(call, attempt) => self.attempt_over(*call, *attempt),
+            Work::Model(call, attempt) => {
+                self.running.remove(&call.effect_id);
+                self.attempt_over(*call, *attempt)
+            }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
                     self.running.remove(&finished.effect_id);
@@ -227,42 +271,43 @@ impl Driver {
         }));
     }
 
+    fn consult(&mut self, question: Consult) {
+        let effect_id = question.effect_id;
+        let Some(advisor) = self.engine.advisor.clone() else {
+            let advice = Advice::Continue;
+            self.ready
+                .push_back(Input::Advised(Advised { effect_id, advice }));
+            return;
+        };
+        self.work.push(Box::pin(async move {
+            let asked = AssertUnwindSafe(advisor.advise(&question)).catch_unwind();
+            let advice = match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
+                Ok(Ok(advice)) => advice,
+                Ok(Err(_)) | Err(_) => {
+                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice; the run goes on");
+                    Advice::Continue
+                }
+            };
+            Work::Answer(Box::new(Input::Advised(Advised { effect_id, advice })))
+        }));
+    }
+
     fn stamp(&self) -> Stamp {
         Stamp::new(self.engine.clock.now(), self.active.elapsed())
     }
 
-    /// Publishes the result, as the last thing: what is still under way is dropped with the driver, and so stopped.
+    /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
     fn conclude(mut self) {
-        let result = self.result();
-        let publish = self.into_publisher();
-        publish.send_replace(Some(Arc::new(result)));
-    }
-
-    fn into_publisher(self) -> watch::Sender<Option<Arc<OrchestratorResult>>> {
-        self.result
-    }
-
-    fn result(&mut self) -> OrchestratorResult {
-        let outcome = self.outcome.take();
-        let reply = outcome.as_ref().map(result::reply).unwrap_or_default();
-        let status = outcome
-            .as_ref()
-            .map_or(RunStatus::Waiting, RunOutcome::status);
-        let (finish_reason, turns, usage) = match outcome {
-            Some(outcome) => (Some(outcome.finish_reason), outcome.turns, outcome.usage),
-            None => (None, 0, RunUsage::default()),
+        let end = RunEnd {
+            outcome: self.outcome.take(),
+            messages: self.tree.transcript(),
         };
-        OrchestratorResult {
-            reply,
-            steps: steps::steps(&self.log.feed.records()),
-            trace_id: self.scope.trace.trace_id_hex(),
-            session_id: self.scope.session_id.clone(),
-            run_id: self.scope.run_id,
-            status,
-            finish_reason,
-            turns,
-            usage,
-        }
+        let publish = self.into_publisher();
+        publish.send_replace(Some(Arc::new(end)));
+    }
+
+    fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
+        self.end
     }
 }
 

@@ -28,27 +28,35 @@
 //! # }
 //! ```
 
+mod agent_tool;
 mod builder;
 mod catalog;
 mod driver;
 mod event;
+mod execution;
 mod feed;
 mod offers;
 mod orchestrator;
 mod request;
 mod resilience;
 mod result;
+mod resume;
 mod run_handle;
 mod steps;
 mod system;
+mod traces;
 
+pub use agent_tool::AgentTool;
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
+pub use execution::{Execution, ToolCallRecord, tool_calls};
 pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
+pub use resume::{Answer, ResumeError};
 pub use run_handle::{RunEnded, RunHandle};
 pub use steps::StepMetadata;
 pub use system::{SystemClock, UuidV7};
+pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

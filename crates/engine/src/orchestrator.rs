@@ -5,31 +5,33 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, Request};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, FinishReason, Message, Mode, Role, RunId, RunOutcome, RunSpec,
-    RunStatus, RunUsage, SessionId,
+    AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, RestoreError, Role, RunId, RunSpec,
+    Seq, SessionId, ToolName,
 };
 use neuraxis_ports::{
-    Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError, TraceContext,
-    TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError,
+    TraceContext, TraceSink,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_tool::AgentTool;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
 use crate::offers::Offers;
-use crate::request::{RequestError, UserRequest};
+use crate::request::{Delivery, RequestError, UserRequest};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
-use crate::run_handle::RunHandle;
+use crate::resume::{self, Answer, RestoredRun, ResumeError};
+use crate::run_handle::{RunHandle, RunLink};
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 /// What all runs of an orchestrator share.
@@ -39,7 +41,11 @@ pub(crate) struct Engine {
     pub(crate) catalog: ToolCatalog,
     pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) store: Option<Arc<dyn SessionStore>>,
+    pub(crate) agents: Vec<AgentTool>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) advisor: Option<Arc<dyn Advisor>>,
+    pub(crate) tool_call_limit: Option<u32>,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -52,6 +58,44 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
+    pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
+        let model = self.model(&agent.role);
+        agent.context_tokens = model.and_then(|(_, model)| model.info().context_tokens);
+        agent.profile.hooks.extend(self.hooks.iter().copied());
+        let most = self.tool_call_limit;
+        agent.limits = agent.limits.tightest(Limits {
+            max_tool_calls: most,
+            tool_timeout: agent.limits.tool_timeout,
+            ..Limits::NONE
+        });
+        agent
+    }
+
+    /// Describes the sub-agents that a run may start, within what its own request may do.
+    pub(crate) fn agent_specs(
+        &self,
+        allowed: &[&ToolName],
+        decision: Option<&Decision>,
+    ) -> BTreeMap<ToolName, AgentSpec> {
+        let offered = self
+            .agents
+            .iter()
+            .filter(|agent| allowed.contains(&&agent.spec.name));
+        let specs = offered.map(|agent| {
+            let mut spec = agent.agent.clone();
+            let tools = agent.tools.iter().filter(|tool| allowed.contains(tool));
+            let tools = tools.filter_map(|tool| self.catalog.tool(tool));
+            spec.tools = tools.map(|tool| tool.spec().clone()).collect();
+            spec.limits = spec.limits.tightest(spec.profile.limits());
+            if let Some(decision) = decision {
+                spec.limits = spec.limits.tightest(decision.limits);
+            }
+            (agent.spec.name.clone(), self.completed(spec))
+        });
+        specs.collect()
+    }
+
     /// Returns the model that serves a role, and the role it is configured for.
     pub(crate) fn model(&self, role: &Role) -> Option<(&Role, &Arc<dyn LlmClient>)> {
         const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
@@ -110,13 +154,13 @@ impl Orchestrator {
     ///
     /// As there.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
-        let guard = CancelOnDrop(self.begin(request).await?);
-        let Some(result) = guard.0.result().await else {
-            return Ok(crashed(&guard.0));
-        };
-        // Nobody else has the handle, so that this is normally the only one who holds the result.
-        drop(guard);
-        Ok(Arc::unwrap_or_clone(result))
+        let handle = self.begin(request).await?;
+        let guard = CancelOnDrop(handle.link.clone());
+        let end = guard.0.end().await;
+        Ok(end.map_or_else(
+            || result::of_crashed(&handle),
+            |end| result::of_run(&handle, &end),
+        ))
     }
 
     /// Begins a run and returns at once, with a handle on it and its events.
@@ -141,31 +185,33 @@ impl Orchestrator {
         if request.message.trim().is_empty() {
             return Err(RequestError::EmptyMessage);
         }
+        let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
         let decision = self.decide(&request)?;
-        self.ensure_session(&request.session_id).await?;
-        let run_id = RunId(self.engine.ids.new_id());
-        let lease = self
-            .engine
-            .store
-            .begin_run(&request.session_id, run_id)
+        self.ensure_session(store.as_ref(), &request.session_id)
             .await?;
-        let reserved = Reserved::new(&self.engine, lease);
-        let history = self.engine.store.history(&request.session_id).await?;
+        let run_id = RunId(self.engine.ids.new_id());
+        let lease = store.begin_run(&request.session_id, run_id).await?;
+        let reserved = Reserved::new(&self.engine, store, lease);
+        let history = store.history(&request.session_id).await?;
         let spec = self.run_spec(run_id, &request, &decision);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let scope = RunScope {
             run_id,
-            session_id: request.session_id,
+            session_id: Some(request.session_id.clone()),
             delivery: request.delivery,
-            trace,
-            decision,
+            trace: trace.clone(),
+            decision: Some(decision),
         };
-        let lease = reserved.lease.clone();
+        let lease = Some(reserved.lease.clone());
         let engine = Arc::clone(&self.engine);
-        let (driver, handle) = Driver::start(engine, scope, lease, spec, history).await?;
+        let (driver, link) = Driver::start(engine, scope, lease, spec, history).await?;
         reserved.keep();
         self.engine.tasks.spawn(driver.drive());
-        Ok(handle)
+        Ok(RunHandle {
+            link,
+            session_id: request.session_id,
+            trace,
+        })
     }
 
     /// Decides what a request may do, without doing it.
@@ -196,8 +242,61 @@ impl Orchestrator {
         self.engine.tasks.wait().await;
     }
 
-    async fn ensure_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        let store = &self.engine.store;
+    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
+    /// it waits for. Its finished calls are not made again, and those in doubt only if their class allows.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the run has ended, cannot be read back, or does not wait for such an answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work.
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        answers: Vec<Answer>,
+    ) -> Result<RunHandle, ResumeError> {
+        if self.engine.shutdown.is_cancelled() {
+            return Err(ResumeError::ShuttingDown);
+        }
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let session_id = resume::session_of(&records).ok_or(RestoreError::NoStart)?;
+        if resume::has_ended(&records) {
+            return Err(ResumeError::Ended(run_id));
+        }
+        let lease = store.begin_run(&session_id, run_id).await?;
+        let history = store.history(&session_id).await?;
+        let taken_up = resume::taken_up(&records, "the run was taken up again");
+        let decision = resume::decision_of(&records);
+        let run = RestoredRun::read(history.clone(), records, taken_up, answers)?;
+        let trace = trace_of(run_id);
+        let scope = RunScope {
+            run_id,
+            session_id: Some(session_id.clone()),
+            delivery: Delivery::Streamed,
+            trace: trace.clone(),
+            decision,
+        };
+        for sink in &self.engine.sinks {
+            sink.begin(run_id, &history);
+        }
+        let engine = Arc::clone(&self.engine);
+        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        self.engine.tasks.spawn(driver.drive());
+        Ok(RunHandle {
+            link,
+            session_id,
+            trace,
+        })
+    }
+
+    async fn ensure_session(
+        &self,
+        store: &dyn SessionStore,
+        id: &SessionId,
+    ) -> Result<(), StoreError> {
         match store.session(id).await {
             Err(StoreError::NoSuchSession(_)) => {}
             other => return other.map(drop),
@@ -213,14 +312,18 @@ impl Orchestrator {
     }
 
     fn run_spec(&self, run_id: RunId, request: &UserRequest, decision: &Decision) -> RunSpec {
-        let mut agent = AgentSpec::new(self.engine.policy.profile(decision), decision.role.clone());
         let engine = &self.engine;
+        let mut agent = AgentSpec::new(engine.policy.profile(decision), decision.role.clone());
         agent.tools = engine.offers.list(&engine.catalog, &decision.tools);
         agent.system_prompt = self.engine.policy.system_prompt(decision);
         agent.limits = decision.limits;
         agent.max_output_tokens = decision.max_output_tokens;
         agent.temperature = decision.temperature;
-        let mut spec = RunSpec::new(run_id, [Message::user(request.message.as_str())], agent);
+        let offered: Vec<_> = decision.tools.iter().collect();
+        let agents = engine.agent_specs(&offered, Some(decision));
+        let root = engine.completed(agent);
+        let mut spec = RunSpec::new(run_id, [Message::user(request.message.as_str())], root);
+        spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
         spec.decision = Some(decision.clone());
         spec
@@ -231,14 +334,16 @@ impl Orchestrator {
 /// failed in between, or that the caller went away.
 struct Reserved {
     engine: Arc<Engine>,
+    store: Arc<dyn SessionStore>,
     lease: RunLease,
     is_kept: bool,
 }
 
 impl Reserved {
-    fn new(engine: &Arc<Engine>, lease: RunLease) -> Self {
+    fn new(engine: &Arc<Engine>, store: &Arc<dyn SessionStore>, lease: RunLease) -> Self {
         Self {
             engine: Arc::clone(engine),
+            store: Arc::clone(store),
             lease,
             is_kept: false,
         }
@@ -254,9 +359,9 @@ impl Drop for Reserved {
         if self.is_kept {
             return;
         }
-        let (engine, lease) = (Arc::clone(&self.engine), self.lease.clone());
+        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         self.engine.tasks.spawn(async move {
-            if let Err(error) = engine.store.abandon_run(&lease).await {
+            if let Err(error) = store.abandon_run(&lease).await {
                 tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
             }
         });
@@ -264,45 +369,23 @@ impl Drop for Reserved {
 }
 
 /// Cancels a run when nobody waits for its result anymore.
-struct CancelOnDrop(RunHandle);
+pub(crate) struct CancelOnDrop(pub(crate) RunLink);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if !self.0.has_result() {
-            // It may end this very moment, and then need not be cancelled.
-            let _ = self.0.cancel("the caller went away");
+        if !self.0.has_ended() {
+            self.0.cancel("the caller went away");
         }
     }
 }
 
 /// A trace of the run's own: its id is unique in the world already.
-fn trace_of(run_id: RunId) -> TraceContext {
+pub(crate) fn trace_of(run_id: RunId) -> TraceContext {
     let (_, low) = run_id.0.as_u64_pair();
     TraceContext {
         trace_id: run_id.0.as_u128(),
         span_id: low,
         sampled: true,
         state: None,
-    }
-}
-
-/// The result of a run whose task crashed, which only a defect in an adapter or in the engine itself can cause.
-fn crashed(handle: &RunHandle) -> OrchestratorResult {
-    let outcome = RunOutcome {
-        content: String::new(),
-        finish_reason: FinishReason::Failed("an internal error; it was logged".to_owned()),
-        turns: 0,
-        usage: RunUsage::default(),
-    };
-    OrchestratorResult {
-        reply: result::reply(&outcome),
-        steps: crate::steps::steps(&handle.feed.records()),
-        trace_id: trace_of(handle.run_id).trace_id_hex(),
-        session_id: handle.session_id.clone(),
-        run_id: handle.run_id,
-        status: RunStatus::Failed,
-        finish_reason: Some(outcome.finish_reason),
-        turns: 0,
-        usage: RunUsage::default(),
     }
 }

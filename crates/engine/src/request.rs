@@ -90,6 +90,9 @@ pub enum RequestError {
     /// The store could not do its part.
     #[error("the request could not be recorded")]
     Store(#[source] StoreError),
+    /// The orchestrator has no store to keep the session in.
+    #[error("no session store was given: add one with `store`, or use `execute`")]
+    NoStore,
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     ShuttingDown,

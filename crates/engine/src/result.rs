@@ -1,9 +1,15 @@
 //! What a caller gets back: always something, however the run went.
 
-use neuraxis_core::{FinishReason, RunId, RunOutcome, RunStatus, RunUsage, SessionId};
+use std::sync::Arc;
+
+use neuraxis_core::{
+    FinishReason, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus, RunUsage, SessionId,
+    Transcript,
+};
 use serde::Serialize;
 
-use crate::steps::StepMetadata;
+use crate::run_handle::{RunEnd, RunHandle};
+use crate::steps::{StepMetadata, steps};
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,6 +33,9 @@ pub struct OrchestratorResult {
     pub turns: u32,
     /// What it used.
     pub usage: RunUsage,
+    /// What it waits for, if it waits: approvals and the results of a client's tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<Pending>,
 }
 
 /// One thing a run did.
@@ -57,6 +66,65 @@ pub enum StepType {
     Summary,
     /// Something went wrong, or a limit was reached.
     Warning,
+}
+
+/// Puts the result of a run together from what it left.
+pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
+    let outcome = end.outcome.as_ref();
+    let records = run.link.feed.records();
+    OrchestratorResult {
+        reply: outcome.map(reply).unwrap_or_default(),
+        steps: steps(&records),
+        trace_id: run.trace.trace_id_hex(),
+        session_id: run.session_id.clone(),
+        run_id: run.link.run_id,
+        status: outcome.map_or(RunStatus::Waiting, RunOutcome::status),
+        finish_reason: outcome.map(|outcome| outcome.finish_reason.clone()),
+        turns: outcome.map_or(0, |outcome| outcome.turns),
+        usage: outcome
+            .map(|outcome| outcome.usage.clone())
+            .unwrap_or_default(),
+        pending: if outcome.is_none() {
+            pending(&records)
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Returns what a run that stands still waits for.
+fn pending(records: &[Arc<Record>]) -> Vec<Pending> {
+    let waiting = records.iter().rev().find_map(|record| match &record.body {
+        RecordBody::Waiting(waiting) => Some(waiting.pending.clone()),
+        _ => None,
+    });
+    let mut pending = waiting.unwrap_or_default();
+    // The record tells how the wait began; some of it may have been answered since.
+    pending.retain(|pending| {
+        !records.iter().any(|record| match &record.body {
+            RecordBody::ToolResult(result) => result.tool_call_id == pending.tool_call_id,
+            _ => false,
+        })
+    });
+    pending
+}
+
+/// The result of a run whose task crashed, which only a defect in an adapter or in the engine itself can cause.
+pub(crate) fn of_crashed(run: &RunHandle) -> OrchestratorResult {
+    let end = RunEnd {
+        outcome: Some(crashed_outcome()),
+        messages: Transcript::default(),
+    };
+    of_run(run, &end)
+}
+
+pub(crate) fn crashed_outcome() -> RunOutcome {
+    RunOutcome {
+        content: String::new(),
+        finish_reason: FinishReason::Failed("an internal error; it was logged".to_owned()),
+        turns: 0,
+        usage: RunUsage::default(),
+    }
 }
 
 /// Says what to tell the user at the end of a run.

@@ -3,25 +3,41 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message, RunId,
-    SessionId, Steered, ToolCallId,
+    AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
+    Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, Transcript,
 };
-use neuraxis_ports::Ids;
+use neuraxis_ports::{Ids, TraceContext};
 use tokio::sync::{mpsc, watch};
 
 use crate::event::Events;
 use crate::feed::Feed;
-use crate::result::OrchestratorResult;
+use crate::result::{self, OrchestratorResult};
 
 /// A run at work. Dropping the handle leaves it at work.
 #[derive(Debug, Clone)]
 pub struct RunHandle {
-    pub(crate) run_id: RunId,
+    pub(crate) link: RunLink,
     pub(crate) session_id: SessionId,
+    pub(crate) trace: TraceContext,
+}
+
+/// What joins a run to whoever started it.
+#[derive(Debug, Clone)]
+pub(crate) struct RunLink {
+    pub(crate) run_id: RunId,
     pub(crate) inbox: mpsc::Sender<Input>,
-    pub(crate) result: watch::Receiver<Option<Arc<OrchestratorResult>>>,
+    pub(crate) end: watch::Receiver<Option<Arc<RunEnd>>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
+}
+
+/// What a run left when it ended, or came to wait for somebody who is not here.
+#[derive(Debug)]
+pub(crate) struct RunEnd {
+    /// What it came to; `None` if it waits.
+    pub(crate) outcome: Option<RunOutcome>,
+    /// Its root agent's whole conversation.
+    pub(crate) messages: Transcript,
 }
 
 /// The run is over, or too busy to take another input now.
@@ -34,7 +50,7 @@ impl RunHandle {
     /// Returns the run's id.
     #[must_use]
     pub const fn run_id(&self) -> RunId {
-        self.run_id
+        self.link.run_id
     }
 
     /// Returns the session's id.
@@ -43,25 +59,27 @@ impl RunHandle {
         &self.session_id
     }
 
-    /// Waits for the run to end, or to wait for somebody who is not here.
+    /// Waits for the run to end, or to wait for somebody who is not here. `None` if its task crashed, which only a defect
+    /// can cause.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the run at work.
-    pub async fn result(&self) -> Option<Arc<OrchestratorResult>> {
-        let mut result = self.result.clone();
-        let found = result.wait_for(Option::is_some).await.ok()?;
-        found.clone()
-    }
-
-    pub(crate) fn has_result(&self) -> bool {
-        self.result.borrow().is_some()
+    pub async fn result(&self) -> Option<OrchestratorResult> {
+        let end = self.link.end().await?;
+        Some(result::of_run(self, &end))
     }
 
     /// Listens to the run from its first record on.
     #[must_use]
     pub fn events(&self) -> Events {
-        self.feed.listen()
+        self.link.feed.listen()
+    }
+
+    /// Returns the records committed so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Arc<Record>> {
+        self.link.feed.records()
     }
 
     /// Ends the run: its calls get their results, its history stays valid.
@@ -70,7 +88,18 @@ impl RunHandle {
     ///
     /// [`RunEnded`] if it has ended already.
     pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
-        self.send(Input::Cancelled(Cancelled::new(self.new_id(), reason)))
+        self.cancel_agent(AgentId::ROOT, reason)
+    }
+
+    /// Ends one agent of the run and all below it; its parent goes on with what it has.
+    ///
+    /// # Errors
+    ///
+    /// [`RunEnded`] if the run has ended already.
+    pub fn cancel_agent(&self, agent: AgentId, reason: impl Into<String>) -> Result<(), RunEnded> {
+        let cancelled = Cancelled::new(self.link.new_id(), reason);
+        self.link
+            .send(Input::Cancelled(Cancelled { agent, ..cancelled }))
     }
 
     /// Adds a user message, which joins after the current tool batch.
@@ -79,8 +108,18 @@ impl RunHandle {
     ///
     /// [`RunEnded`] if the run has ended already.
     pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
+        self.steer_agent(AgentId::ROOT, message)
+    }
+
+    /// As [`steer`](Self::steer), for one agent of the run.
+    ///
+    /// # Errors
+    ///
+    /// [`RunEnded`] if the run has ended already.
+    pub fn steer_agent(&self, agent: AgentId, message: impl Into<String>) -> Result<(), RunEnded> {
         let message = Arc::new(Message::user(message));
-        self.send(Input::Steered(Steered::new(self.new_id(), message)))
+        let steered = Steered::new(self.link.new_id(), message);
+        self.link.send(Input::Steered(Steered { agent, ..steered }))
     }
 
     /// Decides about a call that waits for approval.
@@ -95,14 +134,31 @@ impl RunHandle {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> Result<(), RunEnded> {
-        let id = self.new_id();
-        self.send(Input::ApprovalDecided(ApprovalDecided {
+        let id = self.link.new_id();
+        self.link.send(Input::ApprovalDecided(ApprovalDecided {
             id,
             tool_call_id: call,
             arguments_hash,
             decision,
             by,
         }))
+    }
+}
+
+impl RunLink {
+    pub(crate) async fn end(&self) -> Option<Arc<RunEnd>> {
+        let mut end = self.end.clone();
+        let found = end.wait_for(Option::is_some).await.ok()?;
+        found.clone()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    pub(crate) fn cancel(&self, reason: &str) {
+        // A run that has ended cannot be cancelled, and need not be.
+        let _ = self.send(Input::Cancelled(Cancelled::new(self.new_id(), reason)));
     }
 
     fn new_id(&self) -> InputId {

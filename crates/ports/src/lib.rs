@@ -25,22 +25,26 @@
 //! }
 //! ```
 
+mod advisor;
 mod approver;
 mod clock;
 mod ids;
 mod llm;
 mod store;
 mod tool;
+mod tool_runner;
 mod trace;
 
 pub use async_trait::async_trait;
 pub use futures_core::Stream;
 pub use tokio_util::sync::CancellationToken;
 
+pub use advisor::Advisor;
 pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use store::{RunLease, Session, SessionStore, StoreError};
 pub use tool::{Isolation, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
+pub use tool_runner::ToolRunner;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

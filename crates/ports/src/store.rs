@@ -88,17 +88,27 @@ pub struct Session {
     pub owner: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
+    /// What its history begins with, where it goes on from another conversation.
+    pub seed: Transcript,
 }
 
 impl Session {
     /// Describes a session of the only user.
     #[must_use]
-    pub const fn new(id: SessionId, created_at: Timestamp) -> Self {
+    pub fn new(id: SessionId, created_at: Timestamp) -> Self {
         Self {
             id,
             owner: None,
             created_at,
+            seed: Transcript::default(),
         }
+    }
+
+    /// Lets its history begin with another conversation.
+    #[must_use]
+    pub fn seeded(mut self, history: Transcript) -> Self {
+        self.seed = history;
+        self
     }
 }
 

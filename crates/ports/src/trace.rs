@@ -3,13 +3,16 @@
 use std::fmt::{self, Debug};
 use std::str::FromStr;
 
-use neuraxis_core::Record;
+use neuraxis_core::{Record, RunId, Transcript};
 
 /// Receives every record of every run, right after its commit, in order within a run.
 ///
 /// Must not block: a sink that writes somewhere slow queues and, when the queue is full, drops. A failing sink never
 /// disturbs a run.
 pub trait TraceSink: Debug + Send + Sync + 'static {
+    /// Hears what a run goes on from, before its first record: records hold only what is new.
+    fn begin(&self, _run: RunId, _history: &Transcript) {}
+
     /// Takes one record.
     fn record(&self, record: &Record);
 }

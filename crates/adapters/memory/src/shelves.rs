@@ -54,7 +54,7 @@ impl Shelves {
             number: self.sessions_made,
             runs: Vec::new(),
             holder: None,
-            history: Transcript::default(),
+            history: session.seed.clone(),
             read: 0,
         };
         self.sessions.insert(session.id.clone(), conversation);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{chosen_call, message_parts};
+use super::conversations::shorten;
+use super::{chosen_call, message_parts, trimmed};
 use crate::effect::Purpose;
 use crate::finish::RunOutcome;
 use crate::ids::{AgentId, ToolCallId};
@@ -13,7 +14,7 @@ use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::profile::{Opening, Profile};
 use crate::record::{ContextTrimmed, LlmCall, Record, RecordBody, RunStarted, ToolResult};
 use crate::reply::{Reply, ReplyPart, RequestedCall};
-use crate::run::{left_of, shortened};
+use crate::run::left_of;
 use crate::transcript::Transcript;
 
 /// Whether messages that a run left out are left out here, too.
@@ -64,7 +65,9 @@ impl Reader {
     }
 
     pub(super) fn into_continued(mut self) -> Transcript {
-        self.shorten(&self.not_kept.keys().cloned().collect::<Vec<_>>());
+        shorten(self.messages.iter_mut(), |id| {
+            self.not_kept.get(id).map(String::as_str)
+        });
         self.messages.into_iter().collect()
     }
 
@@ -174,33 +177,10 @@ impl Reader {
         }
     }
 
-    fn trim(&mut self, trimmed: &ContextTrimmed) {
-        if self.trims == Trims::Ignored {
-            return;
-        }
-        self.shorten(&trimmed.shortened);
-        let mut summary = trimmed.summary.as_deref().map(Message::user).map(Arc::new);
-        let messages = std::mem::take(&mut self.messages);
-        for (message, place) in messages.into_iter().zip(0_u64..) {
-            let went = |span: &crate::record::Span| (span.start..span.end).contains(&place);
-            if trimmed.removed.iter().any(went) {
-                self.messages.extend(summary.take());
-            } else {
-                self.messages.push(message);
-            }
-        }
-    }
-
-    fn shorten(&mut self, calls: &[ToolCallId]) {
-        for message in &mut self.messages {
-            let Message::Tool(tool) = message.as_ref() else {
-                continue;
-            };
-            if let Some(summary) = self.not_kept.get(&tool.tool_call_id)
-                && calls.contains(&tool.tool_call_id)
-            {
-                *message = Arc::new(shortened(tool, summary));
-            }
+    fn trim(&mut self, cut: &ContextTrimmed) {
+        if self.trims == Trims::Followed {
+            let messages = std::mem::take(&mut self.messages);
+            self.messages = trimmed(messages, cut, &self.not_kept);
         }
     }
 

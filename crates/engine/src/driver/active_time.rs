@@ -14,8 +14,13 @@ pub(super) struct ActiveTime {
 
 impl ActiveTime {
     pub(super) fn start() -> Self {
+        Self::after(Duration::ZERO)
+    }
+
+    /// Goes on from where another process stopped.
+    pub(super) fn after(before: Duration) -> Self {
         Self {
-            before: Duration::ZERO,
+            before,
             running_since: Some(Instant::now()),
         }
     }

@@ -16,7 +16,8 @@ const COMMIT_ATTEMPTS: usize = 5;
 #[derive(Debug)]
 pub(super) struct RunLog {
     pub(super) engine: Arc<Engine>,
-    pub(super) lease: RunLease,
+    /// The right to write; a run that is kept nowhere needs none.
+    pub(super) lease: Option<RunLease>,
     pub(super) feed: Arc<Feed>,
 }
 
@@ -26,15 +27,17 @@ impl RunLog {
         if records.is_empty() {
             return Ok(());
         }
-        let commit = || self.engine.store.commit(&self.lease, records);
-        let retries = ExponentialBuilder::default()
-            .with_jitter()
-            .with_max_times(COMMIT_ATTEMPTS - 1);
-        commit
-            .retry(retries)
-            .sleep(tokio::time::sleep)
-            .when(StoreError::is_retryable)
-            .await?;
+        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) {
+            let commit = || store.commit(lease, records);
+            let retries = ExponentialBuilder::default()
+                .with_jitter()
+                .with_max_times(COMMIT_ATTEMPTS - 1);
+            commit
+                .retry(retries)
+                .sleep(tokio::time::sleep)
+                .when(StoreError::is_retryable)
+                .await?;
+        }
         self.feed.publish(records);
         for sink in &self.engine.sinks {
             for record in records {

@@ -45,6 +45,8 @@ impl Driver {
         let (served_by, client) = (served_by.clone(), Arc::clone(client));
         let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
         ctx.attempt = call.attempt;
+        self.running
+            .insert(call.effect_id, ctx.cancellation.clone());
         let reads_along =
             call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
         let live = reads_along.then(|| self.live_call(&call));

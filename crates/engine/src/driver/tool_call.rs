@@ -54,7 +54,7 @@ impl Driver {
     }
 
     fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
-        let session = Some(self.scope.session_id.clone());
+        let session = self.scope.session_id.clone();
         let turn = TurnContext::new(self.scope.run_id, session, run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();

@@ -35,7 +35,7 @@ pub(crate) fn request(message: &str) -> UserRequest {
 /// A run, heard to its end.
 pub(crate) struct Heard {
     pub(crate) events: Vec<Event>,
-    pub(crate) result: Arc<OrchestratorResult>,
+    pub(crate) result: OrchestratorResult,
 }
 
 pub(crate) async fn hear(orchestrator: &Orchestrator, request: UserRequest) -> Heard {

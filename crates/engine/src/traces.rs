@@ -1,0 +1,194 @@
+//! Trace records: what happened in a run, told in the form that dashboards and notebooks read.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use neuraxis_core::{
+    AgentId, CallIndex, Conversations, JsonText, LlmCall, Record, RecordBody, RunId, ToolCallId,
+    Transcript,
+};
+use neuraxis_ports::TraceSink;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TraceRecord {
+    /// What kind of thing.
+    #[serde(rename = "type")]
+    pub kind: TraceType,
+    /// When, in milliseconds since 1970.
+    pub timestamp: i64,
+    /// What, as an object.
+    pub data: Value,
+}
+
+/// The kinds of trace records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TraceType {
+    /// A model was asked: all messages, the reply, its reasoning.
+    LlmCall,
+    /// What a model thought on the way to its reply.
+    ReasoningContent,
+    /// A tool call began.
+    ToolCall,
+    /// A tool call has its result.
+    ToolResult,
+    /// The turn limit was reached.
+    MaxTurnsReached,
+    /// The model was asked for its last answer.
+    MaxTurnsPromptInjected,
+}
+
+/// Reads the trace records of a run that continues a history.
+#[must_use]
+pub fn trace_records(history: &Transcript, records: &[Arc<Record>]) -> Vec<TraceRecord> {
+    let mut conversations = Conversations::after(history.clone());
+    records
+        .iter()
+        .flat_map(|record| traced(&mut conversations, record))
+        .collect()
+}
+
+fn traced(conversations: &mut Conversations, record: &Record) -> Vec<TraceRecord> {
+    let sent = conversations.read(record);
+    let trace = |kind, mut data: Value| {
+        if record.agent != AgentId::ROOT
+            && let Value::Object(data) = &mut data
+        {
+            data.insert("agent".to_owned(), json!(record.agent));
+        }
+        TraceRecord {
+            kind,
+            timestamp: record.at.as_millisecond(),
+            data,
+        }
+    };
+    match &record.body {
+        RecordBody::LlmCall(call) => {
+            let reasoning = call.reply.reasoning();
+            let thought = (!reasoning.is_empty()).then(|| {
+                let data = json!({ "content": reasoning, "turn": record.turn });
+                trace(TraceType::ReasoningContent, data)
+            });
+            let called = trace(
+                TraceType::LlmCall,
+                json!({
+                    "messages": sent,
+                    "response": call.reply,
+                    "reasoning_content": (!reasoning.is_empty()).then_some(&reasoning),
+                    "purpose": call.purpose,
+                    "model_role": call.served_by,
+                    "turn": record.turn,
+                    "duration_ms": millis(call.duration),
+                }),
+            );
+            std::iter::once(called).chain(thought).collect()
+        }
+        RecordBody::ToolCall(started) => vec![trace(
+            TraceType::ToolCall,
+            json!({
+                "tool_call_id": started.tool_call_id,
+                "name": started.name,
+                "arguments": value(&started.arguments),
+                "turn": record.turn,
+            }),
+        )],
+        RecordBody::ToolResult(result) => vec![trace(
+            TraceType::ToolResult,
+            json!({
+                "tool_call_id": result.tool_call_id,
+                "name": result.name,
+                "result": value(&result.value),
+                "success": result.failure.is_none(),
+                "duration_ms": result.duration.map(millis),
+                "turn": record.turn,
+            }),
+        )],
+        RecordBody::MaxTurnsReached(reached) => {
+            let data = json!({ "turns": reached.turns, "content": reached.content });
+            vec![trace(TraceType::MaxTurnsReached, data)]
+        }
+        RecordBody::MaxTurnsPromptInjected(injected) => {
+            let data = json!({ "message": injected.message });
+            vec![trace(TraceType::MaxTurnsPromptInjected, data)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The JSON value of a text that claims to be JSON, or the text itself.
+fn value(text: &JsonText) -> Value {
+    text.decode()
+        .unwrap_or_else(|_| Value::String(text.as_str().to_owned()))
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the calls that a reply asks for, by the ids that the loop gives them.
+pub(crate) fn requested<'a>(
+    record: &'a Record,
+    call: &'a LlmCall,
+) -> impl Iterator<Item = (ToolCallId, JsonText)> + 'a {
+    let at = record.content_index.unwrap_or_default();
+    call.reply.calls().zip(0..).map(move |(call, index)| {
+        let id = ToolCallId::new(record.run_id, record.agent, at, CallIndex(index));
+        (id, call.arguments.clone())
+    })
+}
+
+/// Hands the trace records of all runs to a function, as they happen.
+///
+/// The function must not block; what it does with a record is its own affair.
+pub struct TraceEmitter<F> {
+    emit: F,
+    runs: Mutex<HashMap<RunId, Conversations>>,
+}
+
+impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceEmitter<F> {
+    /// Makes a sink of a function.
+    pub fn new(emit: F) -> Self {
+        Self {
+            emit,
+            runs: Mutex::default(),
+        }
+    }
+}
+
+impl<F> fmt::Debug for TraceEmitter<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceEmitter").finish_non_exhaustive()
+    }
+}
+
+impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceSink for TraceEmitter<F> {
+    fn begin(&self, run: RunId, history: &Transcript) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.insert(run, Conversations::after(history.clone()));
+    }
+
+    fn record(&self, record: &Record) {
+        let run = record.run_id;
+        let traces = {
+            let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+            let conversations = runs
+                .entry(run)
+                .or_insert_with(|| Conversations::after(Transcript::default()));
+            let traces = traced(conversations, record);
+            let ends = matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_));
+            if ends && record.agent == AgentId::ROOT {
+                runs.remove(&run);
+            }
+            traces
+        };
+        for trace in traces {
+            (self.emit)(run, trace);
+        }
+    }
+}
