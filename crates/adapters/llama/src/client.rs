@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::config::LlamaConfig;
 use crate::count;
 use crate::errors::RULES;
+use crate::names::Offered;
 use crate::probe::{self, Probe};
 use crate::server::Server;
 use crate::shape::Shape;
@@ -134,13 +135,23 @@ impl LlamaClient {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+
+    /// Returns the tools of a request whose names the server spells in its own way, if it does.
+    fn respelled(&self, request: &ModelRequest) -> Option<Offered> {
+        let respells = self.server == Server::LmStudio && !request.tools.is_empty();
+        respells.then(|| Offered::new(Arc::clone(&request.tools)))
+    }
 }
 
 #[async_trait]
 impl LlmClient for LlamaClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
         let (request, extra) = self.shape.of(request);
-        self.chat.respond_with(&request, ctx, &extra).await
+        let mut reply = self.chat.respond_with(&request, ctx, &extra).await?;
+        if let Some(offered) = self.respelled(&request) {
+            offered.restore_in(&mut reply);
+        }
+        Ok(reply)
     }
 
     async fn stream_respond(
@@ -149,7 +160,11 @@ impl LlmClient for LlamaClient {
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
         let (request, extra) = self.shape.of(request);
-        self.chat.stream_with(&request, ctx, &extra).await
+        let stream = self.chat.stream_with(&request, ctx, &extra).await?;
+        Ok(match self.respelled(&request) {
+            Some(offered) => offered.restore_along(stream),
+            None => stream,
+        })
     }
 
     fn info(&self) -> ModelInfo {

@@ -26,6 +26,7 @@ mod client;
 mod config;
 mod count;
 mod errors;
+mod names;
 mod probe;
 mod server;
 mod shape;

@@ -131,8 +131,8 @@ impl<'a> Reader<'a> {
         };
         let text = opening.rest.trim_start_matches(BARS);
         let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-        let after_name = text.trim_start_matches(is_letter);
-        let name = text.strip_suffix(after_name).unwrap_or_default();
+        let end = text.find(|letter| !is_letter(letter)).unwrap_or(text.len());
+        let (name, after_name) = text.split_at_checked(end).ok_or(UNREADABLE)?;
         let (attributes, rest) = attributes(after_name).ok_or(UNREADABLE)?;
         self.text = rest;
         Ok(Some(Tag {

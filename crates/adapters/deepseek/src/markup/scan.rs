@@ -61,11 +61,13 @@ pub(super) fn opening(text: &str) -> Opening<'_> {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    let bare = rest.trim_start_matches(BARS);
-    let bars = rest.chars().count() - bare.chars().count();
+    // Looks at a few characters only: a text may be nothing but beginnings.
+    let bars = rest.chars().take(MAX_BARS + 1);
+    let bars = bars.take_while(|letter| BARS.contains(letter)).count();
     if bars > MAX_BARS || (bars == 0 && !rest.is_empty()) {
         return Opening::None;
     }
+    let bare = rest.trim_start_matches(BARS);
     if NAME.starts_with(bare) {
         return Opening::Begun;
     }

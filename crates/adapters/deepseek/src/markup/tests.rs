@@ -188,6 +188,17 @@ fn markup_without_end_is_cut_off() {
 }
 
 #[test]
+fn a_text_made_to_take_long_does_not() {
+    // Looking at all that follows each beginning would take hours.
+    for hostile in ["<", "<|", "<||||||||", "<|DSML", "</"] {
+        let text = hostile.repeat(4 * 1024 * 1024 / hostile.len());
+        assert_eq!(reply(&[&text]).unwrap().text().len(), text.len());
+    }
+    let tags = "<|DSML|tool_calls></|DSML|tool_calls>".repeat(MAX_WRITTEN / 40);
+    assert!(complaint(&tags).contains("not to its end"));
+}
+
+#[test]
 fn what_only_looks_like_it_passes_unharmed_and_at_once() {
     for ordinary in [
         "a < b, c <| d, e <｜ f",
@@ -378,6 +389,11 @@ proptest! {
             if let ReplyDelta::Text { text, .. } = delta {
                 prop_assert!(!matches!(scan::find(text), Found::Tag(_)), "{}", text);
             }
+        }
+        // Where nothing was taken out of the middle, neither do the pieces add up to one.
+        if !out.iter().any(|delta| matches!(delta, ReplyDelta::ToolCall { .. })) {
+            let shown = shown(out.make_contiguous());
+            prop_assert!(!matches!(scan::find(&shown), Found::Tag(_)), "{}", shown);
         }
     }
 

@@ -6,6 +6,7 @@
     reason = "a test tells what is wrong by a panic"
 )]
 
+mod bad_input;
 mod conformance;
 mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]
