@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply};
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, TokenCount};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, EndpointError};
 use tokio::time::Instant;
 
 use crate::config::LlamaConfig;
+use crate::count;
 use crate::errors::RULES;
+use crate::names::Offered;
 use crate::probe::{self, Probe};
 use crate::server::Server;
+use crate::shape::Shape;
 
 /// What a model is called whose name nobody said. A llama-server that serves one model takes any name.
 const UNNAMED: &str = "default";
@@ -34,6 +37,7 @@ pub struct LlamaClient {
     chat: ChatClient,
     endpoint: Arc<Endpoint>,
     server: Server,
+    shape: Shape,
     info: ModelInfo,
 }
 
@@ -44,6 +48,7 @@ impl LlamaClient {
     ///
     /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
     pub fn new(config: LlamaConfig) -> Result<Self, EndpointError> {
+        let shape = Shape::new(&config);
         let mut reached = EndpointConfig::new(config.root());
         reached.api_key = config.api_key;
         reached.timeouts = config.timeouts;
@@ -65,6 +70,7 @@ impl LlamaClient {
             chat,
             endpoint,
             server: config.server,
+            shape,
             info,
         })
     }
@@ -77,6 +83,25 @@ impl LlamaClient {
     /// loading is no error.
     pub async fn probe(&self, within: Duration) -> Result<Probe, LlmError> {
         probe::probe(&self.endpoint, self.server, within).await
+    }
+
+    /// Lets the server count the prompt tokens of a request, within a time.
+    ///
+    /// A llama-server and a vLLM count exactly what they would read. The count is labelled estimated where a
+    /// llama-server cannot write the conversation as its model reads it, or where the conversation has images, and
+    /// unknown on Ollama and LM Studio, which do not count.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when the request cannot be expressed or the server cannot be asked.
+    pub async fn count_tokens(
+        &self,
+        request: &ModelRequest,
+        within: Duration,
+    ) -> Result<TokenCount, LlmError> {
+        let (request, _) = self.shape.of(request);
+        let body = self.chat.body(&request)?;
+        count::count(&self.endpoint, self.server, &request, body, within).await
     }
 
     /// Waits until the server can answer: one that was just started takes connections late and loads its model first.
@@ -110,12 +135,23 @@ impl LlamaClient {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+
+    /// Returns the tools of a request whose names the server spells in its own way, if it does.
+    fn respelled(&self, request: &ModelRequest) -> Option<Offered> {
+        let respells = self.server == Server::LmStudio && !request.tools.is_empty();
+        respells.then(|| Offered::new(Arc::clone(&request.tools)))
+    }
 }
 
 #[async_trait]
 impl LlmClient for LlamaClient {
     async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
-        self.chat.respond(request, ctx).await
+        let (request, extra) = self.shape.of(request);
+        let mut reply = self.chat.respond_with(&request, ctx, &extra).await?;
+        if let Some(offered) = self.respelled(&request) {
+            offered.restore_in(&mut reply);
+        }
+        Ok(reply)
     }
 
     async fn stream_respond(
@@ -123,7 +159,12 @@ impl LlmClient for LlamaClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        self.chat.stream(request, ctx).await
+        let (request, extra) = self.shape.of(request);
+        let stream = self.chat.stream_with(&request, ctx, &extra).await?;
+        Ok(match self.respelled(&request) {
+            Some(offered) => offered.restore_along(stream),
+            None => stream,
+        })
     }
 
     fn info(&self) -> ModelInfo {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
 use crate::server::Server;
+use crate::shape::ReasoningFormat;
 
 /// How a server is reached and what is known of it: a section such as `[models.reasoning]`.
 ///
@@ -42,6 +43,14 @@ pub struct LlamaConfig {
     /// What is sent for a system message that is not the first message: `system`, `user`, or `auto`, which is `system`
     /// until the server's chat template refuses that. `auto`.
     pub late_system: LateSystem,
+    /// Where a llama-server puts what the model thinks: `auto`, `none`, `deepseek` or `deepseek-legacy`. As the server
+    /// was started. Other servers are not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_format: Option<ReasoningFormat>,
+    /// A grammar in llama.cpp's own notation that replies have to keep. It is not sent where tools are offered, which
+    /// the server refuses, nor where a reply has to fit a JSON Schema, nor to other servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<String>,
     /// How long each part of an exchange may take.
     pub timeouts: Timeouts,
     /// The key, where the server wants one. Never part of a file: it is set by whoever reads the configuration.
@@ -58,6 +67,8 @@ impl Default for LlamaConfig {
             context_tokens: None,
             echo_reasoning: ReasoningEcho::Always,
             late_system: LateSystem::Auto,
+            reasoning_format: None,
+            grammar: None,
             timeouts: Timeouts::default(),
             api_key: None,
         }

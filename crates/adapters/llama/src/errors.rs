@@ -6,7 +6,7 @@ use neuraxis_wire::{ErrorRule, Mark, Meaning};
 ///
 /// llama-server answers a history that it cannot read with status 500, as it does a model that writes what it cannot
 /// parse. The first will fail forever, the second may pass: only the words tell.
-pub(crate) const RULES: [ErrorRule; 9] = [
+pub(crate) const RULES: [ErrorRule; 10] = [
     ErrorRule::new(Mark::Message("loading model"), Meaning::Loading).with_status(503),
     ErrorRule::new(
         Mark::Message("does not match the expected"),
@@ -32,6 +32,7 @@ pub(crate) const RULES: [ErrorRule; 9] = [
     ),
     // A llama-server that chooses among models.
     ErrorRule::new(Mark::Message("' not found"), Meaning::ModelNotFound).with_status(400),
+    ErrorRule::new(Mark::Message("model is not loaded"), Meaning::ModelNotFound).with_status(400),
     ErrorRule::new(
         Mark::Message("model name is missing"),
         Meaning::ModelNotFound,

@@ -2,7 +2,8 @@
 //!
 //! **For** models on machines of one's own. [`LlamaClient`] asks one model at one address, whole or streamed; [`Server`]
 //! says which program answers there, since Ollama, LM Studio and vLLM speak dialects of the same protocol.
-//! [`LlamaClient::probe`] tells what a server has to offer, [`LlamaClient::wait_until_ready`] waits while it loads.
+//! [`LlamaClient::probe`] tells what a server has to offer, [`LlamaClient::wait_until_ready`] waits while it loads,
+//! [`LlamaClient::count_tokens`] lets it count a request without answering it.
 //!
 //! **Not for** repeating what failed, which the engine does, nor for starting a server.
 //!
@@ -23,9 +24,12 @@
 
 mod client;
 mod config;
+mod count;
 mod errors;
+mod names;
 mod probe;
 mod server;
+mod shape;
 
 pub use neuraxis_wire::{EndpointError, LateSystem, ReasoningEcho, Secret, Timeouts};
 
@@ -33,3 +37,4 @@ pub use self::client::LlamaClient;
 pub use self::config::LlamaConfig;
 pub use self::probe::{Probe, ServerState};
 pub use self::server::Server;
+pub use self::shape::ReasoningFormat;

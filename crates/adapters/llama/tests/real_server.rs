@@ -1,8 +1,18 @@
 //! The adapter against a real llama-server with the scripted model of `cargo xtask test`.
 #![expect(clippy::unwrap_used, reason = "a test tells what is wrong by a panic")]
 
+#[path = "real_server/cache.rs"]
+mod cache;
+#[path = "real_server/count.rs"]
+mod count;
+#[path = "real_server/formats.rs"]
+mod formats;
+#[path = "real_server/rules.rs"]
+mod rules;
 #[path = "real_server/running.rs"]
 mod running;
+#[path = "real_server/unparsable.rs"]
+mod unparsable;
 
 use std::time::Duration;
 
@@ -13,7 +23,6 @@ use neuraxis_core::{
 };
 use neuraxis_llama::{LlamaClient, Secret, ServerState};
 use neuraxis_ports::LlmClient;
-use neuraxis_testkit::conformance::llm_client::{self as rules, Subject};
 use neuraxis_testkit::{call_context, messages, request, request_of, spec};
 
 use crate::running::Running;
@@ -291,6 +300,26 @@ async fn broken_arguments_in_the_history_do_no_harm() {
 
 #[tokio::test]
 #[ignore = "needs llama-server: cargo xtask test provides it"]
+async fn a_call_that_was_cut_short_goes_back_without_harm() {
+    let server = Running::start(&[]);
+    let client = server.client();
+    let mut request = with_tools([Message::user("look around")]);
+    request.max_output_tokens = Some(40);
+    let reply = respond(&client, &request).await.unwrap();
+    assert_eq!(reply.finish, ReplyFinish::Length);
+    let call = reply.calls().next().unwrap();
+    assert!(!call.arguments.is_valid(), "{call:?}");
+    go_on(&mut request, &reply);
+    request.max_output_tokens = None;
+    let answer = respond(&client, &request).await.unwrap();
+    assert_eq!(
+        answer.text(),
+        "This is the final answer. Tool results read: 1."
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs llama-server: cargo xtask test provides it"]
 async fn an_answer_that_stands_last_is_not_gone_on_with() {
     let server = Running::start(&[]);
     let request = request_of([Message::user("hello"), Message::assistant("Hel")]);
@@ -353,20 +382,4 @@ async fn a_call_that_is_given_up_frees_its_place() {
     assert_eq!(rest.unwrap_err().kind, LlmErrorKind::Cancelled);
     let reply = respond(&client, &request_of([Message::user("hello")])).await;
     assert_eq!(reply.unwrap().text(), "This is a plain answer.");
-}
-
-#[tokio::test]
-#[ignore = "needs llama-server: cargo xtask test provides it"]
-async fn the_rules_of_the_port_are_kept() {
-    // Without its cache the server counts the same every time. The ids of calls are never the same.
-    let server = Running::start(&["--no-cache-prompt"]);
-    let subject = || Subject::new(server.client(), [request("hello"), request("think")]);
-    rules::a_streamed_reply_is_the_same_as_a_whole_one(subject()).await;
-    rules::a_stream_ends_once_and_nothing_follows(subject()).await;
-    rules::a_call_cancelled_from_the_start_is_cancelled(subject()).await;
-    rules::a_stream_cancelled_midway_is_cancelled(subject()).await;
-    rules::dropping_a_call_does_no_harm(subject()).await;
-    rules::dropping_a_stream_midway_does_no_harm(subject()).await;
-    rules::calls_may_run_at_the_same_time(subject()).await;
-    rules::its_info_stays_the_same_and_names_the_model(subject()).await;
 }

@@ -7,11 +7,14 @@ mod chunk;
 mod client;
 mod dialect;
 mod encode;
+mod extra;
 mod stream;
 mod usage;
 mod whole;
 
 pub use self::client::ChatClient;
 pub use self::dialect::{
-    Arguments, Dialect, LateSystem, ParallelCalls, ReasoningEcho, ToolChoices, TrailingAssistant,
+    Arguments, Dialect, LateSystem, MissingReasoning, ParallelCalls, ReasoningEcho, ToolChoices,
+    TrailingAssistant,
 };
+pub use self::extra::ExtraFields;

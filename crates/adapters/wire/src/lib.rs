@@ -37,8 +37,8 @@ mod sse;
 mod timeouts;
 
 pub use chat::{
-    Arguments, ChatClient, Dialect, LateSystem, ParallelCalls, ReasoningEcho, ToolChoices,
-    TrailingAssistant,
+    Arguments, ChatClient, Dialect, ExtraFields, LateSystem, MissingReasoning, ParallelCalls,
+    ReasoningEcho, ToolChoices, TrailingAssistant,
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, Route};
 pub use failure::{ErrorRule, Mark, Meaning};

@@ -1,10 +1,11 @@
 //! The adapter keeps to the rules of its port.
 
 use futures_util::TryStreamExt;
-use neuraxis_core::TokenCount;
+use neuraxis_core::{ReplyDelta, TokenCount};
+use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::conformance::llm_client::Subject;
-use neuraxis_testkit::{call_context, request};
+use neuraxis_testkit::{call_context, request, spec};
 
 use crate::client;
 use crate::loopback::{Act, Answer, Loopback};
@@ -55,4 +56,27 @@ async fn the_connection_of_a_stream_is_not_used_again() {
         assert!(stream.try_collect::<Vec<_>>().await.is_ok());
     }
     assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn a_name_that_lm_studio_spelled_its_own_way_is_the_tools_own_again() {
+    let server = Loopback::start(chat).await;
+    let mut request = request("two calls");
+    // What the server calls `look`.
+    request.tools = [spec("Look").build()].into();
+    for (kind, expected) in [(Server::LmStudio, "Look"), (Server::Vllm, "look")] {
+        let mut config = LlamaConfig::new(server.url());
+        config.server = kind;
+        let client = LlamaClient::new(config).unwrap();
+        let reply = client.respond(&request, &call_context()).await.unwrap();
+        assert_eq!(reply.calls().next().unwrap().name, expected);
+        let ctx = call_context();
+        let stream = client.stream_respond(&request, &ctx).await.unwrap();
+        let deltas: Vec<_> = stream.try_collect().await.unwrap();
+        let names = deltas.iter().filter_map(|delta| match delta {
+            ReplyDelta::ToolCall { name, .. } => name.as_deref(),
+            _ => None,
+        });
+        assert_eq!(names.collect::<Vec<_>>(), [expected, expected]);
+    }
 }

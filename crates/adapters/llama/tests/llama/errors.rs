@@ -29,7 +29,7 @@ const fn server(status: u16) -> LlmErrorKind {
 }
 
 /// Status, body, and what it means.
-const DOCUMENTED: [(u16, &str, LlmErrorKind); 17] = [
+const DOCUMENTED: [(u16, &str, LlmErrorKind); 20] = [
     (
         503,
         r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
@@ -104,6 +104,22 @@ const DOCUMENTED: [(u16, &str, LlmErrorKind); 17] = [
         400,
         r#"{"error":{"code":400,"message":"model 'x' not found","type":"invalid_request_error"}}"#,
         LlmErrorKind::ModelNotFound,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"model is not loaded","type":"invalid_request_error"}}"#,
+        LlmErrorKind::ModelNotFound,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"model name is missing from the request","type":"invalid_request_error"}}"#,
+        LlmErrorKind::ModelNotFound,
+    ),
+    // Ollama.
+    (
+        400,
+        r#"{"error":{"message":"invalid tool call arguments","type":"invalid_request_error","param":null,"code":null}}"#,
+        LlmErrorKind::BadRequest,
     ),
     (
         501,

@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod count;
 mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]
 mod loopback;

@@ -1,7 +1,7 @@
 //! What is sent to each kind of server.
 
-use neuraxis_core::{Message, ModelRequest, ToolChoice};
-use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
+use neuraxis_core::{JsonText, Message, ModelRequest, ReplyFormat, ToolChoice};
+use neuraxis_llama::{LlamaClient, LlamaConfig, ReasoningFormat, Server};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, messages, request_of, spec};
 use serde_json::{Value, json};
@@ -11,9 +11,19 @@ use crate::shapes::chat;
 
 /// Returns what is sent for a request.
 async fn sent(kind: Server, request: &ModelRequest) -> Value {
+    sent_with(kind, request, |_| {}).await
+}
+
+/// Returns what is sent for a request by a client that is set up as told.
+async fn sent_with(
+    kind: Server,
+    request: &ModelRequest,
+    set_up: impl FnOnce(&mut LlamaConfig),
+) -> Value {
     let server = Loopback::start(chat).await;
     let mut config = LlamaConfig::new(server.url());
     config.server = kind;
+    set_up(&mut config);
     let client = LlamaClient::new(config).unwrap();
     client.respond(request, &call_context()).await.unwrap();
     let seen = &server.seen()[0];
@@ -94,4 +104,60 @@ async fn an_answer_of_the_model_is_never_sent_as_the_beginning_of_the_next() {
     let history = request_of([Message::user("hi"), Message::assistant("Hel")]);
     let body = sent(Server::LlamaServer, &history).await;
     assert_eq!(body["messages"][2]["role"], "user");
+}
+
+fn fitting_a_schema(mut request: ModelRequest) -> ModelRequest {
+    request.reply_format = ReplyFormat::JsonSchema {
+        name: "answer".into(),
+        schema: JsonText::from_text(r#"{"type": "object"}"#),
+    };
+    request
+}
+
+#[tokio::test]
+async fn a_schema_is_sent_where_all_of_them_look_for_it() {
+    let request = fitting_a_schema(request_of([Message::user("hi")]));
+    let expected = json!({
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": true, "schema": {"type": "object"}},
+    });
+    for server in SERVERS {
+        let body = sent(server, &request).await;
+        assert_eq!(body["response_format"], expected, "{server:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_may_call_a_tool_is_not_held_to_a_schema() {
+    let auto = fitting_a_schema(with_tools(ToolChoice::Auto));
+    let body = sent(Server::LlamaServer, &auto).await;
+    assert_eq!(body.get("response_format"), None);
+    let none = fitting_a_schema(with_tools(ToolChoice::None));
+    let body = sent(Server::LlamaServer, &none).await;
+    assert_eq!(body["response_format"]["type"], "json_schema");
+}
+
+#[tokio::test]
+async fn grammar_and_reasoning_format_go_to_a_llama_server_where_it_takes_them() {
+    let plain = request_of([Message::user("hi")]);
+    let set_up = |config: &mut LlamaConfig| {
+        config.reasoning_format = Some(ReasoningFormat::DeepseekLegacy);
+        config.grammar = Some("root ::= \"yes\"".to_owned());
+    };
+    let body = sent_with(Server::LlamaServer, &plain, set_up).await;
+    assert_eq!(body["reasoning_format"], "deepseek-legacy");
+    assert_eq!(body["grammar"], "root ::= \"yes\"");
+    for request in [
+        with_tools(ToolChoice::Auto),
+        fitting_a_schema(plain.clone()),
+    ] {
+        let body = sent_with(Server::LlamaServer, &request, set_up).await;
+        assert_eq!(body["reasoning_format"], "deepseek-legacy");
+        assert_eq!(body.get("grammar"), None);
+    }
+    for server in [Server::Ollama, Server::LmStudio, Server::Vllm] {
+        let body = sent_with(server, &plain, set_up).await;
+        assert_eq!(body.get("grammar"), None);
+        assert_eq!(body.get("reasoning_format"), None);
+    }
 }

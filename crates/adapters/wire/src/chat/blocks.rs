@@ -17,6 +17,9 @@ use crate::failure::{Failure, clean};
 /// The most tool calls of one reply: far more than any model means.
 const MAX_CALLS: usize = 300;
 
+/// The finish reason by which DeepSeek says that it gave up midway.
+const GAVE_UP: &str = "insufficient_system_resource";
+
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -27,6 +30,8 @@ pub(super) struct Blocks {
     text: Option<BlockIndex>,
     calls: Vec<Call>,
     finish: Option<ReplyFinish>,
+    /// The server said that it gave up midway. What it used may still be said, so this ends the reply only at its end.
+    was_given_up: bool,
     usage: Option<UsageField>,
     timings: Option<Timings>,
     shares: Shares,
@@ -58,6 +63,7 @@ impl Blocks {
             text: None,
             calls: Vec::new(),
             finish: None,
+            was_given_up: false,
             usage: None,
             timings: None,
             shares: Shares::default(),
@@ -98,6 +104,12 @@ impl Blocks {
 
     /// Ends the reply, which the server says is whole.
     pub(super) fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
+        if self.was_given_up {
+            return Err(LlmError::new(
+                LlmErrorKind::server(None),
+                "the server gave up in the middle of its reply, for want of resources",
+            ));
+        }
         let Some(said) = self.finish else {
             return Err(LlmError::new(
                 LlmErrorKind::Incomplete,
@@ -171,6 +183,10 @@ impl Blocks {
             Brought::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
+            if *reason == *GAVE_UP {
+                self.was_given_up = true;
+                return Ok(brought);
+            }
             let finish = finish(&reason)?;
             if self.finish.is_some_and(|before| before != finish) {
                 return Err(invalid("the reply has two different finish reasons"));

@@ -84,6 +84,12 @@ pub(super) struct UsageField {
     pub(super) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
     pub(super) completion_tokens_details: Option<CompletionDetails>,
+    /// Prompt tokens from DeepSeek's cache.
+    #[serde(default)]
+    pub(super) prompt_cache_hit_tokens: Option<i64>,
+    /// Prompt tokens that DeepSeek had to read.
+    #[serde(default)]
+    pub(super) prompt_cache_miss_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

@@ -8,6 +8,7 @@ use neuraxis_ports::{CallContext, ReplyStream};
 
 use crate::chat::dialect::Dialect;
 use crate::chat::encode::{Delivery, Encoder};
+use crate::chat::extra::ExtraFields;
 use crate::chat::stream::ChatStream;
 use crate::chat::whole;
 use crate::endpoint::{Endpoint, Route};
@@ -65,7 +66,22 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<Reply, LlmError> {
-        let body = self.encoder.body(request, Delivery::Whole)?;
+        self.respond_with(request, ctx, &ExtraFields::default())
+            .await
+    }
+
+    /// Answers a request whole, with more fields in its body than the protocol has.
+    ///
+    /// # Errors
+    ///
+    /// As [`respond`](Self::respond).
+    pub async fn respond_with(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+        extra: &ExtraFields,
+    ) -> Result<Reply, LlmError> {
+        let body = extra.join(self.encoder.body(request, Delivery::Whole)?);
         let answer = self
             .endpoint
             .ask(&self.route, body, &ctx.cancellation)
@@ -84,13 +100,37 @@ impl ChatClient {
         request: &ModelRequest,
         ctx: &CallContext,
     ) -> Result<ReplyStream, LlmError> {
-        let body: Bytes = self.encoder.body(request, Delivery::Streamed)?;
+        self.stream_with(request, ctx, &ExtraFields::default())
+            .await
+    }
+
+    /// Answers a request piece by piece, with more fields in its body than the protocol has.
+    ///
+    /// # Errors
+    ///
+    /// As [`stream`](Self::stream).
+    pub async fn stream_with(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+        extra: &ExtraFields,
+    ) -> Result<ReplyStream, LlmError> {
+        let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
         let body = self
             .endpoint
             .stream(&self.route, body, &ctx.cancellation)
             .await
             .map_err(|error| self.learn(error, request))?;
         Ok(Box::pin(ChatStream::new(body, self.model.clone())))
+    }
+
+    /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.
+    ///
+    /// # Errors
+    ///
+    /// [`LlmErrorKind::BadRequest`] for what this protocol cannot express.
+    pub fn body(&self, request: &ModelRequest) -> Result<Bytes, LlmError> {
+        self.encoder.body(request, Delivery::Whole)
     }
 
     /// Takes note of a server that refuses a late system message.

@@ -14,6 +14,8 @@ pub struct Dialect {
     pub reasoning_field: &'static str,
     /// Which reasoning is sent back.
     pub reasoning_echo: ReasoningEcho,
+    /// What is sent for an earlier reply without reasoning of this provider, where reasoning would be sent back.
+    pub missing_reasoning: MissingReasoning,
     /// Which tool choices the server understands.
     pub tool_choices: ToolChoices,
     /// Whether a request says that several calls in one reply are welcome.
@@ -35,6 +37,7 @@ impl Dialect {
             max_tokens_field: "max_completion_tokens",
             reasoning_field: "reasoning_content",
             reasoning_echo: ReasoningEcho::Never,
+            missing_reasoning: MissingReasoning::LeftOut,
             tool_choices: ToolChoices::All,
             parallel_calls: ParallelCalls::Unsaid,
             late_system: LateSystem::System,
@@ -54,6 +57,15 @@ pub enum ReasoningEcho {
     SameTurn,
     /// None.
     Never,
+}
+
+/// What is sent for an earlier reply without reasoning of this provider, where reasoning would be sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MissingReasoning {
+    /// Nothing.
+    LeftOut,
+    /// An empty text: the server refuses a reply without the field.
+    Empty,
 }
 
 /// Which tool choices a server understands.

@@ -23,9 +23,13 @@ pub(super) fn usage(
 ) -> Usage {
     let timed = |number: fn(&Timings) -> Option<i64>| count(timings.and_then(number));
     let said = |number: fn(&UsageField) -> Option<i64>| count(field.and_then(number));
+    let hits = said(|usage| usage.prompt_cache_hit_tokens);
     let cached = said(|usage| usage.prompt_tokens_details?.cached_tokens)
+        .or(hits)
         .or_else(|| timed(|timings| timings.cache_n));
-    let prompt = said(|usage| usage.prompt_tokens).or_else(|| {
+    let misses = said(|usage| usage.prompt_cache_miss_tokens);
+    let both = || Some(hits?.saturating_add(misses?));
+    let prompt = said(|usage| usage.prompt_tokens).or_else(both).or_else(|| {
         // The timings count apart what was in the cache.
         let read = timed(|timings| timings.prompt_n)?;
         Some(read.saturating_add(timed(|timings| timings.cache_n).unwrap_or(0)))
@@ -114,6 +118,17 @@ mod tests {
         assert_eq!(usage.prompt, TokenCount::measured(35));
         assert_eq!(usage.cached, TokenCount::measured(30));
         assert_eq!(usage.total, TokenCount::measured(42));
+    }
+
+    #[test]
+    fn hits_and_misses_of_a_cache_are_the_prompt() {
+        let field = field(
+            r#"{"completion_tokens":2,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":6}"#,
+        );
+        let usage = usage(Some(&field), None, TEXT);
+        assert_eq!(usage.cached, TokenCount::measured(64));
+        assert_eq!(usage.prompt, TokenCount::measured(70));
+        assert_eq!(usage.total, TokenCount::measured(72));
     }
 
     #[test]

@@ -304,3 +304,14 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
     let error = reply([r#"{"error":"out of memory"}"#]).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::server(None));
 }
+
+#[test]
+fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
+    let text = delta(r#"{"content":"Half"}"#);
+    let finish = finished("insufficient_system_resource");
+    let used = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":1}}"#;
+    let error = reply([text.as_str(), &finish, used]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::server(None));
+    assert!(error.is_retryable());
+    assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
+}

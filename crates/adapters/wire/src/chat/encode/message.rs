@@ -9,10 +9,13 @@ use neuraxis_core::{
 
 use super::json::Json;
 use super::media::{encode_media, unsupported};
-use crate::chat::dialect::{Arguments, Dialect, ReasoningEcho};
+use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
+
+/// What stands where a call brought nothing at all, not even an empty JSON text.
+const NO_OUTPUT: &str = "(no output)";
 
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +56,13 @@ impl Rules {
         }
     }
 
-    fn echoes_reasoning(&self, index: usize, message: &AssistantMessage) -> bool {
-        self.is_ours(message)
-            && match self.dialect.reasoning_echo {
-                ReasoningEcho::Always => true,
-                ReasoningEcho::SameTurn => index >= self.turn_start,
-                ReasoningEcho::Never => false,
-            }
+    /// Tells whether the reasoning of the message at a place is sent back, if this provider wrote it.
+    const fn echoes_reasoning(&self, index: usize) -> bool {
+        match self.dialect.reasoning_echo {
+            ReasoningEcho::Always => true,
+            ReasoningEcho::SameTurn => index >= self.turn_start,
+            ReasoningEcho::Never => false,
+        }
     }
 
     /// Tells whether this provider wrote a message. What it wants to see again goes to no other.
@@ -93,7 +96,7 @@ pub(super) fn encode_message(
         Message::User { parts } => encode_user(parts, json)?,
         Message::Assistant(message) => encode_assistant(message, before.len(), rules, json)?,
         Message::Tool(result) => {
-            json.role_and_text("tool", result.content.as_str());
+            json.role_and_text("tool", content_of(result));
             json.raw(r#","tool_call_id":"#);
             json.string(id_of_call(result, before, rules));
         }
@@ -149,11 +152,14 @@ fn encode_assistant(
             _ => None,
         })
     };
-    if rules.echoes_reasoning(index, message) && thoughts().any(|text| !text.is_empty()) {
-        json.raw(",");
-        json.string(rules.dialect.reasoning_field);
-        json.raw(":");
-        json.joined(thoughts());
+    if rules.echoes_reasoning(index) {
+        let is_there = rules.is_ours(message) && thoughts().any(|text| !text.is_empty());
+        if is_there || rules.dialect.missing_reasoning == MissingReasoning::Empty {
+            json.raw(",");
+            json.string(rules.dialect.reasoning_field);
+            json.raw(":");
+            json.joined(thoughts().filter(|_| is_there));
+        }
     }
     encode_calls(message, rules, json);
     Ok(())
@@ -178,6 +184,14 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut Json<'_>) 
     }
     if any {
         json.raw("]");
+    }
+}
+
+/// Returns what a call brought; some servers refuse a result that is empty.
+fn content_of(result: &ToolMessage) -> &str {
+    match result.content.as_str() {
+        content if content.trim().is_empty() => NO_OUTPUT,
+        content => content,
     }
 }
 

@@ -8,7 +8,7 @@ use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::dialect::{Arguments, ReasoningEcho};
+use crate::chat::dialect::{Arguments, MissingReasoning, ReasoningEcho};
 
 const STANDARD: Dialect = Dialect::standard("llama");
 
@@ -260,6 +260,46 @@ fn reasoning_is_sent_back_as_the_dialect_says() {
     assert_eq!(echoed(ReasoningEcho::Always), [true, true]);
     assert_eq!(echoed(ReasoningEcho::SameTurn), [false, true]);
     assert_eq!(echoed(ReasoningEcho::Never), [false, false]);
+}
+
+#[test]
+fn a_reply_without_reasoning_has_the_field_all_the_same_where_the_server_wants_it() {
+    let dialect = |reasoning_echo| Dialect {
+        reasoning_echo,
+        missing_reasoning: MissingReasoning::Empty,
+        ..STANDARD
+    };
+    let conversation = || {
+        [
+            Message::user("a"),
+            Message::assistant("b"),
+            Message::user("c"),
+            reply_of("openai"),
+            messages::result("loop-1", "look", "1"),
+            reply_of("llama"),
+        ]
+    };
+    let always = messages_of(dialect(ReasoningEcho::Always), conversation());
+    let sent = [1, 3, 5].map(|index| always[index]["reasoning_content"].clone());
+    assert_eq!(sent, ["", "", "hm"], "nothing of another provider's");
+    let same_turn = messages_of(dialect(ReasoningEcho::SameTurn), conversation());
+    assert_eq!(same_turn[1].get("reasoning_content"), None);
+    assert_eq!(same_turn[3]["reasoning_content"], "");
+    let never = messages_of(dialect(ReasoningEcho::Never), conversation());
+    assert_eq!(never[5].get("reasoning_content"), None);
+}
+
+#[test]
+fn a_result_that_is_nothing_at_all_is_said_to_be_none() {
+    let messages = messages_of(
+        STANDARD,
+        [
+            Message::user("a"),
+            messages::calls([("c1", "look", "{}")]),
+            messages::result("c1", "look", " "),
+        ],
+    );
+    assert_eq!(messages[2]["content"], "(no output)");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! The client of one model.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_wire::{
+    Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, LateSystem,
+    MissingReasoning, TrailingAssistant,
+};
+
+use crate::checked::{self, CheckedStream};
+use crate::config::DeepSeekConfig;
+use crate::errors::RULES;
+use crate::models;
+use crate::shape::Shape;
+
+/// The provider's name in records and messages.
+const PROVIDER: &str = "deepseek";
+
+/// The client of one of DeepSeek's models.
+///
+/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection.
+#[derive(Debug)]
+pub struct DeepSeekClient {
+    chat: ChatClient,
+    endpoint: Arc<Endpoint>,
+    shape: Shape,
+    info: ModelInfo,
+}
+
+impl DeepSeekClient {
+    /// Prepares a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
+    pub fn new(config: DeepSeekConfig) -> Result<Self, EndpointError> {
+        let shape = Shape::new(&config);
+        let dialect = dialect(&config);
+        let mut reached = EndpointConfig::new(config.base_url);
+        reached.api_key = config.api_key;
+        reached.timeouts = config.timeouts;
+        reached.errors = &RULES;
+        let endpoint = Arc::new(Endpoint::new(reached)?);
+        let route = endpoint.route("chat/completions");
+        let chat = ChatClient::new(Arc::clone(&endpoint), route, config.model, dialect);
+        let mut info = ModelInfo::new(chat.model().clone());
+        info.context_tokens = config.context_tokens;
+        Ok(Self {
+            chat,
+            endpoint,
+            shape,
+            info,
+        })
+    }
+
+    /// Lists the models that the key may ask, within a time.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when the service cannot be reached, wants another key, or is no model service.
+    pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
+        models::models(&self.endpoint, within).await
+    }
+}
+
+/// Returns the dialect of Chat Completions that a model is asked in.
+fn dialect(config: &DeepSeekConfig) -> Dialect {
+    let mut dialect = Dialect::standard(PROVIDER);
+    dialect.max_tokens_field = "max_tokens";
+    dialect.reasoning_echo = config.echo();
+    // Once a conversation has calls, a reply without the field is refused, whoever gave that reply.
+    dialect.missing_reasoning = MissingReasoning::Empty;
+    dialect.late_system = LateSystem::Auto;
+    // An assistant message that stands last is one to be gone on with, and wants a mark that only the test version of
+    // the service knows.
+    dialect.trailing_assistant = TrailingAssistant::Prompted;
+    dialect.arguments = Arguments::MadeWhole;
+    dialect
+}
+
+#[async_trait]
+impl LlmClient for DeepSeekClient {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let (request, extra) = self.shape.of(request);
+        let reply = self.chat.respond_with(&request, ctx, &extra).await?;
+        checked::whole(reply)
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let (request, extra) = self.shape.of(request);
+        let stream = self.chat.stream_with(&request, ctx, &extra).await?;
+        let cancellation = ctx.cancellation.clone();
+        Ok(Box::pin(CheckedStream::new(stream, cancellation)))
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+}

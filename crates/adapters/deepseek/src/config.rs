@@ -1,0 +1,130 @@
+//! How DeepSeek is reached and what is asked of it.
+
+use neuraxis_wire::{ReasoningEcho, Secret, Timeouts};
+use serde::{Deserialize, Serialize};
+
+use crate::thinking::{ReasoningEffort, Thinking, default_echo};
+
+/// How DeepSeek is reached and what is asked of it: a section such as `[models.reasoning]`.
+///
+/// ```
+/// use neuraxis_deepseek::{DeepSeekConfig, Thinking};
+///
+/// let config: DeepSeekConfig = toml::from_str(
+///     r#"
+///     model = "deepseek-v4-pro"
+///     thinking = "on"
+///     reasoning_effort = "max"
+///     timeouts.output = "10m"
+///     "#,
+/// )?;
+/// assert_eq!(config.thinking, Thinking::On);
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DeepSeekConfig {
+    /// The service's address, with or without a slash at its end. `https://api.deepseek.com`; with `/beta` at its end
+    /// it is the service's test version.
+    pub base_url: String,
+    /// The model's name there. Names change often: `neuraxis models` lists those of today. `deepseek-flash`, the one
+    /// name without a version.
+    pub model: String,
+    /// The context size in tokens. Not known unless it is said here: the service does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Whether the model thinks before it answers: `on`, `off` or `model_default`. `model_default`.
+    pub thinking: Thinking,
+    /// How hard it thinks: `low`, `high` or `max`. As the service has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. As the model demands, by its
+    /// name: `never` for R1, `same_turn` for V3.2, `always` for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub echo_reasoning: Option<ReasoningEcho>,
+    /// How long each part of an exchange may take. The service sends keep-alive lines while a request waits for its
+    /// turn: `timeouts.output` is what limits that.
+    pub timeouts: Timeouts,
+    /// The key. Never part of a file: it is set by whoever reads the configuration.
+    #[serde(skip)]
+    pub api_key: Option<Secret>,
+}
+
+impl Default for DeepSeekConfig {
+    fn default() -> Self {
+        Self {
+            base_url: "https://api.deepseek.com".to_owned(),
+            model: "deepseek-flash".to_owned(),
+            context_tokens: None,
+            thinking: Thinking::ModelDefault,
+            reasoning_effort: None,
+            echo_reasoning: None,
+            timeouts: Timeouts::default(),
+            api_key: None,
+        }
+    }
+}
+
+impl DeepSeekConfig {
+    /// Describes a model by its name, on DeepSeek's own service.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns which reasoning is sent back.
+    pub(crate) fn echo(&self) -> ReasoningEcho {
+        self.echo_reasoning
+            .unwrap_or_else(|| default_echo(&self.model))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_section_is_the_default() {
+        let read = toml::from_str::<DeepSeekConfig>("").unwrap();
+        assert_eq!(read, DeepSeekConfig::default());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        for (text, key) in [
+            ("modle = \"x\"", "modle"),
+            ("api_key = \"canary\"", "api_key"),
+        ] {
+            let error = toml::from_str::<DeepSeekConfig>(text).unwrap_err();
+            let expected = format!("unknown field `{key}`");
+            assert!(error.message().contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_setting_of_thinking_is_answered_with_the_known_ones() {
+        let error = toml::from_str::<DeepSeekConfig>("thinking = \"hard\"").unwrap_err();
+        assert!(error.message().contains("`model_default`"), "{error}");
+    }
+
+    #[test]
+    fn the_key_is_written_nowhere() {
+        let config = DeepSeekConfig {
+            api_key: Some(Secret::new("sk-canary")),
+            ..DeepSeekConfig::default()
+        };
+        let written = format!("{config:?} {}", toml::to_string(&config).unwrap());
+        assert!(!written.contains("canary"), "{written}");
+    }
+
+    #[test]
+    fn what_is_configured_stands_before_what_the_model_usually_demands() {
+        let mut config = DeepSeekConfig::new("deepseek-r1");
+        assert_eq!(config.echo(), ReasoningEcho::Never);
+        config.echo_reasoning = Some(ReasoningEcho::Always);
+        assert_eq!(config.echo(), ReasoningEcho::Always);
+    }
+}

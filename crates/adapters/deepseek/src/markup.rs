@@ -1,0 +1,217 @@
+//! Takes tool calls out of a text that a model wrote them into.
+//!
+//! DeepSeek's models write a call in a markup of their own, which the service reads. Now and then it fails to, and what
+//! should have been a call arrives as text:
+//!
+//! ```text
+//! <｜DSML｜tool_calls><｜DSML｜invoke name="look"><｜DSML｜parameter name="at" string="true">sky</｜DSML｜parameter>…
+//! ```
+//!
+//! [`MarkupFilter`] stands between the stream and whoever reads along. It lets text through at once, but for an end that
+//! may be the beginning of a tag: at most 18 bytes, until what follows tells. From a tag on, the text is kept back,
+//! and at its end becomes the calls that were meant, or an error that may be retried. Pure: how the stream was cut makes
+//! no difference.
+
+mod parse;
+mod scan;
+
+use std::collections::VecDeque;
+
+use neuraxis_core::{
+    BlockIndex, LlmError, LlmErrorKind, ReplyDelta, ReplyEnd, ReplyFinish, TokenCount, Usage,
+};
+
+use self::parse::WrittenCalls;
+use self::scan::Found;
+
+/// The most bytes that are kept back: far more than any calls need.
+const MAX_WRITTEN: usize = 1024 * 1024;
+
+/// Takes tool calls out of the text of one reply, as it streams in.
+#[derive(Debug, Default)]
+pub(crate) struct MarkupFilter {
+    /// The end of the text, which may be the beginning of a tag.
+    held: Option<Piece>,
+    /// The text from its first tag on.
+    written: Option<Piece>,
+    /// The first number that no block has.
+    free: BlockIndex,
+    has_text: bool,
+    has_calls: bool,
+    shown_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    block: BlockIndex,
+    text: String,
+}
+
+impl MarkupFilter {
+    /// Takes a piece of the reply, and adds to `out` what can be handed on.
+    pub(crate) fn push(
+        &mut self,
+        delta: ReplyDelta,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        match delta {
+            ReplyDelta::Text { block, text } => {
+                self.see(block);
+                return self.take_text(Piece { block, text }, out);
+            }
+            ReplyDelta::End(end) => {
+                let usage = end.usage;
+                return self
+                    .end(end, out)
+                    .map_err(|said| invalid(said).with_usage(usage));
+            }
+            ReplyDelta::ToolCall { block, .. } => {
+                self.has_calls = true;
+                self.see(block);
+            }
+            ReplyDelta::Reasoning { block, .. } | ReplyDelta::State { block, .. } => {
+                self.see(block);
+            }
+        }
+        out.push_back(delta);
+        Ok(())
+    }
+
+    fn see(&mut self, block: BlockIndex) {
+        self.free = self.free.max(block.next());
+    }
+
+    fn take_text(
+        &mut self,
+        mut piece: Piece,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        if let Some(written) = &mut self.written {
+            if written.text.len() + piece.text.len() > MAX_WRITTEN {
+                return Err(invalid("the model wrote a tool call as text, without end"));
+            }
+            written.text.push_str(&piece.text);
+            return Ok(());
+        }
+        match self.held.take() {
+            Some(mut held) if held.block == piece.block => {
+                held.text.push_str(&piece.text);
+                piece = held;
+            }
+            Some(held) => self.show(held, out),
+            None => {}
+        }
+        let block = piece.block;
+        match scan::find(&piece.text) {
+            Found::Nothing => self.show(piece, out),
+            Found::Perhaps(at) => {
+                let text = piece.text.split_off(at);
+                self.show(piece, out);
+                self.held = Some(Piece { block, text });
+            }
+            Found::Tag(at) => {
+                let text = piece.text.split_off(at);
+                self.show(piece, out);
+                self.written = Some(Piece { block, text });
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, piece: Piece, out: &mut VecDeque<ReplyDelta>) {
+        let Piece { block, text } = piece;
+        if text.is_empty() {
+            return;
+        }
+        self.has_text |= !text.trim().is_empty();
+        self.shown_bytes += text.len();
+        out.push_back(ReplyDelta::Text { block, text });
+    }
+
+    fn end(
+        &mut self,
+        mut end: ReplyEnd,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), &'static str> {
+        if let Some(held) = self.held.take() {
+            self.show(held, out);
+        }
+        if let Some(written) = self.written.take() {
+            self.make_calls(&written, &mut end, out)?;
+        }
+        if !self.has_text && !self.has_calls {
+            match end.finish {
+                ReplyFinish::Stop => return Err("the model answered with nothing at all"),
+                ReplyFinish::Length => tracing::warn!(
+                    "the model used up the limit on output tokens before it answered: raise it, or think less \
+                     (reasoning_effort)"
+                ),
+                ReplyFinish::ToolCalls | ReplyFinish::ContentFilter => {}
+            }
+        }
+        out.push_back(ReplyDelta::End(end));
+        Ok(())
+    }
+
+    /// Hands on the calls that the model wrote into its text.
+    fn make_calls(
+        &mut self,
+        written: &Piece,
+        end: &mut ReplyEnd,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), &'static str> {
+        if self.has_calls {
+            // They may be the same calls once more, and nobody wants an effect twice.
+            return Err("the model wrote a tool call as text, and made calls besides");
+        }
+        let bytes = written.text.len();
+        let WrittenCalls { calls, rest } = parse::calls(&written.text)?;
+        end.usage.action = action(
+            &end.usage,
+            bytes - rest.len(),
+            self.shown_bytes + rest.len(),
+        );
+        if !rest.trim().is_empty() {
+            let block = written.block;
+            self.show(Piece { block, text: rest }, out);
+        }
+        tracing::info!(
+            calls = calls.len(),
+            "took tool calls out of a text that the model wrote them into"
+        );
+        for call in calls {
+            let block = self.free;
+            self.free = block.next();
+            self.has_calls = true;
+            out.push_back(ReplyDelta::ToolCall {
+                block,
+                provider_id: None,
+                name: Some(call.name),
+                arguments: call.arguments,
+            });
+        }
+        if end.finish == ReplyFinish::Stop {
+            end.finish = ReplyFinish::ToolCalls;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the part of a completion that its written calls are: by their share of the bytes that are no reasoning.
+fn action(usage: &Usage, written: usize, shown: usize) -> TokenCount {
+    let said = usage.completion;
+    if said.label == TokenCount::UNKNOWN.label {
+        return TokenCount::UNKNOWN;
+    }
+    let answer = said.tokens.saturating_sub(usage.reasoning.tokens);
+    let all = (written + shown).max(1) as u128;
+    let part = u128::from(answer) * (written as u128) / all;
+    TokenCount::estimated(u64::try_from(part).unwrap_or(answer))
+}
+
+fn invalid(said: &str) -> LlmError {
+    LlmError::new(LlmErrorKind::InvalidResponse, said)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! Tests of the filter: what it lets through, what it makes of the rest, and that cuts make no difference.
+
+mod properties;
+
+use neuraxis_core::{ModelRef, Reply, ReplyAssembler};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The most bytes that are kept back before it is known that there is a tag: `</`, four bars, the name.
+const LONGEST_OPENING: usize = 2 + 4 * '｜'.len_utf8() + 4;
+
+const LEAK: &str = "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"at\" string=\"true\">the sky</｜DSML｜parameter>\n<｜DSML｜parameter name=\"depth\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+
+fn text(text: &str) -> ReplyDelta {
+    ReplyDelta::Text {
+        block: BlockIndex(0),
+        text: text.to_owned(),
+    }
+}
+
+fn end_of(finish: ReplyFinish, usage: Usage) -> ReplyDelta {
+    let model = ModelRef::new("deepseek", "m");
+    ReplyDelta::End(ReplyEnd {
+        finish,
+        usage,
+        model,
+    })
+}
+
+fn end() -> ReplyDelta {
+    end_of(ReplyFinish::Stop, Usage::default())
+}
+
+/// What the filter hands on of a reply.
+fn filtered(deltas: impl IntoIterator<Item = ReplyDelta>) -> Result<Vec<ReplyDelta>, LlmError> {
+    let mut filter = MarkupFilter::default();
+    let mut out = VecDeque::new();
+    for delta in deltas {
+        filter.push(delta, &mut out)?;
+    }
+    Ok(out.into())
+}
+
+fn assembled(deltas: impl IntoIterator<Item = ReplyDelta>) -> Result<Reply, LlmError> {
+    let mut assembler = ReplyAssembler::default();
+    for delta in filtered(deltas)? {
+        assembler.push(delta)?;
+    }
+    assembler.finish()
+}
+
+fn reply(pieces: &[&str]) -> Result<Reply, LlmError> {
+    assembled(pieces.iter().map(|piece| text(piece)).chain([end()]))
+}
+
+/// The text and the calls of a reply of one piece.
+fn read(written: &str) -> (String, Vec<(String, Value)>) {
+    let reply = reply(&[written]).unwrap();
+    let calls = reply.calls().map(|call| {
+        let arguments = call.arguments.decode().unwrap();
+        (call.name.clone(), arguments)
+    });
+    (reply.text(), calls.collect())
+}
+
+fn complaint(written: &str) -> String {
+    let error = reply(&[written]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{written}");
+    assert!(error.is_retryable() && error.usage.is_some());
+    error.message
+}
+
+#[test]
+fn a_call_that_was_written_as_text_is_made_and_never_shown() {
+    let reply = reply(&["Let me see.\n\n", LEAK]).unwrap();
+    assert_eq!(reply.text(), "Let me see.\n\n");
+    assert_eq!(reply.finish, ReplyFinish::ToolCalls);
+    let call = reply.calls().next().unwrap();
+    assert_eq!(call.name, "look");
+    assert_eq!(call.arguments.as_str(), r#"{"at":"the sky","depth":2}"#);
+    assert_eq!(call.provider_id, None);
+}
+
+#[test]
+fn every_spelling_of_the_markup_is_known() {
+    for (from, to) in [
+        ("tool_calls", "function_calls"),
+        ("｜", "|"),
+        ("｜", "‖"),
+        ("｜", "｜｜"),
+        ("\n", ""),
+        (">\n", ">\n\n  "),
+    ] {
+        let (shown, calls) = read(&LEAK.replace(from, to));
+        assert_eq!(shown, "", "{to}");
+        let expected = json!({"at": "the sky", "depth": 2});
+        assert_eq!(calls, [("look".to_owned(), expected)], "{to}");
+    }
+}
+
+#[test]
+fn several_calls_keep_their_order_and_their_values_their_type() {
+    let invoke = |name: &str, parameters: &str| {
+        format!("<｜DSML｜invoke name=\"{name}\">{parameters}</｜DSML｜invoke>")
+    };
+    let parameter = |attributes: &str, value: &str| {
+        format!("<｜DSML｜parameter {attributes}>{value}</｜DSML｜parameter>")
+    };
+    let values = [
+        parameter(r#"name="raw" string="true""#, " 1 < 2 \"&\"\n"),
+        parameter(r#"name="list" string="false""#, "\n[1, {\"a\": null}]\n"),
+        parameter(r#"name="unsaid""#, "true"),
+        parameter(r#"name="words""#, "not json"),
+    ];
+    let written = [invoke("one", &values.concat()), invoke("two", "")].concat();
+    let block = format!("<｜DSML｜tool_calls>{written}</｜DSML｜tool_calls>\nDone.");
+    let (shown, calls) = read(&block);
+    assert_eq!(shown, "\nDone.");
+    let values = json!({
+        "raw": " 1 < 2 \"&\"\n", "list": [1, {"a": null}], "unsaid": true, "words": "not json",
+    });
+    let expected = [("one".to_owned(), values), ("two".to_owned(), json!({}))];
+    assert_eq!(calls, expected);
+    // The tag that begins the block is the one that gets lost.
+    let (_, calls) = read(&format!("{written}</｜DSML｜tool_calls>"));
+    assert_eq!(calls.len(), 2);
+}
+
+#[test]
+fn markup_that_cannot_be_read_is_an_invalid_response_and_no_half_of_a_call_is_made() {
+    for (written, expected) in [
+        (LEAK.replace("</｜DSML｜tool_calls>", ""), "not to its end"),
+        (LEAK.replace("</｜DSML｜invoke>", ""), "wrong places"),
+        (LEAK.replacen("</｜DSML｜parameter>", "", 1), "does not end"),
+        (LEAK.replace("name=\"look\"", ""), "without a name"),
+        (LEAK.replace(">2<", ">{\"a\":<"), "not JSON"),
+        (LEAK.replace("\"depth\"", "\"at\""), "twice"),
+        (LEAK.replace("invoke", "what"), "wrong places"),
+        (
+            LEAK.replace("<｜DSML｜invoke", "hm <｜DSML｜invoke"),
+            "something else in it",
+        ),
+        (LEAK.replace(" string=", " STRING="), "cannot be read"),
+        ("</｜DSML｜tool_calls>".to_owned(), "wrong places"),
+        ("<｜DSML｜".to_owned(), "cannot be read"),
+    ] {
+        let said = complaint(&written);
+        assert!(said.contains(expected), "{written}: {said}");
+    }
+}
+
+#[test]
+fn a_call_that_was_cut_anywhere_is_never_made() {
+    for (cut, _) in LEAK.char_indices() {
+        let reply = reply(&[&LEAK[..cut]]);
+        assert!(reply.is_err() || cut < LONGEST_OPENING, "cut at {cut}");
+        assert!(!reply.is_ok_and(|reply| reply.calls().count() > 0));
+    }
+}
+
+#[test]
+fn calls_that_came_both_ways_are_made_neither_way() {
+    let call = ReplyDelta::ToolCall {
+        block: BlockIndex(1),
+        provider_id: None,
+        name: Some("look".to_owned()),
+        arguments: "{}".to_owned(),
+    };
+    let error = assembled([text(LEAK), call, end()]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+}
+
+#[test]
+fn markup_without_end_is_cut_off() {
+    let piece = "<|DSML|".repeat(MAX_WRITTEN / 14);
+    let error = reply(&[&piece, &piece, &piece]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+    assert!(error.message.ends_with("without end"), "{error}");
+    let parameters =
+        (0..300).map(|number| format!("<|DSML|parameter name=\"p{number}\">1</|DSML|parameter>"));
+    let many = format!(
+        "<|DSML|invoke name=\"a\">{}</|DSML|invoke>",
+        parameters.collect::<String>()
+    );
+    assert!(complaint(&many).contains("too many parameters"));
+    let many = "<|DSML|invoke name=\"a\"></|DSML|invoke>".repeat(301);
+    assert!(complaint(&many).contains("more tool calls"));
+}
+
+#[test]
+fn a_text_made_to_take_long_does_not() {
+    // Looking at all that follows each beginning would take hours.
+    for hostile in ["<", "<|", "<||||||||", "<|DSML", "</"] {
+        let text = hostile.repeat(4 * 1024 * 1024 / hostile.len());
+        assert_eq!(reply(&[&text]).unwrap().text().len(), text.len());
+    }
+    let tags = "<|DSML|tool_calls></|DSML|tool_calls>".repeat(MAX_WRITTEN / 40);
+    assert!(complaint(&tags).contains("not to its end"));
+}
+
+#[test]
+fn what_only_looks_like_it_passes_unharmed_and_at_once() {
+    for ordinary in [
+        "a < b, c <| d, e <｜ f",
+        "<|im_end|> and <｜end▁of▁sentence｜>",
+        "The markup is called DSML｜ and | DSML |",
+        "<|DSM>, <|DSMLX|>, <｜DSML>, <|||||DSML|, < |DSML|",
+        "Vec<Vec<u8>> </div> <DSML|tool_calls>",
+    ] {
+        let deltas = filtered([text(ordinary), end()]).unwrap();
+        assert_eq!(deltas[0], text(ordinary));
+        assert_eq!(deltas.len(), 2, "in one piece: {deltas:?}");
+    }
+}
+
+#[test]
+fn an_end_that_may_be_a_beginning_is_held_only_until_it_is_known() {
+    let mut filter = MarkupFilter::default();
+    let mut out = VecDeque::new();
+    let mut push = |piece: &str| {
+        filter.push(text(piece), &mut out).unwrap();
+        std::mem::take(&mut out)
+    };
+    assert_eq!(push("a <｜"), [text("a ")]);
+    assert_eq!(push("DS"), []);
+    assert_eq!(push("K"), [text("<｜DSK")]);
+    assert_eq!(push("<"), []);
+    assert_eq!(push("<"), [text("<")]);
+    assert_eq!(push("b"), [text("<b")]);
+}
+
+#[test]
+fn an_end_that_was_held_is_shown_with_the_end() {
+    assert_eq!(reply(&["1 <", "|DSML"]).unwrap().text(), "1 <|DSML");
+    let other = ReplyDelta::Text {
+        block: BlockIndex(2),
+        text: "|DSML|".to_owned(),
+    };
+    let parts = assembled([text("1 <"), other, end()]).unwrap().parts;
+    assert_eq!(parts.len(), 2, "each in its block: {parts:?}");
+}
+
+#[test]
+fn a_reply_of_nothing_is_an_invalid_response_unless_it_was_cut_short() {
+    let nothing = complaint(" \n");
+    assert!(nothing.contains("nothing at all"), "{nothing}");
+    let thought = ReplyDelta::Reasoning {
+        block: BlockIndex(0),
+        text: "hm".to_owned(),
+    };
+    assert!(assembled([thought.clone(), end()]).is_err());
+    let cut = end_of(ReplyFinish::Length, Usage::default());
+    let reply = assembled([thought, cut]).unwrap();
+    assert_eq!(reply.finish, ReplyFinish::Length);
+}
+
+#[test]
+fn a_reply_that_was_cut_short_keeps_saying_so() {
+    let cut = end_of(ReplyFinish::Length, Usage::default());
+    let reply = assembled([text(LEAK), cut]).unwrap();
+    assert_eq!(reply.finish, ReplyFinish::Length);
+    assert_eq!(reply.calls().count(), 1);
+}
+
+#[test]
+fn the_tokens_of_written_calls_are_estimated() {
+    let usage = Usage {
+        completion: TokenCount::measured(110),
+        reasoning: TokenCount::measured(10),
+        ..Usage::default()
+    };
+    let end = || end_of(ReplyFinish::Stop, usage);
+    let all = assembled([text(LEAK), end()]).unwrap();
+    assert_eq!(all.usage.action, TokenCount::estimated(100));
+    let shown = "x".repeat(LEAK.len());
+    let half = assembled([text(&shown), text(LEAK), end()]).unwrap();
+    assert_eq!(half.usage.action, TokenCount::estimated(50));
+    let unknown = end_of(ReplyFinish::Stop, Usage::UNKNOWN);
+    let unknown = assembled([text(LEAK), unknown]).unwrap();
+    assert_eq!(unknown.usage.action, TokenCount::UNKNOWN);
+}

@@ -1,0 +1,87 @@
+//! Whether a model thinks before it answers, and what that means for its conversation.
+
+use neuraxis_wire::ReasoningEcho;
+use serde::{Deserialize, Serialize};
+
+/// Whether a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Thinking {
+    /// It does.
+    On,
+    /// It does not.
+    Off,
+    /// As the service has it when nothing is said, which is that it does
+    /// (<https://api-docs.deepseek.com/guides/thinking_mode>).
+    #[default]
+    ModelDefault,
+}
+
+/// How hard a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReasoningEffort {
+    /// Little.
+    Low,
+    /// Much.
+    High,
+    /// As much as it can.
+    Max,
+}
+
+impl Thinking {
+    /// Tells whether a model thinks.
+    pub(crate) fn is_on_for(self, model: &str) -> bool {
+        match self {
+            Self::On => true,
+            Self::Off => false,
+            // The names of models that never did, as some hosts still have them.
+            Self::ModelDefault => !model.to_ascii_lowercase().contains("chat"),
+        }
+    }
+}
+
+/// Returns which reasoning a model is sent again unless it is configured.
+///
+/// The rule changed with the models. R1 refused all of it; V3.2 wants that of the turn under way; those after it want
+/// that of every reply that called tools, for as long as the conversation lasts, and do not mind the rest.
+pub(crate) fn default_echo(model: &str) -> ReasoningEcho {
+    let model = model.to_ascii_lowercase();
+    let is_one_of = |names: &[&str]| names.iter().any(|name| model.contains(name));
+    if is_one_of(&["-r1", "_r1", "/r1"]) {
+        ReasoningEcho::Never
+    } else if is_one_of(&["v3.2", "v3-2", "deepseek-reasoner"]) {
+        ReasoningEcho::SameTurn
+    } else {
+        ReasoningEcho::Always
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_generation_has_its_own_rule_of_what_goes_back() {
+        for (model, expected) in [
+            ("deepseek-flash", ReasoningEcho::Always),
+            ("deepseek-v4-pro", ReasoningEcho::Always),
+            ("one-that-is-not-known-yet", ReasoningEcho::Always),
+            ("deepseek-ai/DeepSeek-V3.2", ReasoningEcho::SameTurn),
+            ("deepseek-reasoner", ReasoningEcho::SameTurn),
+            ("deepseek-ai/DeepSeek-R1-0528", ReasoningEcho::Never),
+        ] {
+            assert_eq!(default_echo(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_model_of_which_nothing_is_said_thinks() {
+        assert!(Thinking::ModelDefault.is_on_for("deepseek-flash"));
+        assert!(!Thinking::ModelDefault.is_on_for("deepseek-chat"));
+        assert!(Thinking::On.is_on_for("deepseek-chat"));
+        assert!(!Thinking::Off.is_on_for("deepseek-flash"));
+    }
+}

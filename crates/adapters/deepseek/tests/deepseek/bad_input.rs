@@ -1,0 +1,106 @@
+//! Streams that are not what they should be.
+
+use neuraxis_core::LlmErrorKind;
+use neuraxis_testkit::request;
+use serde_json::json;
+
+use crate::loopback::{Answer, Loopback};
+use crate::shapes::events;
+use crate::{both, client, streamed};
+
+/// The kind of error that a stream of these bytes ends in.
+async fn kind(stream: impl Into<Vec<u8>>) -> LlmErrorKind {
+    let stream = stream.into();
+    let server = Loopback::start(move |_| Answer::events([stream.as_slice()])).await;
+    let error = streamed(&client(&server), &request("hi"))
+        .await
+        .unwrap_err();
+    error.kind
+}
+
+/// A stream of one piece of a message.
+fn piece(delta: &serde_json::Value) -> String {
+    events(std::slice::from_ref(delta), "stop").concat()
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_an_invalid_response() {
+    let call = |index: usize, id: &str, name: &str| json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let calls = |calls: &[serde_json::Value]| piece(&json!({ "tool_calls": calls }));
+    let text = piece(&json!({"content": "Hi"}));
+    for stream in [
+        "data: {\"choices\":[\n\n".to_owned(),
+        "data: hello\n\n".to_owned(),
+        calls(&[call(1, "a", "look")]),
+        calls(&[call(0, "a", "look"), call(1, "a", "look")]),
+        calls(&[call(0, "a", "look"), call(0, "a", "wait")]),
+        calls(&[call(0, "a", "")]),
+        text.replace("\"stop\"", "\"eos\""),
+        text.replace("\"stop\"", "\"tool_calls\""),
+        text.replace(
+            "data: [DONE]",
+            "data: {\"choices\":[{\"finish_reason\":\"length\"}]}",
+        ),
+    ] {
+        assert_eq!(
+            kind(stream.clone()).await,
+            LlmErrorKind::InvalidResponse,
+            "{stream}"
+        );
+    }
+    let invalid =
+        [b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n".to_vec()].concat();
+    assert_eq!(kind(invalid).await, LlmErrorKind::InvalidResponse);
+}
+
+#[tokio::test]
+async fn a_page_or_a_packed_body_is_called_what_it_is() {
+    for (headers, expected) in [
+        ("content-type: text/html", "text/html"),
+        (
+            "content-type: text/event-stream\r\ncontent-encoding: gzip",
+            "gzip",
+        ),
+    ] {
+        let server = Loopback::start(move |_| Answer::whole(200, headers, "<html>")).await;
+        let error = streamed(&client(&server), &request("hi"))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
+        assert!(error.message.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_comes_byte_by_byte_or_with_other_line_ends_is_the_same() {
+    let pieces = [
+        json!({"reasoning_content": "Hé 🦀"}),
+        json!({"content": "1 <"}),
+        json!({"content": "｜ 2"}),
+        json!({"content": "\n<｜DSML｜tool_calls><｜DSML｜invoke name=\"look\">"}),
+        json!({"content": "</｜DSML｜invoke></｜DSML｜tool_calls>"}),
+    ];
+    let stream = events(&pieces, "stop").concat();
+    let crlf = stream.replace('\n', "\r\n");
+    let marked = format!("\u{feff}{}", stream.replace('\n', "\r"));
+    for stream in [stream, crlf, marked] {
+        let server = Loopback::start(move |_| Answer::events(stream.as_bytes().chunks(1))).await;
+        let reply = streamed(&client(&server), &request("hi")).await.unwrap();
+        assert_eq!(reply.reasoning(), "Hé 🦀");
+        assert_eq!(reply.text(), "1 <｜ 2\n");
+        assert_eq!(reply.calls().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let server =
+        Loopback::start(|_| Answer::whole(302, "location: https://elsewhere.example/steal", ""))
+            .await;
+    for reply in both(&client(&server), &request("hi")).await {
+        let error = reply.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::BadRequest);
+        assert!(error.message.contains("elsewhere.example"), "{error}");
+    }
+    assert_eq!(server.seen().len(), 2);
+}

@@ -1,0 +1,40 @@
+//! What the service has to offer.
+
+use std::time::Duration;
+
+use neuraxis_core::LlmErrorKind;
+
+use crate::client;
+use crate::loopback::{Act, Answer, Loopback};
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn the_models_are_listed_as_the_service_lists_them() {
+    const LIST: &str = r#"{"object":"list","data":[{"id":"deepseek-v4-pro","object":"model","owned_by":"deepseek"},{"id":"bad\u001b[2J"},{"id":""},{"id":"deepseek-flash"}]}"#;
+    let server = Loopback::start(|_| Answer::json(LIST)).await;
+    let models = client(&server).models(SECONDS).await.unwrap();
+    assert_eq!(models, ["deepseek-v4-pro", "deepseek-flash"]);
+    assert_eq!(server.seen()[0].line, "GET /models");
+}
+
+#[tokio::test]
+async fn a_wrong_key_or_another_service_is_an_error() {
+    let server = Loopback::start(|_| Answer::whole(401, "x: y", "Authentication Fails")).await;
+    let error = client(&server).models(SECONDS).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Unauthorized);
+    for answer in [r#"{"hello":"world"}"#, r#"{"data":null}"#, "[]", "hello"] {
+        let server = Loopback::start(move |_| Answer::json(answer)).await;
+        let error = client(&server).models(SECONDS).await.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_holds_nobody_up() {
+    let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
+    let soon = Duration::from_millis(50);
+    let error = client(&server).models(soon).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    server.hung_up().await;
+}

@@ -1,0 +1,86 @@
+//! Gives calls back the names of the tools that were offered.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use neuraxis_core::{Reply, ReplyDelta, ReplyPart, ToolSpec};
+use neuraxis_ports::ReplyStream;
+
+/// The tools that were offered to a server that spells their names in its own way: LM Studio tells the model names in
+/// lower case with underscores (<https://lmstudio.ai/docs/developer/api-changelog>, 0.3.23), and nothing says that it
+/// turns back what the model then calls.
+#[derive(Debug)]
+pub(crate) struct Offered(Arc<[ToolSpec]>);
+
+impl Offered {
+    pub(crate) const fn new(tools: Arc<[ToolSpec]>) -> Self {
+        Self(tools)
+    }
+
+    /// Restores the names in a reply that came whole.
+    pub(crate) fn restore_in(&self, reply: &mut Reply) {
+        for part in &mut reply.parts {
+            if let ReplyPart::ToolCall(call) = part {
+                self.restore(&mut call.name);
+            }
+        }
+    }
+
+    /// Restores the names in a reply that streams in.
+    pub(crate) fn restore_along(self, stream: ReplyStream) -> ReplyStream {
+        Box::pin(stream.map(move |delta| {
+            let mut delta = delta?;
+            if let ReplyDelta::ToolCall {
+                name: Some(name), ..
+            } = &mut delta
+            {
+                self.restore(name);
+            }
+            Ok(delta)
+        }))
+    }
+
+    /// Restores a name if it is no tool's, and one tool's alone when spelling does not count.
+    fn restore(&self, name: &mut String) {
+        if self.0.iter().any(|tool| tool.name.as_str() == name) {
+            return;
+        }
+        let is_like = |tool: &&ToolSpec| letters(tool.name.as_str()).eq(letters(name));
+        let mut alike = self.0.iter().filter(is_like);
+        if let (Some(tool), None) = (alike.next(), alike.next()) {
+            *name = tool.name.as_str().to_owned();
+        }
+    }
+}
+
+/// What is left of a name when its spelling does not count.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars()
+        .filter(|letter| letter.is_alphanumeric())
+        .map(|letter| letter.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_testkit::spec;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_restored_only_where_it_can_mean_one_tool() {
+        let tools = ["getWeather", "files__read-File", "a_b", "aB", "look"];
+        let offered = Offered::new(tools.map(|name| spec(name).build()).into());
+        for (written, expected) in [
+            ("get_weather", "getWeather"),
+            ("files_read_file", "files__read-File"),
+            ("look", "look"),
+            ("a_b", "a_b"),
+            ("A_B", "A_B"),
+            ("nothing_like_it", "nothing_like_it"),
+        ] {
+            let mut name = written.to_owned();
+            offered.restore(&mut name);
+            assert_eq!(name, expected);
+        }
+    }
+}

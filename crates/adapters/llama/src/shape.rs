@@ -1,0 +1,90 @@
+//! What is added to a request that the protocol has no field for, or that servers of this kind have in another form.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use neuraxis_core::{JsonText, ModelRequest, ReplyFormat, ToolChoice};
+use neuraxis_wire::ExtraFields;
+use serde::{Deserialize, Serialize};
+
+use crate::config::LlamaConfig;
+use crate::server::Server;
+
+/// Where a llama-server puts what a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ReasoningFormat {
+    /// Where it fits the model.
+    Auto,
+    /// In the text, as the model wrote it.
+    None,
+    /// Apart from the text.
+    Deepseek,
+    /// Apart from the text, and streamed in it all the same.
+    DeepseekLegacy,
+}
+
+/// Adds to requests what one server has to be told.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// Of every request.
+    always: ExtraFields,
+    grammar: Option<String>,
+    said_format: AtomicBool,
+}
+
+impl Shape {
+    pub(crate) fn new(config: &LlamaConfig) -> Self {
+        let is_llama_server = config.server == Server::LlamaServer;
+        let format = config.reasoning_format.filter(|_| is_llama_server);
+        let always = format.map_or_else(ExtraFields::default, |format| {
+            ExtraFields::default().with("reasoning_format", &format)
+        });
+        Self {
+            always,
+            grammar: config.grammar.clone().filter(|_| is_llama_server),
+            said_format: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns what is sent for a request, and what is added to it.
+    pub(crate) fn of<'a>(&self, request: &'a ModelRequest) -> (Cow<'a, ModelRequest>, ExtraFields) {
+        let extra = self.always.clone();
+        let ReplyFormat::JsonSchema { name, schema } = &request.reply_format else {
+            let grammar = self.grammar.as_ref().filter(|_| request.tools.is_empty());
+            let extra = match grammar {
+                Some(grammar) => extra.with("grammar", grammar),
+                None => extra,
+            };
+            return (Cow::Borrowed(request), extra);
+        };
+        let mut plain = request.clone();
+        plain.reply_format = ReplyFormat::Text;
+        let may_call = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
+        let extra = if may_call {
+            self.leave_format_out();
+            extra
+        } else {
+            extra.with_json("response_format", &response_format(name, schema))
+        };
+        (Cow::Owned(plain), extra)
+    }
+
+    /// A model that is held to a schema cannot call a tool.
+    fn leave_format_out(&self) {
+        if !self.said_format.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "a reply cannot be held to a JSON Schema while the model may call tools: the schema is left out"
+            );
+        }
+    }
+}
+
+/// The form that all of these servers understand: llama-server ignores a schema anywhere else.
+fn response_format(name: &str, schema: &JsonText) -> JsonText {
+    let name = JsonText::string(name);
+    JsonText::from_text(format!(
+        r#"{{"type":"json_schema","json_schema":{{"name":{name},"strict":true,"schema":{schema}}}}}"#
+    ))
+}

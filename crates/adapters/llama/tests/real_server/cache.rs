@@ -1,0 +1,61 @@
+//! What is asked again is not read again: the server's own figures of its cache.
+
+use neuraxis_core::{Message, ToolChoice, Usage};
+
+use crate::running::Running;
+use crate::{assembled, deltas, go_on, respond, with_tools};
+
+/// How much of a prompt the next one has to find in the cache, in percent.
+const REUSED: u64 = 95;
+
+/// The length of the system message. The scripted model's template ends a prompt with about 1,060 tokens that are
+/// another script each time: in a conversation of this length they are less than 4 %.
+const LONG: usize = 32_000;
+
+/// Checks that a call found the prompt of the call before it in the cache.
+fn assert_reused(before: &Usage, usage: &Usage) {
+    let (read, cached) = (before.prompt.tokens, usage.cached.tokens);
+    assert!(
+        cached * 100 >= read * REUSED,
+        "{cached} of {read} tokens were reused"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs llama-server: cargo xtask test provides it"]
+async fn from_the_second_turn_on_the_prompt_is_in_the_cache_and_the_last_answer_finds_it_too() {
+    let server = Running::start(&["-np", "1"]);
+    let client = server.client();
+    let system = "Be brief. ".repeat(LONG / 10);
+    let user = "think about two calls, forever";
+    let mut request = with_tools([Message::system(system), Message::user(user)]);
+    request.max_output_tokens = Some(400);
+    let mut before: Option<Usage> = None;
+    for turn in 0..4 {
+        // Streamed and whole are one conversation to the cache.
+        let reply = if turn % 2 == 0 {
+            assembled(deltas(&client, &request).await)
+        } else {
+            respond(&client, &request).await.unwrap()
+        };
+        assert_eq!(reply.calls().count(), 2);
+        assert!(!reply.reasoning().is_empty());
+        if let Some(before) = &before {
+            assert_reused(before, &reply.usage);
+        }
+        before = Some(reply.usage);
+        go_on(&mut request, &reply);
+    }
+    request
+        .messages
+        .push(Message::system("Please provide an answer."));
+    request.tool_choice = ToolChoice::None;
+    let last = respond(&client, &request).await.unwrap();
+    assert_reused(&before.unwrap(), &last.usage);
+    // The next message of the user goes on with the same conversation.
+    go_on(&mut request, &last);
+    request.messages.push(Message::user("hello"));
+    request.tool_choice = ToolChoice::Auto;
+    let next = respond(&client, &request).await.unwrap();
+    assert_reused(&last.usage, &next.usage);
+}

@@ -1,0 +1,92 @@
+//! Fields of a request that only one server has.
+
+use std::fmt;
+
+use bytes::Bytes;
+use neuraxis_core::JsonText;
+use serde::Serialize;
+
+/// Fields that are added to the body of a request, after those that the protocol has.
+///
+/// ```
+/// use neuraxis_wire::ExtraFields;
+///
+/// let extra = ExtraFields::default().with("top_k", &40);
+/// assert_eq!(extra.to_string(), r#""top_k":40"#);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExtraFields(String);
+
+impl ExtraFields {
+    /// Adds a field. A value that JSON cannot express, such as a map whose keys are not texts, is left out.
+    #[must_use]
+    pub fn with(self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        match JsonText::encode(value) {
+            Ok(value) => self.with_json(name, &value),
+            Err(_) => self,
+        }
+    }
+
+    /// Adds a field whose value is JSON already. One that claims to be and is not is left out.
+    #[must_use]
+    pub fn with_json(mut self, name: &str, value: &JsonText) -> Self {
+        if !value.is_valid() {
+            return self;
+        }
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(JsonText::string(name).as_str());
+        self.0.push(':');
+        self.0.push_str(value.as_str());
+        self
+    }
+
+    /// Returns an object, which has fields already, with these at its end.
+    pub(super) fn join(&self, body: Bytes) -> Bytes {
+        if self.0.is_empty() || !body.ends_with(b"}") {
+            return body;
+        }
+        let mut body = Vec::from(body);
+        body.pop();
+        body.push(b',');
+        body.extend_from_slice(self.0.as_bytes());
+        body.push(b'}');
+        body.into()
+    }
+}
+
+impl fmt::Display for ExtraFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_after_those_that_are_there() {
+        let extra = ExtraFields::default()
+            .with("think", "no \"more\"")
+            .with_json("schema", &JsonText::from_text("{\"a\": 1}"));
+        let body = extra.join(Bytes::from_static(br#"{"model":"m"}"#));
+        assert_eq!(
+            body,
+            r#"{"model":"m","think":"no \"more\"","schema":{"a": 1}}"#
+        );
+    }
+
+    #[test]
+    fn without_fields_a_body_stays_as_it_is() {
+        let body = Bytes::from_static(b"{}");
+        assert_eq!(ExtraFields::default().join(body.clone()), body);
+    }
+
+    #[test]
+    fn what_is_not_json_is_left_out() {
+        let extra = ExtraFields::default().with_json("a", &JsonText::from_text("{"));
+        assert_eq!(extra, ExtraFields::default());
+    }
+}
