@@ -6,11 +6,13 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ReplyStream};
 
+use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
-use crate::chat::encode::{Delivery, Encoder};
-use crate::chat::stream::ChatStream;
+use crate::chat::encode::Encoder;
 use crate::chat::whole;
+use crate::encode::Delivery;
 use crate::endpoint::{Endpoint, Route};
+use crate::stream::EventStream;
 
 /// Words by which a server's template refuses a system message where it stands.
 const REFUSALS: [&str; 4] = [
@@ -90,7 +92,10 @@ impl ChatClient {
             .stream(&self.route, body, &ctx.cancellation)
             .await
             .map_err(|error| self.learn(error, request))?;
-        Ok(Box::pin(ChatStream::new(body, self.model.clone())))
+        Ok(Box::pin(EventStream::new(
+            body,
+            Blocks::new(self.model.clone()),
+        )))
     }
 
     /// Takes note of a server that refuses a late system message.

@@ -8,7 +8,7 @@ fn voice() -> Voice {
     Voice {
         server: "http://127.0.0.1:8080".to_owned(),
         errors: &[],
-        secret: None,
+        secrets: Vec::new(),
     }
 }
 
@@ -303,4 +303,21 @@ fn an_error_in_place_of_a_chunk_is_that_error() {
     }
     let error = reply([r#"{"error":"out of memory"}"#]).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::server(None));
+}
+
+#[test]
+fn a_refusal_is_text_and_ends_the_reply_as_filtered() {
+    let reply = reply_to(&[r#"{"refusal":"I "}"#, r#"{"refusal":"can't."}"#], "stop").unwrap();
+    assert_eq!(reply.text(), "I can't.");
+    assert_eq!(reply.finish, ReplyFinish::ContentFilter);
+    let whole = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I can't."},"finish_reason":"stop"}]}"#;
+    assert_eq!(
+        self::reply([whole]).unwrap().finish,
+        ReplyFinish::ContentFilter
+    );
+    let calls = r#"{"refusal":null,"content":"x"}"#;
+    assert_eq!(
+        reply_to(&[calls], "stop").unwrap().finish,
+        ReplyFinish::Stop
+    );
 }
