@@ -9,7 +9,7 @@ mod rules;
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use neuraxis_core::{LlmError, LlmErrorKind};
 use serde_json::Value;
 
@@ -48,6 +48,8 @@ pub(crate) struct Failure {
     pub(crate) needed: Option<u64>,
     /// How long the server asks to wait.
     pub(crate) retry_after: Option<Duration>,
+    /// How the server calls the request, for whoever asks its people about it.
+    pub(crate) request: String,
     /// Whether the server says that another attempt can help, or cannot.
     pub(crate) should_retry: Option<bool>,
 }
@@ -68,6 +70,8 @@ impl Failure {
             failure.retry_after = limits_reset(headers);
         }
         failure.should_retry = should_retry(headers);
+        let request = headers.get("x-request-id").map(HeaderValue::to_str);
+        failure.request = request.and_then(Result::ok).unwrap_or_default().to_owned();
         failure
     }
 
@@ -104,6 +108,7 @@ impl Failure {
             message,
             code,
             retry_after: None,
+            request: String::new(),
             should_retry: None,
         }
     }
@@ -125,6 +130,9 @@ impl Failure {
         }
         if !self.code.is_empty() && Some(&self.code) != status.as_ref() {
             notes.push(format!("code {}", tidy(&self.code)));
+        }
+        if !self.request.is_empty() {
+            notes.push(format!("request {}", tidy(&self.request)));
         }
         let mut said = tidy(&self.message);
         if said.is_empty() {

@@ -209,6 +209,14 @@ async fn bodies_of_other_shapes_are_told_in_their_own_words() {
 }
 
 #[tokio::test]
+async fn an_error_tells_how_the_server_calls_the_request() {
+    let server = Loopback::start(|_| Answer::whole(500, "x-request-id: req_7", "{}")).await;
+    for error in both(&client(&server, Api::Responses), &request("hi")).await {
+        assert!(error.message.contains("request req_7"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_limit_tells_how_long_to_wait_in_every_form_of_the_headers() {
     let wait = |millis| Some(Duration::from_millis(millis));
     for (status, headers, expected) in [

@@ -1,5 +1,7 @@
 //! Sets connections up: certificates, proxies, and what is sent with each request.
 
+use std::time::Duration;
+
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Proxy, Url};
 
@@ -8,6 +10,11 @@ use super::config::{EndpointConfig, KeyHeader};
 
 /// The largest file of certificates that is read.
 const MAX_CA_FILE: u64 = 4 * 1024 * 1024;
+
+/// How often a connection of HTTP/2 that somebody waits on is asked whether it still stands, and how long its answer may
+/// take: one connection carries all calls, and a dead one is as silent as a model that thinks.
+const ASK_AFTER: Duration = Duration::from_secs(30);
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Makes the pool of connections to a server. HTTP/2 is spoken where the server offers it over TLS.
 pub(super) fn client(
@@ -19,6 +26,8 @@ pub(super) fn client(
         .referer(false)
         .connect_timeout(config.timeouts.connect)
         .pool_idle_timeout(config.keep_idle)
+        .http2_keep_alive_interval(ASK_AFTER)
+        .http2_keep_alive_timeout(ANSWER_WITHIN)
         .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
     if let Some(proxy) = &config.proxy {
         builder = builder.proxy(read_proxy(proxy)?);

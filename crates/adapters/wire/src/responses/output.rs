@@ -3,6 +3,7 @@
 //! Each item of the response is one block, under the item's own number. Pieces of text are shown as they come; the item
 //! as it is when it is done decides, and a piece that it does not have is an error.
 
+mod end;
 mod item;
 
 use std::borrow::Cow;
@@ -13,15 +14,15 @@ use neuraxis_core::{
     LlmError, LlmErrorKind, MAX_REPLY_BYTES, ModelRef, Reply, ReplyAssembler, ReplyDelta, ReplyEnd,
     ReplyFinish,
 };
-use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::end::{error_in_stream, error_of, finish_by_status};
 use self::item::{Kind, Progress, Section};
 use super::event::{Event, Response, ResponseUsage, said, text_of};
 use super::state::Origin;
 use crate::chat::{Shares, Text, usage};
 use crate::endpoint::Voice;
-use crate::failure::{Failure, clean};
+use crate::failure::clean;
 use crate::sse::SseEvent;
 use crate::stream::{Brought, Decode};
 
@@ -216,7 +217,7 @@ impl Output {
         let response: Response<'_> = parse(response)?;
         self.usage = response.usage.or(self.usage);
         if let Some(error) = said(response.error) {
-            return Err(Failure::of_error(&tree(error.get())).into_error(voice));
+            return Err(error_of(error, voice));
         }
         if let Some(name) = Text::of(response.model)
             && *name != *self.model.model
@@ -310,46 +311,6 @@ impl Decode for Output {
         }
         error
     }
-}
-
-fn finish_by_status(status: &str, why: &str) -> Result<ReplyFinish, LlmError> {
-    let unfinished = |said: &str| Err(LlmError::new(LlmErrorKind::Incomplete, said));
-    match (status, why) {
-        ("completed", _) => Ok(ReplyFinish::Stop),
-        ("incomplete", "max_output_tokens" | "max_tokens") => Ok(ReplyFinish::Length),
-        ("incomplete", "content_filter") => Ok(ReplyFinish::ContentFilter),
-        ("incomplete", why) => Err(invalid(format!(
-            "the reply is incomplete for the unknown reason {:?}",
-            clean(why, 60)
-        ))),
-        ("failed", _) => Err(LlmError::new(
-            LlmErrorKind::server(None),
-            "the server failed without saying why",
-        )),
-        ("cancelled", _) => unfinished("the server gave the reply up"),
-        ("queued" | "in_progress", _) => unfinished("the server has not finished the reply"),
-        (other, _) => Err(invalid(format!(
-            "the reply has the unknown status {:?}",
-            clean(other, 60)
-        ))),
-    }
-}
-
-/// The error of an event that brings one, at its top or under `error`.
-fn error_in_stream(data: &str, error: Option<&RawValue>, voice: &Voice) -> LlmError {
-    let mut failure = match said(error) {
-        Some(error) => Failure::of_error(&tree(error.get())),
-        None => Failure::of_error(&tree(data)),
-    };
-    if failure.kind == "error" {
-        // The type of the event, not of the error.
-        failure.kind.clear();
-    }
-    failure.into_error(voice)
-}
-
-fn tree(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_default()
 }
 
 fn parse<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {

@@ -1,18 +1,19 @@
 //! One item of a reply on its way.
 
-use std::borrow::Cow;
+mod kept;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use neuraxis_core::{BlockIndex, JsonText, LlmError, ReplyDelta};
+use neuraxis_core::{BlockIndex, LlmError, ReplyDelta};
 use serde_json::value::RawValue;
 
+use self::kept::reasoning_text;
 use super::{invalid, parse};
 use crate::chat::{Shares, Text};
-use crate::encode::Json;
 use crate::failure::clean;
-use crate::responses::event::{ContentPart, Item, ItemKind, said, text_of};
-use crate::responses::state::{ItemState, Origin};
+use crate::responses::event::{ContentPart, Item, ItemKind, text_of};
+use crate::responses::state::Origin;
 
 /// What stands between two parts of reasoning.
 const BETWEEN_THOUGHTS: &str = "\n\n";
@@ -271,75 +272,6 @@ impl Progress {
         }
         Ok(text_of(item.arguments.take()).into_owned())
     }
-
-    /// Returns what is kept of the item to be sent back.
-    fn state(&self, item: Item<'_>, origin: Origin<'_>) -> Result<Option<ReplyDelta>, LlmError> {
-        let whole = match self.kind {
-            Kind::Reasoning => Some(reasoning_to_send(&item)?),
-            Kind::Message | Kind::Call | Kind::Other => None,
-        };
-        let id = Text::of(item.id);
-        let phase = Text::of(item.phase);
-        if id.is_none() && phase.is_none() && !self.refusal {
-            return Ok(None);
-        }
-        let state = ItemState {
-            id: id.as_deref().map(Cow::Borrowed),
-            after: self.after.as_deref().map(Cow::Borrowed),
-            phase,
-            refusal: self.refusal && !self.text,
-            is_sealed: said(item.encrypted_content).is_some(),
-            item: whole.as_deref(),
-            ..ItemState::from(origin)
-        };
-        Ok(Some(ReplyDelta::State {
-            block: self.block,
-            id: id
-                .as_deref()
-                .filter(|_| self.kind == Kind::Reasoning)
-                .map(str::to_owned),
-            signature: None,
-            state: Some(JsonText::encode(&state).map_err(|error| unreadable(&error))?),
-        }))
-    }
-}
-
-/// Returns all that a reasoning item has to read: the thoughts, then their summary.
-fn reasoning_text(item: &Item<'_>) -> Result<String, LlmError> {
-    let mut texts = Vec::new();
-    for field in [item.content, item.summary] {
-        let parts = ContentPart::list(field).map_err(|error| unreadable(&error))?;
-        texts.extend(parts.into_iter().filter_map(|part| Text::of(part.text)));
-    }
-    Ok(texts.join(BETWEEN_THOUGHTS))
-}
-
-/// Returns a reasoning item as it is sent back: whole, but for fields that mean nothing, which servers refuse.
-fn reasoning_to_send(item: &Item<'_>) -> Result<Box<RawValue>, LlmError> {
-    let mut bytes = Vec::new();
-    let mut json = Json(&mut bytes);
-    json.raw(r#"{"type":"reasoning""#);
-    if let Some(Text(id)) = &item.id {
-        json.raw(r#","id":"#);
-        json.string(id);
-    }
-    json.raw(r#","summary":"#);
-    json.raw(said(item.summary).map_or("[]", RawValue::get));
-    let others = [
-        ("content", item.content),
-        ("encrypted_content", item.encrypted_content),
-    ];
-    for (name, value) in others {
-        if let Some(value) = said(value) {
-            json.raw(",");
-            json.string(name);
-            json.raw(":");
-            json.raw(value.get());
-        }
-    }
-    json.raw("}");
-    let text = String::from_utf8(bytes).unwrap_or_default();
-    RawValue::from_string(text).map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &serde_json::Error) -> LlmError {

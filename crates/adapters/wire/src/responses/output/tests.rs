@@ -4,12 +4,13 @@
     reason = "values are written where they are given"
 )]
 
+mod refused;
+mod split;
+
 use neuraxis_core::{ReplyPart, TokenCount};
-use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::sse::SseDecoder;
 
 fn voice() -> Voice {
     Voice {
@@ -274,70 +275,11 @@ fn a_call_that_was_cut_short_by_the_limit_comes_with_that_finish() {
 }
 
 #[test]
-fn a_response_that_failed_is_the_error_it_names_and_keeps_its_usage() {
-    for (code, kind) in [
-        ("server_error", LlmErrorKind::server(None)),
-        (
-            "rate_limit_exceeded",
-            LlmErrorKind::RateLimited { retry_after: None },
-        ),
-    ] {
-        let response = json!({"status": "failed", "error": {"code": code, "message": "no"},
-            "usage": {"input_tokens": 5, "output_tokens": 2}});
-        let event = json!({"type": "response.failed", "response": response});
-        for error in [reply(&[event]).unwrap_err(), whole(&response).unwrap_err()] {
-            assert_eq!(error.kind, kind);
-            assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
-        }
-    }
-    let unexplained = json!({"status": "failed", "error": null});
-    assert_eq!(
-        whole(&unexplained).unwrap_err().kind,
-        LlmErrorKind::server(None)
-    );
-}
-
-#[test]
-fn an_error_event_counts_at_its_top_and_below_it() {
-    for event in [
-        json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow", "param": null, "sequence_number": 3}),
-        json!({"type": "error", "error": {"code": "rate_limit_exceeded", "message": "slow"}}),
-        json!({"error": {"type": "rate_limit_error", "message": "slow"}}),
-    ] {
-        let error = reply(&[event]).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::RateLimited { retry_after: None });
-        assert!(
-            error.message.starts_with("slow") && !error.message.contains("type error"),
-            "{error}"
-        );
-    }
-}
-
-#[test]
 fn a_response_that_is_not_finished_is_incomplete() {
     for status in ["queued", "in_progress", "cancelled"] {
         let error = whole(&json!({"status": status, "output": []})).unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::Incomplete);
     }
-}
-
-#[test]
-fn what_is_no_response_is_called_so() {
-    for document in [
-        json!({}),
-        json!({"choices": []}),
-        json!({"status": "splendid"}),
-        json!([]),
-        json!(null),
-    ] {
-        let error = whole(&document).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{document}");
-    }
-    assert!(
-        invalid_reply(&[json!({"choices": [{"delta": {"content": "x"}}]})]).contains("no event")
-    );
-    let contradiction = json!({"type": "response.completed", "response": {"status": "incomplete"}});
-    assert!(invalid_reply(&[contradiction]).contains("calls itself"));
 }
 
 #[test]
@@ -359,91 +301,6 @@ fn an_item_of_no_interest_takes_no_part() {
     let other = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
     let reply = reply(&[done(0, other), done(1, message("Hi")), completed(&[])]).unwrap();
     assert_eq!(reply.parts.len(), 1);
-}
-
-#[test]
-fn what_contradicts_itself_is_invalid() {
-    let cases: [(&str, Vec<Value>); 14] = [
-        ("gap", vec![added(1, message(""))]),
-        (
-            "begins twice",
-            vec![added(0, message("")), added(0, message(""))],
-        ),
-        ("has not begun", vec![delta("output_text", 0, "x")]),
-        (
-            "without a name",
-            vec![added(0, json!({"type": "function_call", "call_id": "c"}))],
-        ),
-        ("same id", vec![added(0, call("")), added(1, call(""))]),
-        (
-            "two kinds",
-            vec![added(0, call("")), delta("output_text", 0, "x")],
-        ),
-        (
-            "done twice",
-            vec![done(0, message("x")), done(0, message("x"))],
-        ),
-        (
-            "after it was done",
-            vec![done(0, message("x")), delta("output_text", 0, "y")],
-        ),
-        (
-            "not what streamed",
-            vec![
-                added(0, message("")),
-                delta("output_text", 0, "x"),
-                done(0, message("y")),
-            ],
-        ),
-        (
-            "not what streamed",
-            vec![
-                added(0, call("")),
-                delta("function_call_arguments", 0, "{"),
-                done(0, call("[]")),
-            ],
-        ),
-        (
-            "changed what it is",
-            vec![added(0, call("")), done(0, message("x"))],
-        ),
-        (
-            "changed midway",
-            vec![
-                added(0, call("")),
-                done(
-                    0,
-                    json!({"type": "function_call", "call_id": "call_2", "name": "look"}),
-                ),
-            ],
-        ),
-        ("never ended", vec![added(0, call("")), completed(&[])]),
-        (
-            "not offered",
-            vec![added(0, json!({"type": "custom_tool_call", "name": "x"}))],
-        ),
-    ];
-    for (complaint, events) in cases {
-        let said = invalid_reply(&events);
-        assert!(said.contains(complaint), "{complaint}: {said}");
-    }
-}
-
-#[test]
-fn a_runaway_reply_is_cut_off() {
-    let piece = "x".repeat(MAX_REPLY_BYTES);
-    let mut events = vec![added(0, message(""))];
-    events.extend((0..5).map(|_| delta("output_text", 0, &piece)));
-    assert!(invalid_reply(&events).contains("larger than"));
-    let many: Vec<Value> = (0..=MAX_CALLS)
-        .map(|at| {
-            added(
-                at,
-                json!({"type": "function_call", "call_id": format!("c{at}"), "name": "look"}),
-            )
-        })
-        .collect();
-    assert!(invalid_reply(&many).contains("more than 300 tool calls"));
 }
 
 #[test]
@@ -471,130 +328,4 @@ fn the_tokens_of_reasoning_and_of_the_cache_are_counted() {
     assert_eq!(usage.completion, TokenCount::measured(9));
     assert_eq!(usage.reasoning, TokenCount::measured(7));
     assert_eq!(usage.total, TokenCount::measured(59));
-}
-
-/// Decodes the bytes of a stream that comes in these pieces.
-fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, LlmError> {
-    let mut events = SseDecoder::new();
-    let (mut output, mut out) = (output(), VecDeque::new());
-    let mut assembler = ReplyAssembler::default();
-    'pieces: for piece in pieces {
-        events.push(bytes::Bytes::copy_from_slice(piece));
-        while let Some(event) = events.next_event()? {
-            if output.event(event, &mut out, &voice())? == Brought::End {
-                break 'pieces;
-            }
-        }
-    }
-    out.into_iter()
-        .try_for_each(|delta| assembler.push(delta))?;
-    assembler.finish()
-}
-
-fn bytes_of(events: &[Value]) -> Vec<u8> {
-    let event = |event: &Value| {
-        format!(
-            "event: {}\ndata: {event}\n\n",
-            event["type"].as_str().unwrap()
-        )
-    };
-    events.iter().map(event).collect::<String>().into_bytes()
-}
-
-#[test]
-fn a_stream_that_is_split_at_any_byte_gives_the_same_reply() {
-    let bytes = bytes_of(&stream());
-    let expected = reply(&stream()).unwrap();
-    for at in 0..=bytes.len() {
-        let (first, second) = bytes.split_at(at);
-        assert_eq!(decode([first, second]).unwrap(), expected, "split at {at}");
-    }
-    assert_eq!(decode(bytes.chunks(1)).unwrap(), expected);
-}
-
-#[test]
-fn a_stream_that_is_cut_at_any_byte_gives_no_reply() {
-    let bytes = bytes_of(&stream());
-    for end in 0..bytes.len() - 1 {
-        let error = decode([&bytes[..end]]).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::Incomplete, "cut at {end}");
-    }
-}
-
-/// Values that often are what an event has there.
-fn junk() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        "[a-z{}\\[\\]\"]{0,6}".prop_map(Value::from),
-        prop::sample::select(vec![
-            "message",
-            "function_call",
-            "reasoning",
-            "completed",
-            "failed"
-        ])
-        .prop_map(Value::from),
-    ];
-    let names = prop::sample::select(vec![
-        "type",
-        "item",
-        "output_index",
-        "delta",
-        "response",
-        "output",
-        "status",
-        "content",
-        "summary",
-        "text",
-        "arguments",
-        "name",
-        "call_id",
-        "id",
-        "error",
-        "usage",
-        "encrypted_content",
-        "incomplete_details",
-        "reason",
-    ]);
-    leaf.prop_recursive(4, 32, 6, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
-            prop::collection::vec((names.clone(), inner), 0..6).prop_map(|fields| Value::Object(
-                fields
-                    .into_iter()
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect()
-            )),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn no_event_makes_the_decoder_panic(
-        kinds in prop::collection::vec((prop::sample::select(vec![
-            "response.output_item.added", "response.output_item.done", "response.output_text.delta",
-            "response.function_call_arguments.delta", "response.reasoning_summary_text.delta",
-            "response.completed", "response.failed", "error", "other",
-        ]), junk()), 0..8),
-    ) {
-        let events: Vec<Value> = kinds.into_iter().map(|(kind, mut event)| {
-            if let Some(fields) = event.as_object_mut() {
-                fields.insert("type".to_owned(), kind.into());
-            }
-            event
-        }).collect();
-        let _ = reply(&events);
-        for event in &events {
-            let _ = whole(event);
-        }
-    }
-
-    #[test]
-    fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = decode([bytes.as_slice()]);
-        let _ = output().whole(&bytes, &voice());
-    }
 }
