@@ -15,9 +15,9 @@ const MAX_ENUM_VALUES: usize = 1_000;
 
 /// Returns the strict form of a schema, or nothing if it has none.
 ///
-/// Whatever fits the strict form fits the schema, too: properties are only added to those required where they may be
-/// null anyway, and a keyword that providers do not know is never just dropped. A schema with a property that may be
-/// left out but not be null therefore has no strict form.
+/// Whatever fits the strict form fits the schema, too: a keyword that providers do not know is never just dropped. And
+/// a model is never made to invent what it may leave out: such a property becomes required only where it may be null, and
+/// a schema with one that may not has no strict form.
 ///
 /// ```
 /// use neuraxis_wire::strict_schema;
