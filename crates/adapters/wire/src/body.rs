@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_ports::CancellationToken;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -51,6 +52,8 @@ pub(crate) struct Body {
     /// Whom both of them wake.
     reader: Option<Waker>,
     voice: Arc<Voice>,
+    /// Its place among the replies that may come in at the same time, free again once this is dropped.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// What came since the clock was looked at.
@@ -82,7 +85,13 @@ impl Body {
             cancelled: None,
             reader: None,
             voice,
+            place: None,
         }
+    }
+
+    /// Keeps its place among the replies that may come in at the same time.
+    pub(crate) fn hold(&mut self, place: OwnedSemaphorePermit) {
+        self.place = Some(place);
     }
 
     pub(crate) const fn voice(&self) -> &Arc<Voice> {

@@ -8,13 +8,18 @@ mod client;
 mod dialect;
 mod encode;
 mod extra;
-mod stream;
 mod usage;
 mod whole;
 
+pub(crate) use self::chunk::Text;
+pub(crate) use self::chunk::{CompletionDetails, PromptDetails, UsageField};
 pub use self::client::ChatClient;
 pub use self::dialect::{
-    Arguments, Dialect, LateSystem, MissingReasoning, ParallelCalls, ReasoningEcho, ToolChoices,
-    TrailingAssistant,
+    Arguments, Dialect, LateSystem, MissingReasoning, ParallelCalls, ReasoningEcho, ReplyForm,
+    StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
+#[cfg(test)]
+pub(crate) use self::encode::Rules;
+pub(crate) use self::encode::{is_web_address, unsupported};
 pub use self::extra::ExtraFields;
+pub(crate) use self::usage::{Shares, usage};

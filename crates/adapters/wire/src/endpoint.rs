@@ -2,6 +2,8 @@
 
 mod address;
 mod answer;
+mod config;
+mod connect;
 mod voice;
 
 use std::sync::Arc;
@@ -9,60 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use neuraxis_core::LlmError;
 use neuraxis_ports::CancellationToken;
 use reqwest::{Method, Request, Url};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 pub(crate) use self::address::cause;
-use self::address::is_loopback;
 pub use self::address::{EndpointError, Route};
 use self::answer::Answer;
+pub use self::config::{EndpointConfig, KeyHeader};
 pub(crate) use self::voice::Voice;
 use crate::body::{Body, Limits, after, given_up};
-use crate::failure::ErrorRule;
-use crate::secret::Secret;
 use crate::timeouts::Timeouts;
 
 /// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
 const MAX_REPLY_BODY: usize = 2 * neuraxis_core::MAX_REPLY_BYTES;
-
-/// How a model server is reached.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct EndpointConfig {
-    /// The address that routes are added to, such as `http://127.0.0.1:8080`.
-    pub base_url: String,
-    /// The key to send as a bearer token.
-    pub api_key: Option<Secret>,
-    /// What else is sent with each request: names and values. The values are kept secret.
-    pub headers: Vec<(String, Secret)>,
-    /// How long each part of an exchange may take.
-    pub timeouts: Timeouts,
-    /// How long an unused connection is kept. Shorter than the server keeps it, or requests meet closed connections.
-    pub keep_idle: Duration,
-    /// A program that closes the connection after each streamed reply without saying so, by the beginning of its `server`
-    /// header. A request on such a connection may be lost, so none is used again unless the header names another.
-    pub hangs_up_after_streams: Option<&'static str>,
-    /// What the server's errors mean, before what holds everywhere.
-    pub errors: &'static [ErrorRule],
-}
-
-impl EndpointConfig {
-    /// Describes a server of which only the address is known.
-    pub fn new(base_url: impl Into<String>) -> Self {
-        Self {
-            base_url: base_url.into(),
-            api_key: None,
-            headers: Vec::new(),
-            timeouts: Timeouts::default(),
-            keep_idle: Duration::from_secs(90),
-            hangs_up_after_streams: None,
-            errors: &[],
-        }
-    }
-}
 
 /// A model server: one pool of connections, shared by all calls.
 ///
@@ -73,6 +38,9 @@ pub struct Endpoint {
     client: reqwest::Client,
     base: Url,
     headers: HeaderMap,
+    query: Vec<(String, String)>,
+    /// The replies that may come in at the same time.
+    places: Option<Arc<Semaphore>>,
     timeouts: Timeouts,
     hangs_up_after_streams: Option<&'static str>,
     /// Whether the connection of a streamed reply can be used again.
@@ -92,35 +60,26 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`EndpointError`], when the address or a header cannot be used, or TLS cannot be set up.
+    /// [`EndpointError`], when the address, a header, the file of certificates or the proxy cannot be used, or TLS cannot
+    /// be set up.
     pub fn new(config: EndpointConfig) -> Result<Self, EndpointError> {
         let base = address::parse(&config.base_url)?;
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .connect_timeout(config.timeouts.connect)
-            .pool_idle_timeout(config.keep_idle)
-            .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        if base.scheme() == "http" {
-            // Reading the machine's certificates takes longer than a whole exchange on loopback.
-            builder = builder.tls_certs_only([]);
-        }
-        let client = builder
-            .build()
-            .map_err(|error| EndpointError::Client(cause(&error)))?;
         Ok(Self {
-            client,
-            headers: headers(&config)?,
+            client: connect::client(&config, &base)?,
+            headers: connect::headers(&config)?,
+            query: config.query,
+            places: config.max_concurrent.map(places),
             timeouts: config.timeouts,
             hangs_up_after_streams: config.hangs_up_after_streams,
             reuses_streams: AtomicBool::new(config.hangs_up_after_streams.is_none()),
             voice: Arc::new(Voice {
                 server: address::name(&base),
                 errors: config.errors,
-                secret: config.api_key,
+                secrets: config
+                    .api_key
+                    .into_iter()
+                    .chain(config.headers.into_iter().map(|(_, value)| value))
+                    .collect(),
             }),
             base,
         })
@@ -129,7 +88,7 @@ impl Endpoint {
     /// Returns a route on this server. `path` has no slash in front.
     #[must_use]
     pub fn route(&self, path: &str) -> Route {
-        Route::new(&self.base, path)
+        Route::new(&self.base, path, &self.query)
     }
 
     /// Fetches a JSON document within a time.
@@ -140,7 +99,7 @@ impl Endpoint {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// Dropping the future closes the connection, or its part of it over HTTP/2.
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
         let request = self.request(Method::GET, route, Accept::Json, Bytes::new());
         self.exchange(request, within, &CancellationToken::new())
@@ -155,7 +114,7 @@ impl Endpoint {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// Dropping the future closes the connection, or its part of it over HTTP/2.
     pub async fn post(
         &self,
         route: &Route,
@@ -176,8 +135,15 @@ impl Endpoint {
     ) -> Result<Bytes, LlmError> {
         let request = self.request(Method::POST, route, Accept::Json, body);
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
-        self.exchange(request, total.min(self.timeouts.whole_reply), cancellation)
-            .await
+        let asked = Instant::now();
+        let place = self.place(total, cancellation).await?;
+        let within = total
+            .saturating_sub(asked.elapsed())
+            .min(self.timeouts.whole_reply);
+        // The place is free again once the reply is here.
+        let answer = self.exchange(request, within, cancellation).await;
+        drop(place);
+        answer
     }
 
     /// Posts a request whose reply streams in.
@@ -193,16 +159,19 @@ impl Endpoint {
             request.headers_mut().insert(header::CONNECTION, close);
         }
         let timeouts = &self.timeouts;
+        let total = timeouts.total.unwrap_or(Duration::MAX);
+        let asked = Instant::now();
+        let place = self.place(total, cancellation).await?;
         let now = Instant::now();
         let limits = Limits {
             first: after(now, timeouts.first_byte),
             idle: timeouts.idle,
             output: timeouts.output,
-            end: timeouts.total.map(|total| after(now, total)),
+            end: timeouts.total.map(|total| after(asked, total)),
         };
         let first_byte = timeouts
             .first_byte
-            .min(timeouts.total.unwrap_or(Duration::MAX));
+            .min(total.saturating_sub(asked.elapsed()));
         let answer = self
             .begin(request, first_byte, limits, cancellation)
             .await?;
@@ -210,7 +179,30 @@ impl Endpoint {
             let reuses = !answer.comes_from(program);
             self.reuses_streams.store(reuses, Ordering::Relaxed);
         }
-        answer.events().await
+        let mut body = answer.events().await?;
+        if let Some(place) = place {
+            body.hold(place);
+        }
+        Ok(body)
+    }
+
+    /// Waits for a place among the replies that may come in at the same time.
+    async fn place(
+        &self,
+        within: Duration,
+        cancellation: &CancellationToken,
+    ) -> Result<Option<OwnedSemaphorePermit>, LlmError> {
+        let Some(places) = &self.places else {
+            return Ok(None);
+        };
+        let place = Arc::clone(places).acquire_owned();
+        tokio::select! {
+            biased;
+            () = cancellation.cancelled() => return Err(given_up()),
+            place = place => return Ok(place.ok()),
+            () = tokio::time::sleep_until(after(Instant::now(), within)) => {}
+        }
+        Err(self.voice.busy(within))
     }
 
     pub(crate) fn voice(&self) -> &Arc<Voice> {
@@ -277,26 +269,7 @@ impl Endpoint {
     }
 }
 
-fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointError> {
-    let mut headers = HeaderMap::new();
-    let bearer = config.api_key.iter().map(|key| {
-        let value = format!("Bearer {}", key.expose());
-        (header::AUTHORIZATION, value)
-    });
-    for (name, value) in bearer {
-        headers.insert(name.clone(), secret_value(name.as_str(), &value)?);
-    }
-    for (name, value) in &config.headers {
-        let parsed = HeaderName::try_from(name.as_str());
-        let parsed = parsed.map_err(|_| EndpointError::HeaderName(name.clone()))?;
-        headers.insert(parsed, secret_value(name, value.expose())?);
-    }
-    Ok(headers)
-}
-
-fn secret_value(name: &str, value: &str) -> Result<HeaderValue, EndpointError> {
-    let mut value =
-        HeaderValue::try_from(value).map_err(|_| EndpointError::HeaderValue(name.to_owned()))?;
-    value.set_sensitive(true);
-    Ok(value)
+/// Makes so many places, one at least: with none nothing would ever be sent.
+fn places(count: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS)))
 }

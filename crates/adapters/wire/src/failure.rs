@@ -9,12 +9,12 @@ mod rules;
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header};
-use neuraxis_core::LlmError;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use neuraxis_core::{LlmError, LlmErrorKind};
 use serde_json::Value;
 
 pub(crate) use self::clean::clean;
-pub(crate) use self::retry_after::retry_after;
+use self::retry_after::{limits_reset, retry_after, should_retry};
 pub use self::rules::{ErrorRule, Mark, Meaning};
 
 use crate::endpoint::Voice;
@@ -38,6 +38,8 @@ pub(crate) struct Failure {
     pub(crate) kind: String,
     /// The field `code`.
     pub(crate) code: String,
+    /// The field `param`: what of the request is wrong.
+    pub(crate) param: String,
     /// The message, as the server wrote it.
     pub(crate) message: String,
     /// The context size, in tokens.
@@ -46,6 +48,10 @@ pub(crate) struct Failure {
     pub(crate) needed: Option<u64>,
     /// How long the server asks to wait.
     pub(crate) retry_after: Option<Duration>,
+    /// How the server calls the request, for whoever asks its people about it.
+    pub(crate) request: String,
+    /// Whether the server says that another attempt can help, or cannot.
+    pub(crate) should_retry: Option<bool>,
 }
 
 impl Failure {
@@ -60,6 +66,12 @@ impl Failure {
         };
         failure.status = Some(status.as_u16());
         failure.retry_after = retry_after(headers);
+        if status == StatusCode::TOO_MANY_REQUESTS && failure.retry_after.is_none() {
+            failure.retry_after = limits_reset(headers);
+        }
+        failure.should_retry = should_retry(headers);
+        let request = headers.get("x-request-id").map(HeaderValue::to_str);
+        failure.request = request.and_then(Result::ok).unwrap_or_default().to_owned();
         failure
     }
 
@@ -90,17 +102,20 @@ impl Failure {
                 .ok()
                 .filter(|status| (400..600).contains(status)),
             kind: text("type"),
+            param: text("param"),
             limit: count("n_ctx").or_else(|| number_after(&message, &LIMIT_FOLLOWS)),
             needed: count("n_prompt_tokens").or_else(|| number_after(&message, &NEEDED_FOLLOWS)),
             message,
             code,
             retry_after: None,
+            request: String::new(),
+            should_retry: None,
         }
     }
 
     /// Returns the error that this is, by the first rule that fits: the server's own, then those that hold everywhere.
     pub(crate) fn into_error(self, voice: &Voice) -> LlmError {
-        let kind = rules::meaning(&self, voice.errors).kind(&self);
+        let kind = self.heed(rules::meaning(&self, voice.errors).kind(&self));
         let tidy = |text: &str| voice.tidy(text);
         let status = self.status.map(|status| status.to_string());
         let mut notes = Vec::new();
@@ -110,8 +125,14 @@ impl Failure {
         if !self.kind.is_empty() {
             notes.push(format!("type {}", tidy(&self.kind)));
         }
+        if !self.param.is_empty() {
+            notes.push(format!("param {}", tidy(&self.param)));
+        }
         if !self.code.is_empty() && Some(&self.code) != status.as_ref() {
             notes.push(format!("code {}", tidy(&self.code)));
+        }
+        if !self.request.is_empty() {
+            notes.push(format!("request {}", tidy(&self.request)));
         }
         let mut said = tidy(&self.message);
         if said.is_empty() {
@@ -121,6 +142,24 @@ impl Failure {
             said = format!("{said} ({})", notes.join(", "));
         }
         LlmError::new(kind, said)
+    }
+}
+
+impl Failure {
+    /// Returns what an error is if the server's word on another attempt counts. It counts where nothing else is known:
+    /// a wrong key stays one, whatever the server says of trying again.
+    fn heed(&self, kind: LlmErrorKind) -> LlmErrorKind {
+        match (self.should_retry, kind) {
+            (Some(false), LlmErrorKind::RateLimited { .. }) => LlmErrorKind::QuotaExhausted,
+            (Some(false), LlmErrorKind::Server { .. } | LlmErrorKind::Timeout) => {
+                LlmErrorKind::BadRequest
+            }
+            (Some(true), LlmErrorKind::BadRequest) => LlmErrorKind::Server {
+                status: self.status,
+                retry_after: self.retry_after,
+            },
+            (_, kind) => kind,
+        }
     }
 }
 

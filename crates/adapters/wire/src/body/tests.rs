@@ -61,7 +61,7 @@ fn body(
     let voice = Voice {
         server: "http://127.0.0.1:1".to_owned(),
         errors: &[],
-        secret: None,
+        secrets: Vec::new(),
     };
     Body::new(
         reqwest::Body::wrap(SyncBody(std::sync::Mutex::new(paced))),

@@ -13,6 +13,11 @@ use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Text, Timings, UsageFi
 use crate::chat::usage::{Shares, usage};
 use crate::endpoint::Voice;
 use crate::failure::{Failure, clean};
+use crate::sse::SseEvent;
+use crate::stream::{Brought, Decode};
+
+/// The data of the event that ends a stream.
+const DONE: &str = "[DONE]";
 
 /// The most tool calls of one reply: far more than any model means.
 const MAX_CALLS: usize = 300;
@@ -28,6 +33,8 @@ pub(super) struct Blocks {
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
     text: Option<BlockIndex>,
+    /// The model refused to answer, and its text says so.
+    refused: bool,
     calls: Vec<Call>,
     finish: Option<ReplyFinish>,
     /// The server said that it gave up midway. What it used may still be said, so this ends the reply only at its end.
@@ -45,13 +52,6 @@ struct Call {
     has_arguments: bool,
 }
 
-/// Whether a piece brought something of the model's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Brought {
-    Output,
-    Nothing,
-}
-
 impl Blocks {
     /// Begins a reply of a model, unless the server says that another one gives it.
     pub(super) fn new(model: ModelRef) -> Self {
@@ -61,6 +61,7 @@ impl Blocks {
             next: BlockIndex(0),
             reasoning: None,
             text: None,
+            refused: false,
             calls: Vec::new(),
             finish: None,
             was_given_up: false,
@@ -119,6 +120,7 @@ impl Blocks {
         let finish = match said {
             // Some servers say so of a reply with calls.
             ReplyFinish::Stop if !self.calls.is_empty() => ReplyFinish::ToolCalls,
+            ReplyFinish::Stop if self.refused => ReplyFinish::ContentFilter,
             ReplyFinish::ToolCalls if self.calls.is_empty() => {
                 return Err(invalid(
                     "the reply finished for its tool calls but has none",
@@ -140,14 +142,6 @@ impl Blocks {
             model: self.model.clone(),
         }));
         Ok(())
-    }
-
-    /// Adds to an error what was used up to then, where the server said so.
-    pub(super) fn with_usage(&self, error: LlmError) -> LlmError {
-        if error.usage.is_none() && (self.usage.is_some() || self.timings.is_some()) {
-            return error.with_usage(self.usage());
-        }
-        error
     }
 
     fn usage(&self) -> Usage {
@@ -209,6 +203,13 @@ impl Blocks {
             out.push_back(ReplyDelta::Reasoning { block, text });
         }
         if let Some(text) = Text::of(delta.content) {
+            self.shares.text += text.len();
+            let block = place(&mut self.text, &mut self.next);
+            let text = text.into_owned();
+            out.push_back(ReplyDelta::Text { block, text });
+        }
+        if let Some(text) = Text::of(delta.refusal) {
+            self.refused = true;
             self.shares.text += text.len();
             let block = place(&mut self.text, &mut self.next);
             let text = text.into_owned();
@@ -296,6 +297,28 @@ impl Blocks {
             has_arguments: false,
         });
         Ok((block, id, Some(name)))
+    }
+}
+
+impl Decode for Blocks {
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+        voice: &Voice,
+    ) -> Result<Brought, LlmError> {
+        match event.data {
+            "" => Ok(Brought::Nothing),
+            DONE => self.end(out).map(|()| Brought::End),
+            json => self.take(json, out, voice),
+        }
+    }
+
+    fn with_usage(&self, error: LlmError) -> LlmError {
+        if error.usage.is_none() && (self.usage.is_some() || self.timings.is_some()) {
+            return error.with_usage(self.usage());
+        }
+        error
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) struct Delta<'a> {
     /// The same under its other name; some servers send both.
     #[serde(borrow, default)]
     pub(super) reasoning: Option<Text<'a>>,
+    /// What the model says in place of an answer.
+    #[serde(borrow, default)]
+    pub(super) refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
 }
@@ -69,44 +72,44 @@ pub(super) struct FunctionDelta<'a> {
 
 /// A text that is borrowed where it can be.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// Token counts. Signed, since servers write -1 for what they do not know.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct UsageField {
+pub(crate) struct UsageField {
     #[serde(default)]
-    pub(super) prompt_tokens: Option<i64>,
+    pub(crate) prompt_tokens: Option<i64>,
     #[serde(default)]
-    pub(super) completion_tokens: Option<i64>,
+    pub(crate) completion_tokens: Option<i64>,
     #[serde(default)]
-    pub(super) total_tokens: Option<i64>,
+    pub(crate) total_tokens: Option<i64>,
     #[serde(default)]
-    pub(super) prompt_tokens_details: Option<PromptDetails>,
+    pub(crate) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
-    pub(super) completion_tokens_details: Option<CompletionDetails>,
+    pub(crate) completion_tokens_details: Option<CompletionDetails>,
     /// Prompt tokens from DeepSeek's cache.
     #[serde(default)]
-    pub(super) prompt_cache_hit_tokens: Option<i64>,
+    pub(crate) prompt_cache_hit_tokens: Option<i64>,
     /// Prompt tokens that DeepSeek had to read.
     #[serde(default)]
-    pub(super) prompt_cache_miss_tokens: Option<i64>,
+    pub(crate) prompt_cache_miss_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct PromptDetails {
+pub(crate) struct PromptDetails {
     #[serde(default)]
-    pub(super) cached_tokens: Option<i64>,
+    pub(crate) cached_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct CompletionDetails {
+pub(crate) struct CompletionDetails {
     #[serde(default)]
-    pub(super) reasoning_tokens: Option<i64>,
+    pub(crate) reasoning_tokens: Option<i64>,
 }
 
 /// What llama-server measured.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct Timings {
+pub(crate) struct Timings {
     /// Prompt tokens from the cache.
     #[serde(default)]
     pub(super) cache_n: Option<i64>,
@@ -120,7 +123,7 @@ pub(super) struct Timings {
 
 impl<'a> Text<'a> {
     /// Returns the text of a field, or nothing if it is missing, null or empty.
-    pub(super) fn of(field: Option<Self>) -> Option<Cow<'a, str>> {
+    pub(crate) fn of(field: Option<Self>) -> Option<Cow<'a, str>> {
         field.map(|text| text.0).filter(|text| !text.is_empty())
     }
 }

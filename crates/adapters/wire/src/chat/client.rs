@@ -6,12 +6,14 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ReplyStream};
 
+use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
-use crate::chat::encode::{Delivery, Encoder};
+use crate::chat::encode::Encoder;
 use crate::chat::extra::ExtraFields;
-use crate::chat::stream::ChatStream;
 use crate::chat::whole;
+use crate::encode::Delivery;
 use crate::endpoint::{Endpoint, Route};
+use crate::stream::EventStream;
 
 /// Words by which a server's template refuses a system message where it stands.
 const REFUSALS: [&str; 4] = [
@@ -121,7 +123,10 @@ impl ChatClient {
             .stream(&self.route, body, &ctx.cancellation)
             .await
             .map_err(|error| self.learn(error, request))?;
-        Ok(Box::pin(ChatStream::new(body, self.model.clone())))
+        Ok(Box::pin(EventStream::new(
+            body,
+            Blocks::new(self.model.clone()),
+        )))
     }
 
     /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::{ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature};
+
 /// A dialect of Chat Completions, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,6 +28,24 @@ pub struct Dialect {
     pub trailing_assistant: TrailingAssistant,
     /// What is sent for arguments of earlier calls that are no JSON object.
     pub arguments: Arguments,
+    /// What instructions are called.
+    pub system_role: SystemRole,
+    /// Whether tools are offered with strict schemas.
+    pub strict_tools: StrictTools,
+    /// How the form of a reply is asked for.
+    pub reply_form: ReplyForm,
+    /// Whether the temperature is sent.
+    pub temperature: Temperature,
+    /// Whether a stream is asked for its usage.
+    pub stream_usage: StreamUsage,
+    /// How hard the model is to think, where that is said.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// What the model does with tools on offer while it reasons.
+    pub tools_and_reasoning: ToolsAndReasoning,
+    /// How fast a request is worked on, where that is said.
+    pub service_tier: Option<ServiceTier>,
+    /// The most bytes of the id of a call. A longer one is replaced by a short one made from it.
+    pub longest_call_id: usize,
 }
 
 impl Dialect {
@@ -43,8 +63,47 @@ impl Dialect {
             late_system: LateSystem::System,
             trailing_assistant: TrailingAssistant::Alone,
             arguments: Arguments::AsWritten,
+            system_role: SystemRole::System,
+            strict_tools: StrictTools::Unsaid,
+            reply_form: ReplyForm::JsonSchema,
+            temperature: Temperature::Sent,
+            stream_usage: StreamUsage::Asked,
+            reasoning_effort: None,
+            tools_and_reasoning: ToolsAndReasoning::Together,
+            service_tier: None,
+            longest_call_id: usize::MAX,
         }
     }
+}
+
+/// How the form of a reply is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReplyForm {
+    /// By its schema.
+    JsonSchema,
+    /// As some JSON object: the server knows no schemas. What the object has to be the conversation must say.
+    JsonObject,
+    /// Not at all.
+    Ignored,
+}
+
+/// Whether a stream is asked for its usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamUsage {
+    /// It is.
+    Asked,
+    /// It is not: the server does not know the question.
+    Unsaid,
+}
+
+/// What a model does with tools on offer while it reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolsAndReasoning {
+    /// It takes both.
+    Together,
+    /// It refuses them on this protocol, so that it is asked not to reason where tools are on offer. A request for both
+    /// fails before it is sent.
+    OneOrTheOther,
 }
 
 /// Which reasoning of earlier replies is sent back. Only this provider's own ever is.
@@ -84,6 +143,8 @@ pub enum ToolChoices {
 pub enum ParallelCalls {
     /// It does.
     Asked,
+    /// It says that one call at a time is wanted.
+    Declined,
     /// It leaves the server to its default.
     Unsaid,
 }

@@ -1,11 +1,8 @@
 //! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
 //! also makes sure that a prompt's beginning stays the same byte for byte.
 
-mod json;
 mod media;
 mod message;
-mod prefix;
-mod tools;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,21 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, ToolChoice, ToolSpec};
 
-use self::json::Json;
-use self::message::Rules;
-use self::prefix::PrefixCache;
-use self::tools::{ToolsCache, encode_tools};
-use crate::chat::dialect::{Dialect, LateSystem, ParallelCalls, ToolChoices, TrailingAssistant};
+pub(crate) use self::media::{is_web_address, unsupported};
+pub(crate) use self::message::Rules;
+use crate::chat::dialect::{
+    Dialect, LateSystem, ParallelCalls, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning,
+    TrailingAssistant,
+};
+use crate::encode::{
+    Delivery, Json, PrefixCache, ToolForm, ToolsCache, check_named_tool, schema_of, write_schema,
+};
+use crate::settings::{ReasoningEffort, Temperature};
 
 /// What a server that would go on with a trailing assistant message is told instead.
 const GO_ON: &str = "Please go on.";
-
-/// How a reply is to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Delivery {
-    Whole,
-    Streamed,
-}
 
 /// Encodes the requests to one model.
 #[derive(Debug)]
@@ -35,7 +30,7 @@ pub(super) struct Encoder {
     dialect: Dialect,
     /// The body up to the first message.
     head: String,
-    prefixes: PrefixCache,
+    prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
     refuses_late_system: AtomicBool,
 }
@@ -65,7 +60,7 @@ impl Encoder {
             dialect,
             head: String::from_utf8(head).unwrap_or_default(),
             prefixes: PrefixCache::default(),
-            tools: ToolsCache::default(),
+            tools: ToolsCache::new(ToolForm::Nested, dialect.strict_tools),
             refuses_late_system: AtomicBool::new(false),
         }
     }
@@ -81,10 +76,11 @@ impl Encoder {
         delivery: Delivery,
     ) -> Result<Bytes, LlmError> {
         let offer = self.offer(request)?;
+        let effort = self.effort(&offer)?;
         let tools = match &offer {
             Offer::Nothing => Bytes::new(),
             Offer::All(tools, _) => self.tools.encoded(tools)?,
-            Offer::Only(tool) => encode_tools(std::slice::from_ref(*tool))?,
+            Offer::Only(tool) => self.tools.encode(std::slice::from_ref(*tool))?,
         };
         let messages = request.messages.messages();
         let prefix = self.prefixes.encoded(messages, &self.rules(messages))?;
@@ -107,7 +103,8 @@ impl Encoder {
         json.raw("]");
         self.prefixes.keep(prefix);
         self.write_tools(&mut json, &offer, &tools);
-        self.write_settings(&mut json, request, delivery);
+        self.write_settings(&mut json, request, effort, delivery);
+        self.write_reply_form(&mut json, request)?;
         json.raw("}");
         Ok(body.into())
     }
@@ -132,6 +129,7 @@ impl Encoder {
 
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<Offer<'a>, LlmError> {
         let tools = &request.tools;
+        check_named_tool(request)?;
         if tools.is_empty() {
             return Ok(Offer::Nothing);
         }
@@ -141,14 +139,9 @@ impl Encoder {
             (ToolChoice::None, _) => Offer::All(tools, Choice::None),
             (ToolChoice::Required, _) => Offer::All(tools, Choice::Required),
             (ToolChoice::Named(name), support) => {
-                let Some(tool) = tools.iter().find(|tool| tool.name == *name) else {
-                    let said = format!("the tool {name} must be called but is not offered");
-                    return Err(LlmError::new(LlmErrorKind::BadRequest, said));
-                };
-                if support == ToolChoices::All {
-                    Offer::All(tools, Choice::Named(tool.name.as_str()))
-                } else {
-                    Offer::Only(tool)
+                match tools.iter().find(|tool| tool.name == *name) {
+                    Some(tool) if support != ToolChoices::All => Offer::Only(tool),
+                    _ => Offer::All(tools, Choice::Named(name.as_str())),
                 }
             }
         })
@@ -172,25 +165,86 @@ impl Encoder {
                 json.raw("}}");
             }
         }
-        if self.dialect.parallel_calls == ParallelCalls::Asked {
-            json.raw(r#","parallel_tool_calls":true"#);
+        match self.dialect.parallel_calls {
+            ParallelCalls::Asked => json.raw(r#","parallel_tool_calls":true"#),
+            ParallelCalls::Declined => json.raw(r#","parallel_tool_calls":false"#),
+            ParallelCalls::Unsaid => {}
         }
     }
 
-    fn write_settings(&self, json: &mut Json<'_>, request: &ModelRequest, delivery: Delivery) {
+    /// Returns how hard the model is asked to think.
+    fn effort(&self, offer: &Offer<'_>) -> Result<Option<ReasoningEffort>, LlmError> {
+        let asked = self.dialect.reasoning_effort;
+        let is_free = matches!(offer, Offer::Nothing)
+            || self.dialect.tools_and_reasoning == ToolsAndReasoning::Together;
+        match asked {
+            _ if is_free => Ok(asked),
+            None | Some(ReasoningEffort::None) => Ok(Some(ReasoningEffort::None)),
+            Some(effort) => {
+                let said = format!(
+                    "this model takes no function tools on Chat Completions while it reasons (effort {}): use the \
+                     Responses API, or the effort none",
+                    effort.as_str()
+                );
+                Err(LlmError::new(LlmErrorKind::BadRequest, said))
+            }
+        }
+    }
+
+    fn write_settings(
+        &self,
+        json: &mut Json<'_>,
+        request: &ModelRequest,
+        effort: Option<ReasoningEffort>,
+        delivery: Delivery,
+    ) {
         if let Some(most) = request.max_output_tokens {
             json.raw(",");
             json.string(self.dialect.max_tokens_field);
             json.raw(":");
             json.raw(&most.to_string());
         }
-        if let Some(temperature) = request.temperature.filter(|number| number.is_finite()) {
+        if let Some(temperature) = request.temperature.filter(|number| number.is_finite())
+            && self.dialect.temperature == Temperature::Sent
+        {
             json.raw(r#","temperature":"#);
             json.raw(&temperature.to_string());
         }
-        if delivery == Delivery::Streamed {
-            json.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
+        if let Some(effort) = effort {
+            json.raw(r#","reasoning_effort":"#);
+            json.string(effort.as_str());
         }
+        if let Some(tier) = self.dialect.service_tier {
+            json.raw(r#","service_tier":"#);
+            json.string(tier.as_str());
+        }
+        match (delivery, self.dialect.stream_usage) {
+            (Delivery::Whole, _) => {}
+            (Delivery::Streamed, StreamUsage::Unsaid) => json.raw(r#","stream":true"#),
+            (Delivery::Streamed, StreamUsage::Asked) => {
+                json.raw(r#","stream":true,"stream_options":{"include_usage":true}"#);
+            }
+        }
+    }
+
+    fn write_reply_form(
+        &self,
+        json: &mut Json<'_>,
+        request: &ModelRequest,
+    ) -> Result<(), LlmError> {
+        let Some((name, schema)) = schema_of(&request.reply_format) else {
+            return Ok(());
+        };
+        match self.dialect.reply_form {
+            ReplyForm::Ignored => {}
+            ReplyForm::JsonObject => json.raw(r#","response_format":{"type":"json_object"}"#),
+            ReplyForm::JsonSchema => {
+                json.raw(r#","response_format":{"type":"json_schema","json_schema":{"#);
+                write_schema(json, name, schema)?;
+                json.raw("}}");
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,17 +6,17 @@ use crate::chat::chunk::{Timings, UsageField};
 
 /// How many bytes of a reply were what.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Shares {
-    pub(super) reasoning: usize,
-    pub(super) text: usize,
-    pub(super) calls: usize,
+pub(crate) struct Shares {
+    pub(crate) reasoning: usize,
+    pub(crate) text: usize,
+    pub(crate) calls: usize,
 }
 
 /// Returns the tokens that a reply used, from what the server says of them.
 ///
 /// No server of this protocol counts the tokens of tool calls, and few those of reasoning. Where the reply has only one
 /// kind of content the count is known all the same; else it is estimated by the share of bytes.
-pub(super) fn usage(
+pub(crate) fn usage(
     field: Option<&UsageField>,
     timings: Option<&Timings>,
     shares: Shares,

@@ -6,6 +6,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, Reply, ReplyAssembler};
 
 use crate::chat::blocks::Blocks;
 use crate::endpoint::Voice;
+use crate::stream::Decode;
 
 /// Decodes a whole reply. It goes the way of a stream of one chunk, so that both give the same.
 pub(super) fn decode(body: &[u8], model: &ModelRef, voice: &Voice) -> Result<Reply, LlmError> {

@@ -35,6 +35,20 @@ pub enum EndpointError {
     /// A header's value has characters that cannot be sent. It is not repeated: it may be a key.
     #[error("the value of the header {0} has characters that cannot be sent, such as a line break")]
     HeaderValue(String),
+    /// The certificates to be trusted cannot be read.
+    #[error("ca_file {path} cannot be used: {reason}")]
+    CaFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The proxy's address cannot be used. It is not repeated: it may hold a password.
+    #[error("proxy is no address of a proxy ({reason}): write it like http://127.0.0.1:3128")]
+    Proxy {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The connections cannot be prepared, for example since the machine has no certificates.
     #[error("connections cannot be prepared: {0}")]
     Client(String),
@@ -45,11 +59,14 @@ pub enum EndpointError {
 pub struct Route(Url);
 
 impl Route {
-    pub(super) fn new(base: &Url, path: &str) -> Self {
+    pub(super) fn new(base: &Url, path: &str, query: &[(String, String)]) -> Self {
         let mut url = base.clone();
         let base_path = url.path().trim_end_matches('/');
         let full = format!("{base_path}/{path}");
         url.set_path(&full);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
         Self(url)
     }
 
@@ -137,9 +154,20 @@ mod tests {
                 "https://example.com/llm/v1/models",
             ),
         ] {
-            let route = Route::new(&parse(base).unwrap(), "v1/models");
+            let route = Route::new(&parse(base).unwrap(), "v1/models", &[]);
             assert_eq!(route.url().as_str(), expected);
         }
+    }
+
+    #[test]
+    fn a_query_is_added_to_each_route() {
+        let base = parse("https://example.com/openai/deployments/d").unwrap();
+        let query = [("api-version".to_owned(), "2026-01-01 a&b".to_owned())];
+        let route = Route::new(&base, "chat/completions", &query);
+        assert_eq!(
+            route.url().as_str(),
+            "https://example.com/openai/deployments/d/chat/completions?api-version=2026-01-01+a%26b"
+        );
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(crate) struct Voice {
     /// The server's address, without anything secret.
     pub(crate) server: String,
     pub(crate) errors: &'static [ErrorRule],
-    pub(crate) secret: Option<Secret>,
+    /// What must never be repeated.
+    pub(crate) secrets: Vec<Secret>,
 }
 
 impl Voice {
@@ -40,12 +41,26 @@ impl Voice {
         LlmError::new(LlmErrorKind::Timeout, said)
     }
 
+    /// The error of a call that never had its turn.
+    pub(super) fn busy(&self, within: Duration) -> LlmError {
+        let said = format!(
+            "as many replies of {} as may come in at once (max_concurrent) did so for {within:?}",
+            self.server
+        );
+        LlmError::new(LlmErrorKind::Timeout, said)
+    }
+
     /// Makes a text from outside fit for an error.
     pub(crate) fn tidy(&self, text: &str) -> String {
-        match &self.secret {
-            // First redacted, then cut: half a key is a secret, too.
-            Some(secret) => clean(&secret.redact(text), MAX_WORDS),
-            None => clean(text, MAX_WORDS),
+        // First redacted, then cut: half a key is a secret, too.
+        match self.secrets.as_slice() {
+            [] => clean(text, MAX_WORDS),
+            [first, others @ ..] => {
+                let redacted = others
+                    .iter()
+                    .fold(first.redact(text), |text, secret| secret.redact(&text));
+                clean(&redacted, MAX_WORDS)
+            }
         }
     }
 }

@@ -25,6 +25,53 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
+/// Returns what a response says of trying again in `x-should-retry`.
+pub(crate) fn should_retry(headers: &HeaderMap) -> Option<bool> {
+    match headers.get("x-should-retry")?.to_str().ok()?.trim() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns how long it takes until the limits that are used up hold anew, by `x-ratelimit-remaining-…` and
+/// `x-ratelimit-reset-…`. Some servers write -1 for what they do not know.
+pub(crate) fn limits_reset(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: String| headers.get(name)?.to_str().ok().map(str::trim);
+    let resets = ["requests", "tokens"].into_iter().filter_map(|what| {
+        let remaining = text(format!("x-ratelimit-remaining-{what}"))?;
+        let reset = text(format!("x-ratelimit-reset-{what}"))?;
+        (remaining == "0").then(|| span(reset))?
+    });
+    resets.max()
+}
+
+/// Reads a span of time such as `6m0s` or `12ms`; a bare number is seconds.
+fn span(text: &str) -> Option<Duration> {
+    const UNITS: [(&str, f64); 5] = [
+        ("ms", 0.001),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3_600.0),
+        ("d", 86_400.0),
+    ];
+    if let Some(span) = seconds(text, 1.0) {
+        return Some(span);
+    }
+    let mut sum = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, others) = rest.split_at(end);
+        let end = others.find(|letter: char| letter.is_ascii_digit());
+        let (unit, others) = others.split_at(end.unwrap_or(others.len()));
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        sum += number.parse::<f64>().ok()? * factor;
+        rest = others;
+    }
+    (sum > 0.0 && sum <= MOST_SECONDS).then(|| Duration::from_secs_f64(sum))
+}
+
 fn now() -> Option<Timestamp> {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -75,6 +122,84 @@ mod tests {
         );
         let far = asked(&[("retry-after", "Sun, 06 Nov 2094 08:49:37 GMT")]).unwrap();
         assert!(far > Duration::from_secs(1_000_000), "{far:?}");
+    }
+
+    fn reset(headers: &[(&'static str, &'static str)]) -> Option<Duration> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        limits_reset(&headers.collect())
+    }
+
+    #[test]
+    fn the_limit_that_is_used_up_says_when_it_holds_anew() {
+        for (span, millis) in [
+            ("1s", 1_000),
+            ("6m0s", 360_000),
+            ("12ms", 12),
+            ("1m30.5s", 90_500),
+            ("1h2m3s", 3_723_000),
+            ("1d", 86_400_000),
+            ("20", 20_000),
+        ] {
+            let headers = [
+                ("x-ratelimit-remaining-requests", "0"),
+                ("x-ratelimit-reset-requests", span),
+                ("x-ratelimit-remaining-tokens", "17"),
+                ("x-ratelimit-reset-tokens", "9h"),
+            ];
+            assert_eq!(
+                reset(&headers),
+                Some(Duration::from_millis(millis)),
+                "{span}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_two_limits_that_are_used_up_the_later_counts() {
+        let headers = [
+            ("x-ratelimit-remaining-requests", "0"),
+            ("x-ratelimit-reset-requests", "1s"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "2s"),
+        ];
+        assert_eq!(reset(&headers), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn limits_without_a_sensible_time_say_nothing() {
+        for (remaining, span) in [
+            ("-1", "1s"),
+            ("5", "1s"),
+            ("0", "-1"),
+            ("0", ""),
+            ("0", "soon"),
+            ("0", "5x"),
+            ("0", "1e9d"),
+            ("0", "s"),
+            ("0", "99999999d"),
+        ] {
+            let headers = [
+                ("x-ratelimit-remaining-tokens", remaining),
+                ("x-ratelimit-reset-tokens", span),
+            ];
+            assert_eq!(reset(&headers), None, "{remaining} {span}");
+        }
+        assert_eq!(reset(&[("x-ratelimit-reset-tokens", "1s")]), None);
+    }
+
+    #[test]
+    fn the_word_on_trying_again_is_true_or_false() {
+        let said = |value| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-should-retry", HeaderValue::from_static(value));
+            should_retry(&headers)
+        };
+        assert_eq!(said("true"), Some(true));
+        assert_eq!(said("false"), Some(false));
+        assert_eq!(said("perhaps"), None);
+        assert_eq!(should_retry(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn voice(errors: &'static [ErrorRule]) -> Voice {
     Voice {
         server: "http://127.0.0.1:8080".to_owned(),
         errors,
-        secret: Some(Secret::new("sk-canary-1234")),
+        secrets: vec![Secret::new("sk-canary-1234")],
     }
 }
 

@@ -7,9 +7,13 @@
 )]
 
 mod calls;
+mod concurrency;
+mod corpus;
 mod faults;
 mod late_system;
 mod loopback;
+mod reach;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Tests of how chunks become a reply.
 
 use neuraxis_core::{Reply, ReplyAssembler, ReplyPart, TokenCount};
+use proptest::strategy::Strategy;
 
 use super::*;
 
@@ -8,7 +9,7 @@ fn voice() -> Voice {
     Voice {
         server: "http://127.0.0.1:8080".to_owned(),
         errors: &[],
-        secret: None,
+        secrets: Vec::new(),
     }
 }
 
@@ -314,4 +315,53 @@ fn a_server_that_gave_up_midway_failed_and_what_it_used_is_kept() {
     assert_eq!(error.kind, LlmErrorKind::server(None));
     assert!(error.is_retryable());
     assert_eq!(error.usage.unwrap().prompt, TokenCount::measured(5));
+}
+
+#[test]
+fn a_refusal_is_text_and_ends_the_reply_as_filtered() {
+    let reply = reply_to(&[r#"{"refusal":"I "}"#, r#"{"refusal":"can't."}"#], "stop").unwrap();
+    assert_eq!(reply.text(), "I can't.");
+    assert_eq!(reply.finish, ReplyFinish::ContentFilter);
+    let whole = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I can't."},"finish_reason":"stop"}]}"#;
+    assert_eq!(
+        self::reply([whole]).unwrap().finish,
+        ReplyFinish::ContentFilter
+    );
+    let calls = r#"{"refusal":null,"content":"x"}"#;
+    assert_eq!(
+        reply_to(&[calls], "stop").unwrap().finish,
+        ReplyFinish::Stop
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(
+        pieces in proptest::collection::vec(proptest::prelude::prop_oneof![
+            proptest::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "null", "1", "-1", "\"x\"", "\"choices\":", "\"delta\":", "\"content\":",
+                "\"tool_calls\":", "\"index\":", "\"function\":", "\"name\":", "\"arguments\":", "\"finish_reason\":",
+                "\"stop\"", "\"error\":", "\"usage\":",
+            ]).prop_map(str::to_owned),
+            "\\PC{0,4}",
+        ], 0..40),
+    ) {
+        let text = pieces.concat();
+        let _ = deltas([text.as_str(), text.as_str()]);
+        let _ = crate::chat::whole::decode(text.as_bytes(), &ModelRef::new("llama", "m"), &voice());
+    }
+
+    #[test]
+    fn no_well_formed_chunk_makes_the_decoder_panic(
+        pieces in proptest::collection::vec((
+            proptest::option::of(-1_i64..4), proptest::option::of("[ab]{0,2}"), proptest::option::of("[fg]{0,2}"), "\\PC{0,6}",
+        ), 0..8),
+        end in proptest::sample::select(vec!["stop", "tool_calls", "length", "other"]),
+    ) {
+        let chunks: Vec<String> = pieces.into_iter().map(|(index, id, name, arguments)| {
+            let call = serde_json::json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+            delta(&serde_json::json!({"content": arguments, "tool_calls": [call]}).to_string())
+        }).chain([finished(end)]).collect();
+        let _ = reply(chunks.iter().map(String::as_str));
+    }
 }

@@ -2,7 +2,7 @@
 
 use neuraxis_core::{LlmError, LlmErrorKind, MediaPart, MediaSource};
 
-use super::json::Json;
+use crate::encode::Json;
 
 /// Writes a media part, as far as this protocol has a form for it.
 pub(super) fn encode_media(part: &MediaPart, json: &mut Json<'_>) -> Result<(), LlmError> {
@@ -38,12 +38,12 @@ pub(super) fn encode_media(part: &MediaPart, json: &mut Json<'_>) -> Result<(), 
 }
 
 /// The error of content that the protocol has no form for.
-pub(super) fn unsupported(what: &str) -> LlmError {
+pub(crate) fn unsupported(what: &str) -> LlmError {
     let said = format!("{what} cannot be sent to this model");
     LlmError::new(LlmErrorKind::BadRequest, said)
 }
 
-fn is_web_address(url: &str) -> bool {
+pub(crate) fn is_web_address(url: &str) -> bool {
     let lower = url.trim_start().to_ascii_lowercase();
     lower.starts_with("https://") || lower.starts_with("http://")
 }

@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AssistantMessage, JsonText, LlmError, Message, Part, ToolCall, ToolCallId, ToolMessage,
-};
+use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall, ToolMessage};
 
-use super::json::Json;
 use super::media::{encode_media, unsupported};
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
+use crate::encode::{Json, Write, id_of_call, short_id};
 
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
@@ -19,7 +17,7 @@ const NO_OUTPUT: &str = "(no output)";
 
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     dialect: Dialect,
     late_system_as_user: bool,
     /// How many messages there are up to the last user message.
@@ -27,7 +25,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn new(
+    pub(crate) fn new(
         dialect: Dialect,
         late_system_as_user: bool,
         messages: &[Arc<Message>],
@@ -38,21 +36,6 @@ impl Rules {
             dialect,
             late_system_as_user,
             turn_start: turn_start.map_or(0, |index| index + 1),
-        }
-    }
-
-    /// Returns up to how many messages these rules write as others did.
-    pub(super) fn same_until(&self, old: &Self) -> usize {
-        if self.late_system_as_user != old.late_system_as_user {
-            // All but the first may be late.
-            return 1;
-        }
-        let same_turn = self.dialect.reasoning_echo != ReasoningEcho::SameTurn
-            || self.turn_start == old.turn_start;
-        if same_turn {
-            usize::MAX
-        } else {
-            self.turn_start.min(old.turn_start)
         }
     }
 
@@ -72,16 +55,45 @@ impl Rules {
     }
 
     /// Returns the id by which a call is named to the server: its own if it gave one, else the loop's.
-    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> &'a str {
-        match &call.provider_id {
+    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
+        let id = match &call.provider_id {
             Some(id) if !id.is_empty() && self.is_ours(message) => id,
             _ => call.id.as_str(),
+        };
+        short_id(id, self.dialect.longest_call_id)
+    }
+}
+
+impl Write for Rules {
+    fn same_until(&self, old: &Self) -> usize {
+        if self.late_system_as_user != old.late_system_as_user {
+            // All but the first may be late.
+            return 1;
         }
+        let same_turn = self.dialect.reasoning_echo != ReasoningEcho::SameTurn
+            || self.turn_start == old.turn_start;
+        if same_turn {
+            usize::MAX
+        } else {
+            self.turn_start.min(old.turn_start)
+        }
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut Json<'_>,
+    ) -> Result<(), LlmError> {
+        if !before.is_empty() {
+            json.raw(",");
+        }
+        encode_message(message, before, self, json)
     }
 }
 
 /// Writes a message that comes after others.
-pub(super) fn encode_message(
+fn encode_message(
     message: &Message,
     before: &[Arc<Message>],
     rules: &Rules,
@@ -92,13 +104,17 @@ pub(super) fn encode_message(
             json.role("user");
             json.joined([FROM_THE_SYSTEM, text]);
         }
-        Message::System { text } => json.role_and_text("system", text),
+        Message::System { text } => {
+            json.role_and_text(rules.dialect.system_role.as_str(), text);
+        }
         Message::User { parts } => encode_user(parts, json)?,
         Message::Assistant(message) => encode_assistant(message, before.len(), rules, json)?,
         Message::Tool(result) => {
             json.role_and_text("tool", content_of(result));
             json.raw(r#","tool_call_id":"#);
-            json.string(id_of_call(result, before, rules));
+            let id = id_of_call(result, before, |message, call| rules.call_id(message, call));
+            let unknown = || short_id(result.tool_call_id.as_str(), rules.dialect.longest_call_id);
+            json.string(&id.unwrap_or_else(unknown));
         }
     }
     json.raw("}");
@@ -175,7 +191,7 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut Json<'_>) 
         json.raw(if any { "," } else { r#","tool_calls":["# });
         any = true;
         json.raw(r#"{"id":"#);
-        json.string(rules.call_id(message, call));
+        json.string(&rules.call_id(message, call));
         json.raw(r#","type":"function","function":{"name":"#);
         json.string(&call.name);
         json.raw(r#","arguments":"#);
@@ -193,24 +209,6 @@ fn content_of(result: &ToolMessage) -> &str {
         content if content.trim().is_empty() => NO_OUTPUT,
         content => content,
     }
-}
-
-/// Returns the id by which the server knows the call that a result answers.
-fn id_of_call<'a>(result: &'a ToolMessage, before: &'a [Arc<Message>], rules: &Rules) -> &'a str {
-    let named = |id: &ToolCallId, message: &'a AssistantMessage| {
-        message.parts.iter().find_map(|part| match part {
-            Part::ToolCall(call) if call.id == *id => Some(rules.call_id(message, call)),
-            _ => None,
-        })
-    };
-    let assistants = before.iter().rev().filter_map(|message| match &**message {
-        Message::Assistant(message) => Some(message),
-        _ => None,
-    });
-    assistants
-        .filter_map(|message| named(&result.tool_call_id, message))
-        .next()
-        .unwrap_or_else(|| result.tool_call_id.as_str())
 }
 
 /// Returns the arguments of an earlier call in a form that the server takes.

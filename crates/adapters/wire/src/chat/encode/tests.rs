@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::chat::dialect::{Arguments, MissingReasoning, ReasoningEcho};
+use crate::settings::{ServiceTier, StrictTools, SystemRole};
 
 const STANDARD: Dialect = Dialect::standard("llama");
 
@@ -428,4 +429,108 @@ fn tools_that_requests_share_are_encoded_once() {
         first.as_ptr(),
         "what is in use outlives what is not"
     );
+}
+
+#[test]
+fn what_a_dialect_adds_is_sent_and_nothing_else() {
+    let mut request = request_of([
+        Message::system("s"),
+        Message::user("hi"),
+        Message::system("late"),
+    ]);
+    request.tools = [spec("a")
+        .schema(r#"{"type":"object","properties":{}}"#)
+        .build()]
+    .into();
+    request.temperature = Some(0.5);
+    let dialect = Dialect {
+        system_role: SystemRole::Developer,
+        strict_tools: StrictTools::WherePossible,
+        temperature: Temperature::LeftOut,
+        parallel_calls: ParallelCalls::Declined,
+        reasoning_effort: Some(ReasoningEffort::High),
+        service_tier: Some(ServiceTier::Flex),
+        stream_usage: StreamUsage::Unsaid,
+        ..STANDARD
+    };
+    let encoder = Encoder::new("m", dialect);
+    let body = encoder.body(&request, Delivery::Streamed).unwrap();
+    insta::assert_snapshot!(String::from_utf8_lossy(&body));
+}
+
+#[test]
+fn a_model_that_refuses_tools_while_it_reasons_is_asked_for_one_of_them() {
+    let effort = |reasoning_effort, tools: &[&str]| {
+        let mut request = request("hi");
+        request.tools = tools.iter().map(|name| spec(name).build()).collect();
+        let dialect = Dialect {
+            tools_and_reasoning: ToolsAndReasoning::OneOrTheOther,
+            reasoning_effort,
+            ..STANDARD
+        };
+        let body = Encoder::new("m", dialect).body(&request, Delivery::Whole)?;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        Ok::<_, LlmError>(body.get("reasoning_effort").cloned())
+    };
+    assert_eq!(effort(None, &["a"]).unwrap(), Some(json!("none")));
+    assert_eq!(
+        effort(Some(ReasoningEffort::None), &["a"]).unwrap(),
+        Some(json!("none"))
+    );
+    assert_eq!(effort(None, &[]).unwrap(), None);
+    assert_eq!(
+        effort(Some(ReasoningEffort::Low), &[]).unwrap(),
+        Some(json!("low"))
+    );
+    let error = effort(Some(ReasoningEffort::Low), &["a"]).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert!(error.message.contains("Responses"), "{error}");
+}
+
+#[test]
+fn the_form_of_a_reply_is_asked_for_as_the_server_knows_it() {
+    let mut request = request("hi");
+    request.reply_format = neuraxis_core::ReplyFormat::JsonSchema {
+        name: "answer".into(),
+        schema: JsonText::from_text(r#"{"type":"object","properties":{}}"#),
+    };
+    let format = |reply_form| {
+        let mut body = body(
+            Dialect {
+                reply_form,
+                ..STANDARD
+            },
+            &request,
+        );
+        body["response_format"].take()
+    };
+    let schema =
+        json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
+    assert_eq!(
+        format(ReplyForm::JsonSchema),
+        json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": true}})
+    );
+    assert_eq!(
+        format(ReplyForm::JsonObject),
+        json!({"type": "json_object"})
+    );
+    assert_eq!(format(ReplyForm::Ignored), Value::Null);
+}
+
+#[test]
+fn an_id_that_the_server_would_refuse_is_shortened_alike_in_call_and_result() {
+    let long = "y".repeat(41);
+    let history = [
+        messages::calls([(long.as_str(), "look", "{}"), ("short", "look", "{}")]),
+        messages::result(&long, "look", "1"),
+    ];
+    let dialect = Dialect {
+        longest_call_id: 40,
+        ..STANDARD
+    };
+    let messages = messages_of(dialect, history);
+    let id = messages[0]["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(id.len() <= 40, "{id}");
+    assert_eq!(messages[1]["tool_call_id"], id);
+    assert_eq!(messages[0]["tool_calls"][1]["id"], "short");
 }

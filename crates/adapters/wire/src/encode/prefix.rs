@@ -1,12 +1,12 @@
 //! Keeps the encoded beginning of conversations, so that each request encodes only what is new.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use neuraxis_core::{LlmError, Message};
 
 use super::json::Json;
-use super::message::{Rules, encode_message};
 
 /// The most bytes of encoded conversations that a client keeps, and the most conversations.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -15,22 +15,48 @@ const MAX_PREFIXES: usize = 1_024;
 /// How many conversations there must be before those that ended are looked for.
 const FIRST_SWEEP: usize = 16;
 
+/// How a protocol writes messages.
+pub(crate) trait Write: Debug + Clone {
+    /// Returns up to how many messages these rules write as others did.
+    fn same_until(&self, old: &Self) -> usize;
+
+    /// Writes a message that comes after others, with what has to stand between it and them.
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut Json<'_>,
+    ) -> Result<(), LlmError>;
+}
+
 /// An encoded conversation, or the beginning of one.
-#[derive(Debug, Default)]
-pub(super) struct Prefix {
+#[derive(Debug)]
+pub(crate) struct Prefix<R> {
     /// The messages, recognized by where they are in memory. A weak pointer keeps that place from being used for another
     /// message, and lets the message itself go when its run does.
     messages: Vec<Weak<Message>>,
     /// Where in the bytes each message ends.
     ends: Vec<usize>,
-    /// The messages as JSON, with commas between them.
+    /// The messages as JSON, with what stands between them.
     bytes: Vec<u8>,
-    rules: Option<Rules>,
+    rules: Option<R>,
     used: u64,
 }
 
-impl Prefix {
-    pub(super) fn bytes(&self) -> &[u8] {
+impl<R> Default for Prefix<R> {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            ends: Vec::new(),
+            bytes: Vec::new(),
+            rules: None,
+            used: 0,
+        }
+    }
+}
+
+impl<R: Write> Prefix<R> {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -44,7 +70,7 @@ impl Prefix {
     }
 
     /// Encodes what is new of the messages, and again what other rules would write differently.
-    fn extend(&mut self, messages: &[Arc<Message>], rules: &Rules) -> Result<(), LlmError> {
+    fn extend(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
         if let Some(old) = &self.rules {
             self.truncate(rules.same_until(old));
         }
@@ -52,10 +78,7 @@ impl Prefix {
         for index in self.messages.len()..messages.len() {
             let (before, rest) = messages.split_at(index);
             let Some(message) = rest.first() else { break };
-            if index > 0 {
-                self.bytes.push(b',');
-            }
-            encode_message(message, before, rules, &mut Json(&mut self.bytes))?;
+            rules.write(message, before, &mut Json(&mut self.bytes))?;
             self.messages.push(Arc::downgrade(message));
             self.ends.push(self.bytes.len());
         }
@@ -85,27 +108,27 @@ impl Prefix {
 
 /// The conversations that were encoded lately.
 #[derive(Debug)]
-pub(super) struct PrefixCache {
-    kept: Mutex<Kept>,
+pub(crate) struct PrefixCache<R> {
+    kept: Mutex<Kept<R>>,
     max_bytes: usize,
 }
 
-impl Default for PrefixCache {
+impl<R: Write> Default for PrefixCache<R> {
     fn default() -> Self {
         Self::with_room(MAX_BYTES)
     }
 }
 
 #[derive(Debug)]
-struct Kept {
-    prefixes: HashMap<usize, Prefix>,
+struct Kept<R> {
+    prefixes: HashMap<usize, Prefix<R>>,
     bytes: usize,
     clock: u64,
     sweep_at: usize,
 }
 
-impl PrefixCache {
-    pub(super) fn with_room(max_bytes: usize) -> Self {
+impl<R: Write> PrefixCache<R> {
+    pub(crate) fn with_room(max_bytes: usize) -> Self {
         let kept = Kept {
             prefixes: HashMap::new(),
             bytes: 0,
@@ -120,18 +143,18 @@ impl PrefixCache {
 
     /// Returns the messages encoded; the longest beginning that is kept is taken out, to be given back by
     /// [`keep`](Self::keep).
-    pub(super) fn encoded(
+    pub(crate) fn encoded(
         &self,
         messages: &[Arc<Message>],
-        rules: &Rules,
-    ) -> Result<Prefix, LlmError> {
+        rules: &R,
+    ) -> Result<Prefix<R>, LlmError> {
         let mut prefix = self.take(messages).unwrap_or_default();
         prefix.extend(messages, rules)?;
         Ok(prefix)
     }
 
     /// Keeps an encoded conversation for the request that goes on with it.
-    pub(super) fn keep(&self, mut prefix: Prefix) {
+    pub(crate) fn keep(&self, mut prefix: Prefix<R>) {
         let Some(key) = prefix.key() else { return };
         if prefix.bytes.len() > self.max_bytes {
             return;
@@ -146,7 +169,7 @@ impl PrefixCache {
         kept.make_room(self.max_bytes);
     }
 
-    fn take(&self, messages: &[Arc<Message>]) -> Option<Prefix> {
+    fn take(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let key = messages.iter().rev().find_map(|message| {
             let key = Arc::as_ptr(message).addr();
@@ -159,7 +182,7 @@ impl PrefixCache {
     }
 }
 
-impl Kept {
+impl<R: Write> Kept<R> {
     fn make_room(&mut self, max_bytes: usize) {
         if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
             self.prefixes.retain(|_, prefix| {

@@ -5,27 +5,49 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ReplyDelta};
+use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::Stream;
 
 use crate::body::{Body, given_up};
-use crate::chat::blocks::{Blocks, Brought};
-use crate::sse::SseDecoder;
-
-/// The data of the event that ends a stream.
-const DONE: &str = "[DONE]";
+use crate::endpoint::Voice;
+use crate::sse::{SseDecoder, SseEvent};
 
 /// How long a connection may take to end after the reply has, to be used again.
 const DRAIN_WITHIN: Duration = Duration::from_millis(100);
 
+/// How a protocol turns events into pieces of a reply.
+pub(crate) trait Decode: Unpin + Send + 'static {
+    /// Takes an event.
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+        voice: &Voice,
+    ) -> Result<Brought, LlmError>;
+
+    /// Adds to an error what was used up to then, where the server said so.
+    fn with_usage(&self, error: LlmError) -> LlmError;
+}
+
+/// What an event brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// Something of the model's own.
+    Output,
+    /// Nothing that a reader waits for.
+    Nothing,
+    /// The end of the reply, which is whole.
+    End,
+}
+
 /// A reply that streams in, decoded as it comes. Nothing is left of it after an error, so that its connection is closed
 /// at once.
-pub(super) struct ChatStream(Option<Reading>);
+pub(crate) struct EventStream<D>(Option<Reading<D>>);
 
-struct Reading {
+struct Reading<D> {
     body: Body,
     events: SseDecoder,
-    blocks: Blocks,
+    blocks: D,
     /// Decoded and not yet returned.
     ready: VecDeque<ReplyDelta>,
     phase: Phase,
@@ -38,19 +60,19 @@ enum Phase {
     Draining,
 }
 
-impl ChatStream {
-    pub(super) fn new(body: Body, model: ModelRef) -> Self {
+impl<D: Decode> EventStream<D> {
+    pub(crate) fn new(body: Body, blocks: D) -> Self {
         Self(Some(Reading {
             body,
             events: SseDecoder::new(),
-            blocks: Blocks::new(model),
+            blocks,
             ready: VecDeque::new(),
             phase: Phase::Reading,
         }))
     }
 }
 
-impl Stream for ChatStream {
+impl<D: Decode> Stream for EventStream<D> {
     type Item = Result<ReplyDelta, LlmError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -65,7 +87,7 @@ impl Stream for ChatStream {
     }
 }
 
-impl Reading {
+impl<D: Decode> Reading<D> {
     /// Returns the next piece of the reply; nothing once it is whole and its connection free.
     fn poll_delta(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReplyDelta, LlmError>>> {
         loop {
@@ -104,19 +126,14 @@ impl Reading {
             let Some(event) = self.events.next_event()? else {
                 return Ok(());
             };
-            if event.data == DONE {
-                self.blocks.end(&mut self.ready)?;
-                self.phase = Phase::Draining;
-                self.body.end_within(DRAIN_WITHIN);
-                return Ok(());
-            }
-            if event.data.is_empty() {
-                continue;
-            }
             let voice = self.body.voice();
-            let brought = self.blocks.take(event.data, &mut self.ready, voice)?;
-            if brought == Brought::Output {
-                self.body.brought_output();
+            match self.blocks.event(event, &mut self.ready, voice)? {
+                Brought::Output => self.body.brought_output(),
+                Brought::Nothing => {}
+                Brought::End => {
+                    self.phase = Phase::Draining;
+                    self.body.end_within(DRAIN_WITHIN);
+                }
             }
         }
         Ok(())

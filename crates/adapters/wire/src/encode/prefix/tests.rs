@@ -3,7 +3,9 @@
 use neuraxis_testkit::messages;
 
 use super::*;
-use crate::chat::dialect::{Dialect, ReasoningEcho};
+use crate::chat::{Dialect, ReasoningEcho, Rules};
+
+type PrefixCache = super::PrefixCache<Rules>;
 
 fn conversation(count: usize) -> Vec<Arc<Message>> {
     let message = |index: usize| match index % 3 {

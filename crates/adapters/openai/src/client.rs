@@ -1,0 +1,128 @@
+//! The client of one model.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, ResponsesClient, Secret};
+
+use crate::config::{OpenAiConfig, OpenAiError};
+use crate::errors::RULES;
+use crate::speech::Speech;
+
+/// The client of one model of OpenAI, or of a server that speaks its protocols.
+///
+/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+#[derive(Debug)]
+pub struct OpenAiClient {
+    protocol: Protocol,
+    endpoint: Arc<Endpoint>,
+    info: ModelInfo,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Responses(ResponsesClient),
+    Chat(ChatClient),
+}
+
+impl OpenAiClient {
+    /// Prepares a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
+    pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
+        config.check()?;
+        let speech = Speech::of(&config);
+        let (model, context_tokens) = (config.model.clone(), config.context_tokens);
+        let endpoint = Arc::new(Endpoint::new(reached(config))?);
+        let shared = Arc::clone(&endpoint);
+        let protocol = match speech {
+            Speech::Responses(dialect) => {
+                let route = endpoint.route("responses");
+                Protocol::Responses(ResponsesClient::new(shared, route, model, dialect))
+            }
+            Speech::Chat(dialect) => {
+                let route = endpoint.route("chat/completions");
+                Protocol::Chat(ChatClient::new(shared, route, model, dialect))
+            }
+        };
+        let asked = match &protocol {
+            Protocol::Responses(client) => client.model(),
+            Protocol::Chat(client) => client.model(),
+        };
+        let mut info = ModelInfo::new(asked.clone());
+        info.context_tokens = context_tokens;
+        Ok(Self {
+            protocol,
+            endpoint,
+            info,
+        })
+    }
+
+    /// Asks the server for the names of its models, within a time.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
+        neuraxis_wire::models(&self.endpoint, &self.endpoint.route("models"), within).await
+    }
+}
+
+#[async_trait]
+impl LlmClient for OpenAiClient {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        match &self.protocol {
+            Protocol::Responses(client) => client.respond(request, ctx).await,
+            Protocol::Chat(client) => client.respond(request, ctx).await,
+        }
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        match &self.protocol {
+            Protocol::Responses(client) => client.stream(request, ctx).await,
+            Protocol::Chat(client) => client.stream(request, ctx).await,
+        }
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+}
+
+/// Returns how the server is reached.
+fn reached(config: OpenAiConfig) -> EndpointConfig {
+    let mut reached = EndpointConfig::new(config.base_url);
+    reached.api_key = config.api_key;
+    reached.key_header = config
+        .key_header
+        .map_or(KeyHeader::Bearer, KeyHeader::Named);
+    let accounts = [
+        ("openai-organization", config.organization),
+        ("openai-project", config.project),
+    ];
+    let accounts = accounts
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let plain = accounts.chain(config.headers);
+    let plain = plain.map(|(name, value)| (name, Secret::new(&value)));
+    reached.headers = plain.chain(config.secret_headers).collect();
+    reached.query = config.query.into_iter().collect();
+    reached.max_concurrent = config.max_concurrent.map(usize::from);
+    reached.ca_file = config.ca_file;
+    reached.proxy = config.proxy;
+    reached.timeouts = config.timeouts;
+    reached.errors = &RULES;
+    reached
+}

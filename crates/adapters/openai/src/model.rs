@@ -1,0 +1,88 @@
+//! What models differ in, as far as their names tell.
+//!
+//! After OpenAI's guides to reasoning (platform.openai.com/docs/guides/reasoning) and, for tools on Chat Completions,
+//! github.com/openai/openai-openapi/issues/541.
+
+/// The first version of GPT that refuses function tools on Chat Completions while it reasons.
+const FIRST_TO_REFUSE_TOOLS: (u32, u32) = (5, 4);
+
+/// The first version of GPT that reasons.
+const FIRST_TO_REASON: (u32, u32) = (5, 0);
+
+/// What is known of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// It reasons: it takes instructions as those of a developer, and refuses a temperature.
+    pub(crate) reasons: bool,
+    /// On Chat Completions it takes no function tools while it reasons, as it does unless it is told not to.
+    pub(crate) refuses_tools_on_chat: bool,
+}
+
+impl Traits {
+    /// Returns what the name of a model tells. A name that tells nothing is that of a model which does not reason.
+    pub(crate) fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let name = name.rsplit_once('/').map_or(&*name, |(_, name)| name);
+        let name = name.strip_prefix("ft:").unwrap_or(name);
+        let version = name.strip_prefix("gpt-").and_then(version);
+        let is_o = name
+            .strip_prefix('o')
+            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+        // The models behind ChatGPT do not.
+        let is_chat = name.contains("-chat");
+        let is_gpt = version.is_some_and(|version| version >= FIRST_TO_REASON) && !is_chat;
+        Self {
+            reasons: is_o || is_gpt || name.starts_with("codex-"),
+            refuses_tools_on_chat: is_gpt
+                && version.is_some_and(|version| version >= FIRST_TO_REFUSE_TOOLS),
+        }
+    }
+}
+
+/// Reads a version such as the one of `5.4-mini`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let number = text.get(..end.unwrap_or(text.len()))?;
+    let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_models_do() {
+        for (name, reasons, refuses) in [
+            ("gpt-5.6", true, true),
+            ("gpt-5.5-mini", true, true),
+            ("gpt-5.4-2026-03-05", true, true),
+            ("openai/GPT-5.4", true, true),
+            ("gpt-6", true, true),
+            ("gpt-5.3-codex", true, false),
+            ("gpt-5", true, false),
+            ("gpt-5-mini", true, false),
+            ("gpt-5-chat-latest", false, false),
+            ("o3", true, false),
+            ("o4-mini-2026-01-01", true, false),
+            ("codex-mini-latest", true, false),
+            ("gpt-4o", false, false),
+            ("gpt-4.1-mini", false, false),
+            ("ft:gpt-4o-mini:me:x:1", false, false),
+            ("gpt-3.5-turbo", false, false),
+            ("chatgpt-4o-latest", false, false),
+            ("gpt-oss-120b", false, false),
+            ("olmo-3", false, false),
+            ("my-deployment", false, false),
+            ("", false, false),
+            ("gpt-99999999999.1", false, false),
+        ] {
+            let traits = Traits::of(name);
+            assert_eq!(
+                (traits.reasons, traits.refuses_tools_on_chat),
+                (reasons, refuses),
+                "{name}"
+            );
+        }
+    }
+}

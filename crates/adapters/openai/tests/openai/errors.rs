@@ -1,0 +1,317 @@
+//! What becomes of the errors that OpenAI documents.
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_testkit::request;
+use serde_json::json;
+
+use crate::loopback::{Answer, Loopback};
+use crate::shapes::{
+    answer_with, chunk, chunks, is_streamed, message_item, named_events, pieces, response, streamed,
+};
+use crate::{APIS, CANARY, both, client, stream};
+use neuraxis_openai::Api;
+
+const fn server(status: u16) -> LlmErrorKind {
+    LlmErrorKind::server(Some(status))
+}
+
+const fn limited() -> LlmErrorKind {
+    LlmErrorKind::RateLimited { retry_after: None }
+}
+
+/// Status, type, code, message, and what it means.
+const DOCUMENTED: [(u16, &str, &str, &str, LlmErrorKind); 24] = [
+    (
+        400,
+        "invalid_request_error",
+        "",
+        "Unsupported parameter: 'temperature'",
+        LlmErrorKind::BadRequest,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "context_length_exceeded",
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130007 tokens.",
+        LlmErrorKind::ContextOverflow {
+            limit: Some(128_000),
+            needed: Some(130_007),
+        },
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "",
+        "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        LlmErrorKind::ContextOverflow {
+            limit: None,
+            needed: None,
+        },
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "invalid_prompt",
+        "flagged",
+        LlmErrorKind::ContentFiltered,
+    ),
+    (
+        400,
+        "",
+        "content_filter",
+        "The response was filtered",
+        LlmErrorKind::ContentFiltered,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "invalid_image_url",
+        "no image",
+        LlmErrorKind::BadRequest,
+    ),
+    (
+        401,
+        "invalid_request_error",
+        "invalid_api_key",
+        "Incorrect API key provided: sk-canary-5f1e.",
+        LlmErrorKind::Unauthorized,
+    ),
+    (
+        401,
+        "",
+        "",
+        "You must be a member of an organization to use the API",
+        LlmErrorKind::Unauthorized,
+    ),
+    (
+        403,
+        "",
+        "unsupported_country_region_territory",
+        "Country not supported",
+        LlmErrorKind::Unauthorized,
+    ),
+    (
+        404,
+        "invalid_request_error",
+        "model_not_found",
+        "The model `x` does not exist",
+        LlmErrorKind::ModelNotFound,
+    ),
+    (
+        404,
+        "invalid_request_error",
+        "",
+        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try another model input.",
+        LlmErrorKind::BadRequest,
+    ),
+    (408, "", "", "timeout", LlmErrorKind::Timeout),
+    (409, "", "", "conflict", server(409)),
+    (413, "", "", "too large", LlmErrorKind::BadRequest),
+    (422, "", "", "unprocessable", LlmErrorKind::BadRequest),
+    (
+        429,
+        "requests",
+        "rate_limit_exceeded",
+        "Rate limit reached",
+        limited(),
+    ),
+    (
+        429,
+        "insufficient_quota",
+        "rate_limit_exceeded",
+        "Rate limit reached",
+        limited(),
+    ),
+    (429, "rate_limit_error", "slow_down", "Slow down", limited()),
+    (
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+        "You exceeded your current quota",
+        LlmErrorKind::QuotaExhausted,
+    ),
+    (
+        429,
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "No credit",
+        LlmErrorKind::QuotaExhausted,
+    ),
+    (
+        500,
+        "server_error",
+        "",
+        "The server had an error",
+        server(500),
+    ),
+    (502, "", "", "bad gateway", server(502)),
+    (
+        503,
+        "service_unavailable_error",
+        "server_is_overloaded",
+        "Overloaded",
+        server(503),
+    ),
+    (504, "", "", "gateway timeout", server(504)),
+];
+
+#[tokio::test]
+async fn each_documented_error_is_its_kind_on_both_protocols() {
+    for (status, kind, code, message, expected) in DOCUMENTED {
+        let error = json!({"message": message, "type": kind, "param": null, "code": (!code.is_empty()).then_some(code)});
+        let body = json!({"error": error}).to_string();
+        let server = Loopback::start(move |_| {
+            Answer::whole(status, "content-type: application/json", &body)
+        })
+        .await;
+        for api in APIS {
+            for error in both(&client(&server, api), &request("hi")).await {
+                assert_eq!(error.kind, expected, "{status} {code}: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_other_shapes_are_told_in_their_own_words() {
+    for (headers, body, said) in [
+        (
+            "content-type: application/json",
+            r#"{"error":{"message":"no","code":400}}"#,
+            "no",
+        ),
+        (
+            "content-type: application/json",
+            r#"{"error":"just text"}"#,
+            "just text",
+        ),
+        (
+            "content-type: application/json",
+            r#"{"message":"at the top"}"#,
+            "at the top",
+        ),
+        ("content-type: text/html", "<html>Bad</html>", "text/html"),
+        ("x: y", "", "the server gave no reason"),
+        (
+            "content-type: application/json",
+            r#"{"error":{"message":"no","param":"reasoning_effort"}}"#,
+            "param reasoning_effort",
+        ),
+    ] {
+        let server = Loopback::start(move |_| Answer::whole(400, headers, body)).await;
+        for error in both(&client(&server, Api::Responses), &request("hi")).await {
+            assert_eq!(error.kind, LlmErrorKind::BadRequest, "{error}");
+            assert!(error.message.contains(said), "{said}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_tells_how_the_server_calls_the_request() {
+    let server = Loopback::start(|_| Answer::whole(500, "x-request-id: req_7", "{}")).await;
+    for error in both(&client(&server, Api::Responses), &request("hi")).await {
+        assert!(error.message.contains("request req_7"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_tells_how_long_to_wait_in_every_form_of_the_headers() {
+    let wait = |millis| Some(Duration::from_millis(millis));
+    for (status, headers, expected) in [
+        (429, "retry-after: 7", wait(7_000)),
+        (429, "retry-after-ms: 1500\r\nretry-after: 7", wait(1_500)),
+        (
+            429,
+            "date: Sun, 06 Nov 1994 08:49:00 GMT\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT",
+            wait(37_000),
+        ),
+        (
+            429,
+            "x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 6m0s\r\nx-ratelimit-remaining-tokens: 9\r\nx-ratelimit-reset-tokens: 9h",
+            wait(360_000),
+        ),
+        (
+            429,
+            "x-ratelimit-remaining-tokens: -1\r\nx-ratelimit-reset-tokens: 0",
+            None,
+        ),
+        (429, "x: y", None),
+        (503, "retry-after: 7", wait(7_000)),
+    ] {
+        let server = Loopback::start(move |_| Answer::whole(status, headers, "{}")).await;
+        for error in both(&client(&server, Api::Responses), &request("hi")).await {
+            assert!(error.is_retryable(), "{error}");
+            assert_eq!(error.retry_after(), expected, "{headers}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_server_has_the_last_word_on_trying_again() {
+    for (status, word, retryable) in [
+        (500, "false", false),
+        (429, "false", false),
+        (408, "false", false),
+        (400, "true", true),
+        (401, "true", false),
+        (500, "true", true),
+        (400, "perhaps", false),
+    ] {
+        let server = Loopback::start(move |_| {
+            Answer::whole(status, &format!("x-should-retry: {word}"), "{}")
+        })
+        .await;
+        for error in both(&client(&server, Api::Chat), &request("hi")).await {
+            assert_eq!(error.is_retryable(), retryable, "{status} {word}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_failed_is_the_error_it_names() {
+    for (code, expected) in [
+        ("server_error", LlmErrorKind::server(None)),
+        ("rate_limit_exceeded", limited()),
+        ("invalid_prompt", LlmErrorKind::ContentFiltered),
+        ("bio_policy", LlmErrorKind::ContentFiltered),
+        ("data_residency_mismatch", LlmErrorKind::BadRequest),
+        ("vector_store_timeout", LlmErrorKind::server(None)),
+        ("image_parse_error", LlmErrorKind::BadRequest),
+        ("failed_to_download_image", LlmErrorKind::server(None)),
+        ("something_new", LlmErrorKind::server(None)),
+    ] {
+        let mut failed = response(&[]);
+        failed["status"] = json!("failed");
+        failed["error"] = json!({"code": code, "message": "because"});
+        let server = Loopback::start(move |seen| answer_with(&failed, is_streamed(seen))).await;
+        for error in both(&client(&server, Api::Responses), &request("hi")).await {
+            assert_eq!(error.kind, expected, "{code}");
+            assert!(error.message.contains("because"), "{error}");
+            let used = error.usage.expect("the usage is kept");
+            assert_eq!(used.total, TokenCount::measured(59));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_what_it_says_after_what_came_before_it() {
+    let mut events = streamed(&response(&[message_item("Good day.")]));
+    events.truncate(5);
+    events.push(json!({"type": "error", "code": "server_is_overloaded", "message": format!("busy {CANARY}"), "param": null}));
+    let responses = named_events(&events);
+    let overloaded = json!({"error": {"code": 529, "type": "overloaded_error", "message": "busy"}});
+    let chat = chunks(&[chunk(&json!({"content": "Good"}), None), overloaded]);
+    for (api, text, expected) in [
+        (Api::Responses, responses, LlmErrorKind::server(None)),
+        (Api::Chat, chat, LlmErrorKind::server(Some(529))),
+    ] {
+        let server = Loopback::start(move |_| pieces(&text)).await;
+        let error = stream(&client(&server, api), &request("hi"))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, expected);
+        assert!(error.message.contains("busy"), "{error}");
+    }
+}

@@ -1,0 +1,260 @@
+//! The traps of these protocols, one a test.
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmErrorKind, ModelRequest, ReplyFinish, TokenCount};
+use neuraxis_openai::{Api, OpenAiClient, ReasoningEffort};
+use neuraxis_testkit::{request, spec};
+use serde_json::{Value, json};
+
+use crate::loopback::{Answer, Loopback};
+use crate::shapes::{
+    answer, answer_with, call_item, chat_stream, chat_usage, chunk, chunks, is_streamed,
+    message_item, named_events, pieces, response, streamed, usage_chunk,
+};
+use crate::{APIS, both, client, config, respond, stream};
+
+fn with_tools() -> ModelRequest {
+    let mut request = request("hello");
+    request.tools = [spec("look").build()].into();
+    request
+}
+
+/// A client of Chat Completions of a model that takes tools there only while it does not reason.
+fn newest(server: &Loopback, effort: Option<ReasoningEffort>) -> OpenAiClient {
+    let mut config = config(server, Api::Chat);
+    config.model = "gpt-5.6".to_owned();
+    config.reasoning_effort = effort;
+    OpenAiClient::new(config).unwrap()
+}
+
+#[tokio::test]
+async fn the_newest_models_are_asked_not_to_reason_where_tools_are_offered_on_chat_completions() {
+    let server = Loopback::start(answer).await;
+    let client = newest(&server, None);
+    respond(&client, &with_tools()).await.unwrap();
+    respond(&client, &request("hello")).await.unwrap();
+    let seen = server.seen();
+    assert!(
+        seen[0].body.contains(r#""reasoning_effort":"none""#),
+        "{}",
+        seen[0].body
+    );
+    assert!(
+        !seen[1].body.contains("reasoning_effort"),
+        "{}",
+        seen[1].body
+    );
+}
+
+#[tokio::test]
+async fn tools_and_reasoning_of_the_newest_models_on_chat_completions_are_refused_before_they_are_sent()
+ {
+    let server = Loopback::start(answer).await;
+    let client = newest(&server, Some(ReasoningEffort::High));
+    for error in both(&client, &with_tools()).await {
+        assert_eq!(error.kind, LlmErrorKind::BadRequest);
+        assert!(error.message.contains("Responses API"), "{error}");
+    }
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn the_newest_models_take_tools_and_reasoning_on_responses() {
+    let server = Loopback::start(answer).await;
+    let mut config = config(&server, Api::Responses);
+    config.model = "gpt-5.6".to_owned();
+    config.reasoning_effort = Some(ReasoningEffort::High);
+    let client = OpenAiClient::new(config).unwrap();
+    respond(&client, &with_tools()).await.unwrap();
+    assert!(
+        server.seen()[0]
+            .body
+            .contains(r#""reasoning":{"effort":"high"}"#)
+    );
+}
+
+#[tokio::test]
+async fn a_stream_of_responses_ends_without_done_and_may_have_one() {
+    let text = named_events(&streamed(&response(&[message_item("Good day.")])));
+    for end in ["", "data: [DONE]\n\n"] {
+        let text = format!("{text}{end}");
+        let server = Loopback::start(move |_| pieces(&text)).await;
+        let reply = stream(&client(&server, Api::Responses), &request("hi"))
+            .await
+            .unwrap();
+        assert_eq!(reply.text(), "Good day.");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_chat_completions_without_done_is_cut_off_and_keeps_its_usage() {
+    let text = chunks(&chat_stream(true)).replace("data: [DONE]\n\n", "");
+    let server = Loopback::start(move |_| pieces(&text)).await;
+    let error = stream(&client(&server, Api::Chat), &request("hi"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Incomplete);
+    assert_eq!(error.usage.unwrap().total, TokenCount::measured(59));
+}
+
+#[tokio::test]
+async fn usage_that_is_null_or_never_comes_is_unknown() {
+    let mut stream_of = chat_stream(false);
+    stream_of.pop();
+    let server = Loopback::start(move |_| pieces(&chunks(&stream_of))).await;
+    let reply = stream(&client(&server, Api::Chat), &request("hi"))
+        .await
+        .unwrap();
+    assert_eq!(reply.usage.prompt, TokenCount::UNKNOWN);
+    let mut silent = response(&[message_item("Hi")]);
+    silent["usage"] = Value::Null;
+    let server = Loopback::start(move |seen| answer_with(&silent, is_streamed(seen))).await;
+    let reply = stream(&client(&server, Api::Responses), &request("hi"))
+        .await
+        .unwrap();
+    assert_eq!(reply.usage.total, TokenCount::UNKNOWN);
+}
+
+#[tokio::test]
+async fn details_of_usage_that_are_missing_count_as_none() {
+    let mut chunk = usage_chunk();
+    for details in ["prompt_tokens_details", "completion_tokens_details"] {
+        chunk["usage"].as_object_mut().unwrap().remove(details);
+    }
+    let mut stream_of = chat_stream(false);
+    stream_of.pop();
+    stream_of.push(chunk);
+    let server = Loopback::start(move |_| pieces(&chunks(&stream_of))).await;
+    let reply = stream(&client(&server, Api::Chat), &request("hi"))
+        .await
+        .unwrap();
+    assert_eq!(reply.usage.cached, TokenCount::measured(0));
+    assert_eq!(reply.usage.reasoning, TokenCount::measured(0));
+    assert_eq!(reply.usage.prompt, TokenCount::measured(50));
+}
+
+#[tokio::test]
+async fn a_refusal_is_text_that_ends_as_filtered_on_both_protocols() {
+    let refusal = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "I can't help with that."}]});
+    let refused = response(&[refusal]);
+    let whole = json!({"choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": null, "refusal": "I can't help with that."}}], "usage": chat_usage()});
+    let parts = [
+        chunk(
+            &json!({"role": "assistant", "content": null, "refusal": ""}),
+            None,
+        ),
+        chunk(&json!({"refusal": "I can't "}), None),
+        chunk(&json!({"refusal": "help with that."}), None),
+        chunk(&json!({}), Some("stop")),
+    ];
+    let server =
+        Loopback::start(
+            move |seen| match (seen.line.contains("responses"), is_streamed(seen)) {
+                (true, is_streamed) => answer_with(&refused, is_streamed),
+                (false, true) => pieces(&chunks(&parts)),
+                (false, false) => Answer::json(&whole.to_string()),
+            },
+        )
+        .await;
+    for api in APIS {
+        let client = client(&server, api);
+        for reply in [
+            respond(&client, &request("hi")).await.unwrap(),
+            stream(&client, &request("hi")).await.unwrap(),
+        ] {
+            assert_eq!(reply.text(), "I can't help with that.");
+            assert_eq!(reply.finish, ReplyFinish::ContentFilter, "{api:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn why_a_reply_is_incomplete_is_how_it_finishes() {
+    for (reason, expected) in [
+        ("max_output_tokens", ReplyFinish::Length),
+        ("max_tokens", ReplyFinish::Length),
+        ("content_filter", ReplyFinish::ContentFilter),
+    ] {
+        let mut cut = response(&[message_item("Good d")]);
+        cut["status"] = json!("incomplete");
+        cut["incomplete_details"] = json!({"reason": reason});
+        let server = Loopback::start(move |seen| answer_with(&cut, is_streamed(seen))).await;
+        let client = client(&server, Api::Responses);
+        assert_eq!(
+            respond(&client, &request("hi")).await.unwrap().finish,
+            expected
+        );
+        assert_eq!(
+            stream(&client, &request("hi")).await.unwrap().finish,
+            expected
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_reply_that_was_cut_off_are_never_seen_as_whole() {
+    let mut events = streamed(&response(&[call_item(1, "{\"at\":\"sky\"}")]));
+    events.pop();
+    let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
+    let error = stream(&client(&server, Api::Responses), &request("hi"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Incomplete);
+}
+
+#[tokio::test]
+async fn the_older_name_of_a_finish_for_calls_is_understood() {
+    let mut stream_of = chat_stream(true);
+    let last = stream_of.len() - 2;
+    stream_of[last]["choices"][0]["finish_reason"] = json!("function_call");
+    let server = Loopback::start(move |_| pieces(&chunks(&stream_of))).await;
+    let reply = stream(&client(&server, Api::Chat), &request("hi"))
+        .await
+        .unwrap();
+    assert_eq!(reply.finish, ReplyFinish::ToolCalls);
+}
+
+#[tokio::test]
+async fn models_are_listed_as_far_as_they_can_be_named() {
+    let server = Loopback::start(|seen| {
+        assert_eq!(seen.line, "GET /v1/models?v=1");
+        Answer::json(r#"{"object":"list","data":[{"id":"gpt-5.3","object":"model"},{"id":"bad\u0000name"},{"id":""},{"id":"o3"}]}"#)
+    })
+    .await;
+    let mut config = config(&server, Api::Responses);
+    config.query.insert("v".to_owned(), "1".to_owned());
+    let client = OpenAiClient::new(config).unwrap();
+    let within = Duration::from_secs(5);
+    assert_eq!(client.models(within).await.unwrap(), ["gpt-5.3", "o3"]);
+}
+
+#[tokio::test]
+async fn a_list_of_models_that_is_none_says_why() {
+    let within = Duration::from_secs(5);
+    for (status, body, expected) in [
+        (
+            401,
+            r#"{"error":{"code":"invalid_api_key","message":"no"}}"#,
+            LlmErrorKind::Unauthorized,
+        ),
+        (200, r#"{"hello":"world"}"#, LlmErrorKind::InvalidResponse),
+        (200, "[]", LlmErrorKind::InvalidResponse),
+    ] {
+        let server =
+            Loopback::start(move |_| Answer::whole(status, "content-type: application/json", body))
+                .await;
+        let error = client(&server, Api::Chat).models(within).await.unwrap_err();
+        assert_eq!(error.kind, expected, "{body}");
+    }
+    let server = Loopback::start(|_| Answer::json(r#"{"data":null}"#)).await;
+    assert!(
+        client(&server, Api::Chat)
+            .models(within)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}

@@ -1,0 +1,140 @@
+//! What is carried from turn to turn.
+
+use neuraxis_core::{AssistantMessage, Message, Part, Reply, ReplyPart, ToolCall, ToolCallId};
+use neuraxis_openai::{Api, OpenAiClient};
+use neuraxis_testkit::{messages, request_of, spec};
+use serde_json::Value;
+
+use crate::loopback::{Loopback, Seen};
+use crate::shapes::{answer, call_item, output, reasoning_item};
+use crate::{client, config, respond, stream};
+
+/// Turns a reply into the message that the loop keeps of it.
+fn message_of(reply: Reply) -> Message {
+    let mut number = 0;
+    let parts = reply.parts.into_iter().map(|part| match part {
+        ReplyPart::Text(part) => Part::Text(part),
+        ReplyPart::Reasoning(part) => Part::Reasoning(part),
+        ReplyPart::ToolCall(call) => {
+            number += 1;
+            Part::ToolCall(ToolCall {
+                id: ToolCallId::from_text(format!("loop-{number}")),
+                name: call.name,
+                arguments: call.arguments,
+                provider_id: call.provider_id,
+                state: call.state,
+            })
+        }
+    });
+    Message::Assistant(AssistantMessage {
+        parts: parts.collect(),
+        model: Some(reply.model),
+    })
+}
+
+fn json(seen: &Seen) -> Value {
+    serde_json::from_str(&seen.body).unwrap()
+}
+
+/// What a request says of the conversation, as it was sent.
+fn conversation(seen: &Seen) -> &str {
+    seen.body.split_once(r#"],"tools":"#).unwrap().0
+}
+
+#[tokio::test]
+async fn reasoning_goes_back_whole_in_its_place_while_the_server_keeps_nothing() {
+    let server = Loopback::start(answer).await;
+    let client = client(&server, Api::Responses);
+    let mut request = request_of([Message::system("s"), Message::user("two calls")]);
+    request.tools = [spec("look").build()].into();
+    let reply = stream(&client, &request).await.unwrap();
+    assert_eq!(reply.reasoning(), "Let me look.");
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    request
+        .messages
+        .push(messages::result("loop-2", "look", "2"));
+    stream(&client, &request).await.unwrap();
+    let seen = server.seen();
+    let body = json(&seen[1]);
+    let items = body["input"].as_array().unwrap();
+    assert_eq!(items[1]["type"], "reasoning");
+    for field in ["id", "summary", "encrypted_content"] {
+        assert_eq!(items[1][field], reasoning_item()[field], "{field}");
+    }
+    assert_eq!(items[1].get("status"), None, "null is refused there");
+    for (item, number, result) in [(2, 1, 4), (3, 2, 5)] {
+        let expected = call_item(number, "");
+        for field in ["type", "id", "call_id", "name"] {
+            assert_eq!(items[item][field], expected[field], "{field}");
+        }
+        assert_eq!(items[result]["call_id"], expected["call_id"]);
+    }
+    assert!(conversation(&seen[1]).starts_with(conversation(&seen[0])));
+    assert_eq!(items.len(), 6);
+}
+
+#[tokio::test]
+async fn a_reply_is_kept_the_same_whether_it_streamed_or_not() {
+    let server = Loopback::start(answer).await;
+    let client = client(&server, Api::Responses);
+    let request = request_of([Message::user("two calls")]);
+    let streamed = message_of(stream(&client, &request).await.unwrap());
+    let whole = message_of(respond(&client, &request).await.unwrap());
+    assert_eq!(streamed, whole);
+}
+
+#[tokio::test]
+async fn another_model_server_or_protocol_gets_plain_text_and_calls_and_none_of_the_ids() {
+    let server = Loopback::start(answer).await;
+    let first = client(&server, Api::Responses);
+    let mut request = request_of([Message::user("two calls")]);
+    let reply = respond(&first, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
+    request
+        .messages
+        .push(messages::result("loop-2", "look", "2"));
+    let elsewhere = Loopback::start(answer).await;
+    let mut other_model = config(&server, Api::Responses);
+    other_model.model = "gpt-5.2".to_owned();
+    for client in [
+        OpenAiClient::new(other_model).unwrap(),
+        client(&elsewhere, Api::Responses),
+        client(&server, Api::Chat),
+    ] {
+        respond(&client, &request).await.unwrap();
+    }
+    let seen = server.seen();
+    for seen in [&seen[1], &seen[2], &elsewhere.seen()[0]] {
+        for secret in ["gAAAAAB", "rs_1", "fc_1", "Let me look"] {
+            assert!(!seen.body.contains(secret), "{secret}: {}", seen.body);
+        }
+        assert!(
+            seen.body.contains("look") && seen.body.contains("sky"),
+            "{}",
+            seen.body
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_message_says_what_it_was_for_and_has_its_id() {
+    let server = Loopback::start(answer).await;
+    let client = client(&server, Api::Responses);
+    let mut request = request_of([Message::user("hello")]);
+    let reply = stream(&client, &request).await.unwrap();
+    request.messages.push(message_of(reply));
+    request.messages.push(Message::user("thanks"));
+    respond(&client, &request).await.unwrap();
+    let item = json(&server.seen()[1])["input"][1].take();
+    let given = output(false).remove(0);
+    for field in ["id", "type", "role", "status", "phase"] {
+        assert_eq!(item[field], given[field], "{field}");
+    }
+    assert_eq!(item["content"][0]["text"], given["content"][0]["text"]);
+}

@@ -1,0 +1,65 @@
+//! The adapter against OpenAI itself. Costs a little money, so it runs only when asked for:
+//! `NEURAXIS_TEST_REAL_PROVIDERS=1 OPENAI_API_KEY=… cargo nextest run -p neuraxis-openai --run-ignored only`.
+//! `NEURAXIS_TEST_OPENAI_MODEL` names another model than the default.
+#![expect(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test tells what is wrong by a panic, and why it does nothing"
+)]
+
+use std::time::Duration;
+
+use neuraxis_openai::{Api, OpenAiClient, OpenAiConfig, Secret};
+use neuraxis_testkit::conformance::llm_client::{
+    Subject, a_stream_cancelled_midway_is_cancelled, a_stream_ends_once_and_nothing_follows,
+    its_info_stays_the_same_and_names_the_model,
+};
+use neuraxis_testkit::request;
+
+const DEFAULT_MODEL: &str = "gpt-4.1-nano";
+
+/// Makes a client of the real provider; nothing unless that was asked for.
+fn client(api: Api) -> Option<OpenAiClient> {
+    let asked = std::env::var("NEURAXIS_TEST_REAL_PROVIDERS").is_ok_and(|asked| asked == "1");
+    let key = std::env::var("OPENAI_API_KEY")
+        .ok()
+        .filter(|key| !key.is_empty());
+    let (true, Some(key)) = (asked, key) else {
+        eprintln!("skipped: NEURAXIS_TEST_REAL_PROVIDERS=1 and OPENAI_API_KEY are not set");
+        return None;
+    };
+    let model = std::env::var("NEURAXIS_TEST_OPENAI_MODEL");
+    let mut config = OpenAiConfig::new(model.unwrap_or_else(|_| DEFAULT_MODEL.to_owned()));
+    config.api = api;
+    config.api_key = Some(Secret::new(&key));
+    Some(OpenAiClient::new(config).expect("a client can be made"))
+}
+
+fn subject(api: Api) -> Option<Subject> {
+    Some(Subject::new(client(api)?, [request("Count from 1 to 20.")]))
+}
+
+#[tokio::test]
+#[ignore = "asks the real provider, which costs money"]
+async fn the_real_provider_keeps_to_the_rules_of_the_port() {
+    for api in [Api::Responses, Api::Chat] {
+        if let Some(subject) = subject(api) {
+            a_stream_ends_once_and_nothing_follows(subject).await;
+        }
+        if let Some(subject) = subject(api) {
+            a_stream_cancelled_midway_is_cancelled(subject).await;
+        }
+        if let Some(subject) = subject(api) {
+            its_info_stays_the_same_and_names_the_model(subject).await;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "asks the real provider, which costs money"]
+async fn the_real_provider_lists_its_models() {
+    if let Some(client) = client(Api::Responses) {
+        let models = client.models(Duration::from_secs(20)).await;
+        assert!(!models.expect("the provider lists its models").is_empty());
+    }
+}

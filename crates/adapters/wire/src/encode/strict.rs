@@ -1,0 +1,179 @@
+//! Decides whether a JSON Schema can be strict, and makes it so.
+//!
+//! A strict schema is one that a model cannot but keep to. Providers demand that every object names all of its
+//! properties as required and allows no others, and know a part of JSON Schema only. Rules after OpenAI's guide to
+//! structured outputs (platform.openai.com/docs/guides/structured-outputs, "Supported schemas").
+
+mod keywords;
+
+use serde_json::{Map, Value, json};
+
+/// How deep objects and lists may nest, how many properties and how many values of enumerations there may be in all.
+const MAX_DEPTH: usize = 10;
+const MAX_PROPERTIES: usize = 5_000;
+const MAX_ENUM_VALUES: usize = 1_000;
+
+/// Returns the strict form of a schema, or nothing if it has none.
+///
+/// Whatever fits the strict form fits the schema, too: a keyword that providers do not know is never just dropped. And
+/// a model is never made to invent what it may leave out: such a property becomes required only where it may be null, and
+/// a schema with one that may not has no strict form.
+///
+/// ```
+/// use neuraxis_wire::strict_schema;
+///
+/// let schema = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#;
+/// assert_eq!(
+///     strict_schema(schema).as_deref(),
+///     Some(r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#),
+/// );
+/// assert_eq!(strict_schema(r#"{"type":"object","properties":{"path":{"type":"string"}}}"#), None);
+/// ```
+#[must_use]
+pub fn strict_schema(schema: &str) -> Option<String> {
+    let Ok(Value::Object(root)) = serde_json::from_str(schema) else {
+        return None;
+    };
+    let is_object = root.get("type").is_some_and(|kind| kind == "object");
+    if !is_object || root.contains_key("anyOf") {
+        return None;
+    }
+    let strict = Strictness::default().object_schema(&root, 0)?;
+    serde_json::to_string(&strict).ok()
+}
+
+/// What was counted on the way.
+#[derive(Debug, Default)]
+struct Strictness {
+    properties: usize,
+    enum_values: usize,
+}
+
+impl Strictness {
+    fn schema(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        let schema = schema.as_object()?;
+        self.object_schema(schema, depth).map(Value::Object)
+    }
+
+    fn object_schema(
+        &mut self,
+        schema: &Map<String, Value>,
+        depth: usize,
+    ) -> Option<Map<String, Value>> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut strict = Map::new();
+        for (keyword, value) in schema {
+            if let Some((keyword, value)) = self.keyword(keyword, value, schema, depth)? {
+                strict.insert(keyword.to_owned(), value);
+            }
+        }
+        if keywords::is_of_type(schema, "object") {
+            self.close(schema, &mut strict)?;
+        }
+        let says_something = ["type", "anyOf", "enum", "$ref"];
+        let says_something = says_something.iter().any(|word| strict.contains_key(*word));
+        // A list without items is a list of anything.
+        let is_closed = !keywords::is_of_type(schema, "array") || strict.contains_key("items");
+        (says_something && is_closed).then_some(strict)
+    }
+
+    /// Returns what becomes of a keyword: nothing, if it can be dropped; no answer, if the schema cannot be strict.
+    fn keyword<'a>(
+        &mut self,
+        keyword: &'a str,
+        value: &Value,
+        schema: &Map<String, Value>,
+        depth: usize,
+    ) -> Option<Option<(&'a str, Value)>> {
+        let kept = || Some(Some((keyword, value.clone())));
+        match keyword {
+            "properties" => {
+                let properties = value.as_object()?;
+                self.properties += properties.len();
+                let strict = self.all(properties, depth + 1)?;
+                Some(Some((keyword, strict)))
+            }
+            "$defs" | "definitions" => {
+                let strict = self.all(value.as_object()?, depth)?;
+                Some(Some((keyword, strict)))
+            }
+            "items" => Some(Some((keyword, self.schema(value, depth + 1)?))),
+            "anyOf" => Some(Some((keyword, self.branches(value, depth)?))),
+            "oneOf" if keywords::are_distinct_constants(value) => {
+                Some(Some(("anyOf", self.branches(value, depth)?)))
+            }
+            "const" => {
+                self.enum_values += 1;
+                Some(Some(("enum", json!([value]))))
+            }
+            "enum" => {
+                self.enum_values += value.as_array()?.len();
+                (self.enum_values <= MAX_ENUM_VALUES).then(kept)?
+            }
+            "$ref" => {
+                let is_alone = schema
+                    .keys()
+                    .all(|other| other == "$ref" || keywords::is_annotation(other));
+                let is_local = value.as_str()?.starts_with('#');
+                (is_alone && is_local).then(kept)?
+            }
+            // Both are written anew.
+            "required" => Some(None),
+            "additionalProperties" => (value == &Value::Bool(false)).then_some(None),
+            // Beside a reference nothing else may stand.
+            "title" | "description" if schema.contains_key("$ref") => Some(None),
+            "format" if keywords::is_of_type(schema, "string") => {
+                keywords::is_known_format(value).then(kept)?
+            }
+            _ if keywords::is_annotation(keyword) && !keywords::is_shown(keyword) => Some(None),
+            _ => keywords::is_supported(keyword, value).then(kept)?,
+        }
+    }
+
+    fn all(&mut self, schemas: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let mut strict = Map::new();
+        for (name, schema) in schemas {
+            strict.insert(name.clone(), self.schema(schema, depth)?);
+        }
+        Some(Value::Object(strict))
+    }
+
+    fn branches(&mut self, schemas: &Value, depth: usize) -> Option<Value> {
+        let schemas = schemas.as_array()?.iter();
+        schemas.map(|schema| self.schema(schema, depth)).collect()
+    }
+
+    /// Makes all properties of an object required, and allows no others.
+    fn close(&self, schema: &Map<String, Value>, strict: &mut Map<String, Value>) -> Option<()> {
+        // An object that names no properties is a map.
+        let properties = schema.get("properties")?.as_object()?;
+        if self.properties > MAX_PROPERTIES {
+            return None;
+        }
+        let required = match schema.get("required") {
+            Some(required) => required.as_array()?.as_slice(),
+            None => &[],
+        };
+        let is_required = |name: &str| required.iter().any(|other| other == name);
+        let all_can = properties
+            .iter()
+            .all(|(name, schema)| is_required(name) || keywords::accepts_null(schema));
+        // What is required without being described could not be given any more.
+        let all_are_there = required.iter().all(|name| {
+            name.as_str()
+                .is_some_and(|name| properties.contains_key(name))
+        });
+        if !all_can || !all_are_there {
+            return None;
+        }
+        let names: Vec<&String> = properties.keys().collect();
+        strict.insert("required".to_owned(), json!(names));
+        strict.insert("additionalProperties".to_owned(), Value::Bool(false));
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

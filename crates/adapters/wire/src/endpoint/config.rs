@@ -1,0 +1,69 @@
+//! How a model server is reached.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::failure::ErrorRule;
+use crate::secret::Secret;
+use crate::timeouts::Timeouts;
+
+/// How a model server is reached.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndpointConfig {
+    /// The address that routes are added to, such as `http://127.0.0.1:8080`.
+    pub base_url: String,
+    /// The key.
+    pub api_key: Option<Secret>,
+    /// How the key is sent.
+    pub key_header: KeyHeader,
+    /// What else is sent with each request: names and values. The values are kept secret.
+    pub headers: Vec<(String, Secret)>,
+    /// What is added to each address as its query, such as a version: names and values.
+    pub query: Vec<(String, String)>,
+    /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, within the
+    /// total time of a call.
+    pub max_concurrent: Option<usize>,
+    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// The address of a proxy, without a password; what the environment names if none is said.
+    pub proxy: Option<String>,
+    /// How long each part of an exchange may take.
+    pub timeouts: Timeouts,
+    /// How long an unused connection is kept. Shorter than the server keeps it, or requests meet closed connections.
+    pub keep_idle: Duration,
+    /// A program that closes the connection after each streamed reply without saying so, by the beginning of its `server`
+    /// header. A request on such a connection may be lost, so none is used again unless the header names another.
+    pub hangs_up_after_streams: Option<&'static str>,
+    /// What the server's errors mean, before what holds everywhere.
+    pub errors: &'static [ErrorRule],
+}
+
+impl EndpointConfig {
+    /// Describes a server of which only the address is known.
+    pub fn new(base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            api_key: None,
+            key_header: KeyHeader::Bearer,
+            headers: Vec::new(),
+            query: Vec::new(),
+            max_concurrent: None,
+            ca_file: None,
+            proxy: None,
+            timeouts: Timeouts::default(),
+            keep_idle: Duration::from_secs(90),
+            hangs_up_after_streams: None,
+            errors: &[],
+        }
+    }
+}
+
+/// How a key is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// As a bearer token.
+    Bearer,
+    /// As it is, in a header of this name.
+    Named(String),
+}

@@ -1,0 +1,114 @@
+//! Sets connections up: certificates, proxies, and what is sent with each request.
+
+use std::time::Duration;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Proxy, Url};
+
+use super::address::{EndpointError, cause, is_loopback};
+use super::config::{EndpointConfig, KeyHeader};
+
+/// The largest file of certificates that is read.
+const MAX_CA_FILE: u64 = 4 * 1024 * 1024;
+
+/// How often a connection of HTTP/2 that somebody waits on is asked whether it still stands, and how long its answer may
+/// take: one connection carries all calls, and a dead one is as silent as a model that thinks.
+const ASK_AFTER: Duration = Duration::from_secs(30);
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// Makes the pool of connections to a server. HTTP/2 is spoken where the server offers it over TLS.
+pub(super) fn client(
+    config: &EndpointConfig,
+    base: &Url,
+) -> Result<reqwest::Client, EndpointError> {
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(config.timeouts.connect)
+        .pool_idle_timeout(config.keep_idle)
+        .http2_keep_alive_interval(ASK_AFTER)
+        .http2_keep_alive_timeout(ANSWER_WITHIN)
+        .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
+    if let Some(proxy) = &config.proxy {
+        builder = builder.proxy(read_proxy(proxy)?);
+    } else if is_loopback(base) {
+        builder = builder.no_proxy();
+    }
+    let reaches_by_tls = base.scheme() == "https"
+        || config
+            .proxy
+            .as_ref()
+            .is_some_and(|proxy| proxy.trim_start().starts_with("https:"));
+    if let Some(path) = &config.ca_file {
+        let unusable = |reason: String| EndpointError::CaFile {
+            path: path.display().to_string(),
+            reason,
+        };
+        let size = std::fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
+        if size.len() > MAX_CA_FILE {
+            return Err(unusable(format!("it has more than {MAX_CA_FILE} bytes")));
+        }
+        let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+        let certificates =
+            Certificate::from_pem_bundle(&pem).map_err(|error| unusable(cause(&error)))?;
+        if certificates.is_empty() {
+            return Err(unusable("it holds no certificate".to_owned()));
+        }
+        builder = builder.tls_certs_merge(certificates);
+    } else if !reaches_by_tls {
+        // Reading the machine's certificates takes longer than a whole exchange on loopback.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+        .build()
+        .map_err(|error| EndpointError::Client(cause(&error)))
+}
+
+fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {
+    let refused = |reason: &str| EndpointError::Proxy {
+        reason: reason.to_owned(),
+    };
+    let url = Url::parse(text.trim()).map_err(|error| refused(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused("it begins with neither http: nor https:"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused(
+            "it has a user name or password, which may stand in the variable HTTPS_PROXY alone",
+        ));
+    }
+    Proxy::all(url).map_err(|error| refused(&cause(&error)))
+}
+
+/// Returns what is sent with each request.
+pub(super) fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointError> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = &config.api_key {
+        match &config.key_header {
+            KeyHeader::Bearer => {
+                let value = format!("Bearer {}", key.expose());
+                let name = header::AUTHORIZATION;
+                let value = secret_value(name.as_str(), &value)?;
+                headers.insert(name, value);
+            }
+            KeyHeader::Named(name) => {
+                headers.insert(header_name(name)?, secret_value(name, key.expose())?);
+            }
+        }
+    }
+    for (name, value) in &config.headers {
+        headers.insert(header_name(name)?, secret_value(name, value.expose())?);
+    }
+    Ok(headers)
+}
+
+fn header_name(name: &str) -> Result<HeaderName, EndpointError> {
+    HeaderName::try_from(name).map_err(|_| EndpointError::HeaderName(name.to_owned()))
+}
+
+fn secret_value(name: &str, value: &str) -> Result<HeaderValue, EndpointError> {
+    let mut value =
+        HeaderValue::try_from(value).map_err(|_| EndpointError::HeaderValue(name.to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,56 @@
+//! What models a server offers.
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, LlmErrorKind};
+use serde::Deserialize;
+
+use crate::endpoint::{Endpoint, Route};
+
+/// How many models of a server are listed, and how many bytes a name may have.
+const MAX_MODELS: usize = 2_000;
+const MAX_NAME: usize = 300;
+
+#[derive(Deserialize)]
+struct List {
+    /// Null where there is none; but what has no list at all is no model server.
+    #[serde(deserialize_with = "Option::deserialize")]
+    data: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+}
+
+/// Asks a server for the names of its models, within a time; `route` is usually `v1/models`. In the server's order,
+/// without names that cannot be shown and sent as they are.
+///
+/// # Errors
+///
+/// An [`LlmError`], when there is no server, it wants another key, or it is no model server.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the connection.
+pub async fn models(
+    endpoint: &Endpoint,
+    route: &Route,
+    within: Duration,
+) -> Result<Vec<String>, LlmError> {
+    let body = endpoint.get(route, within).await?;
+    let list: List = serde_json::from_slice(&body).map_err(|error| {
+        let said = format!("the list of models is not what a model server says: {error}");
+        LlmError::new(LlmErrorKind::InvalidResponse, said)
+    })?;
+    let entries = list.data.unwrap_or_default().into_iter();
+    let names = entries.map(|entry| entry.id);
+    Ok(names
+        .filter(|name| is_plain(name))
+        .take(MAX_MODELS)
+        .collect())
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control)
+}

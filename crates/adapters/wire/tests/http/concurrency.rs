@@ -1,0 +1,132 @@
+//! How many replies may come in at the same time.
+
+use futures_util::{FutureExt, StreamExt};
+use neuraxis_core::LlmErrorKind;
+use neuraxis_ports::ReplyStream;
+use neuraxis_testkit::{call_context, request};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, models};
+
+use crate::loopback::{Act, Answer, Loopback, Seen};
+use crate::{SOON, STREAM, WHOLE, client_at, promptly, respond, stream};
+
+fn limited(server: &Loopback, most: usize) -> ChatClient {
+    client_at(&server.url(), |config| config.max_concurrent = Some(most))
+}
+
+/// Streams stall after their beginning; everything else is answered.
+fn streams_stall(seen: &Seen) -> Answer {
+    let first: String = STREAM.split_inclusive("\n\n").take(4).collect();
+    if seen.line.starts_with("GET") {
+        Answer::json(r#"{"data":[{"id":"m"}]}"#)
+    } else if seen.body.contains("\"stream\":true") {
+        Answer::open_events([first.as_bytes()]).then(Act::Stall)
+    } else {
+        Answer::json(WHOLE)
+    }
+}
+
+async fn begin(client: &ChatClient) -> ReplyStream {
+    let begun = client.stream(&request("hi"), &call_context()).await;
+    let mut reply = begun.unwrap();
+    assert!(reply.next().await.unwrap().is_ok());
+    reply
+}
+
+#[tokio::test]
+async fn who_asks_for_more_waits_until_a_reply_has_gone() {
+    let server = Loopback::start(streams_stall).await;
+    let client = limited(&server, 2);
+    let (first, second) = (begin(&client).await, begin(&client).await);
+    let mut third = Box::pin(respond(&client));
+    for _ in 0..100 {
+        assert!((&mut third).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.seen().len(), 2, "the third was not sent");
+    drop(first);
+    assert_eq!(third.await.unwrap().text(), "Héllo 🦀");
+    drop(second);
+}
+
+#[tokio::test]
+async fn a_place_is_free_again_after_a_reply_an_error_and_a_whole_reply() {
+    let server = Loopback::start(|seen| match seen.body.contains("\"stream\":true") {
+        true => Answer::events([STREAM.as_bytes()]),
+        false => Answer::whole(500, "x: y", "{}"),
+    })
+    .await;
+    let client = limited(&server, 1);
+    for _ in 0..3 {
+        stream(&client).await.unwrap();
+        respond(&client).await.unwrap_err();
+    }
+    let broken = Loopback::start(|_| Answer::whole(500, "x: y", "{}")).await;
+    let client = limited(&broken, 1);
+    for _ in 0..3 {
+        stream(&client).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_place_can_be_given_up() {
+    let server = Loopback::start(streams_stall).await;
+    let client = limited(&server, 1);
+    let _first = begin(&client).await;
+    let (ctx, request) = (call_context(), request("hi"));
+    for is_streamed in [false, true] {
+        let mut waiting = Box::pin(async {
+            if is_streamed {
+                client.stream(&request, &ctx).await.map(drop)
+            } else {
+                client.respond(&request, &ctx).await.map(drop)
+            }
+        });
+        if !is_streamed {
+            assert!((&mut waiting).now_or_never().is_none());
+            ctx.cancellation.cancel();
+        }
+        let error = promptly(waiting).await.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::Cancelled);
+    }
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn waiting_for_a_place_counts_toward_the_total_time() {
+    let server = Loopback::start(streams_stall).await;
+    let client = client_at(&server.url(), |config| {
+        config.max_concurrent = Some(1);
+        config.timeouts.total = Some(SOON);
+    });
+    let begun = client.stream(&request("hi"), &call_context()).await;
+    let _first = begun.unwrap();
+    for error in [
+        respond(&client).await.unwrap_err(),
+        stream(&client).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind, LlmErrorKind::Timeout);
+        assert!(error.message.contains("max_concurrent"), "{error}");
+    }
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_reply_of_a_model_needs_no_place() {
+    let server = Loopback::start(streams_stall).await;
+    let mut config = EndpointConfig::new(server.url());
+    config.max_concurrent = Some(1);
+    let endpoint = std::sync::Arc::new(Endpoint::new(config).unwrap());
+    let route = endpoint.route("v1/chat/completions");
+    let dialect = neuraxis_wire::Dialect::standard("test");
+    let client = ChatClient::new(endpoint.clone(), route, "m", dialect);
+    let _first = begin(&client).await;
+    let route = endpoint.route("v1/models");
+    let listed = promptly(models(&endpoint, &route, SOON * 100)).await;
+    assert_eq!(listed.unwrap(), ["m"]);
+}
+
+#[tokio::test]
+async fn a_limit_of_nothing_lets_one_pass_rather_than_none() {
+    let server = Loopback::start(streams_stall).await;
+    respond(&limited(&server, 0)).await.unwrap();
+}

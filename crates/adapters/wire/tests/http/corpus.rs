@@ -1,0 +1,117 @@
+//! A corpus of good and hostile streams: none makes a client panic or hang, and each is the same whole and byte by byte.
+//! Those whose names begin with `good` are replies, all others errors.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::TryStreamExt;
+use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler};
+use neuraxis_ports::ReplyStream;
+use neuraxis_testkit::{call_context, request};
+use neuraxis_wire::{
+    ChatClient, Dialect, Endpoint, EndpointConfig, ResponsesClient, ResponsesDialect,
+};
+
+use crate::loopback::{Answer, Loopback};
+use crate::promptly;
+
+#[derive(Debug, Clone, Copy)]
+enum Protocol {
+    Chat,
+    Responses,
+}
+
+/// Asks for a stream, and for a whole reply, which gets the same bytes.
+async fn ask(server: &Loopback, protocol: Protocol) -> [Result<Reply, LlmError>; 2] {
+    let endpoint = Arc::new(Endpoint::new(EndpointConfig::new(server.url())).unwrap());
+    let (route, request, ctx) = (endpoint.route("x"), request("hi"), call_context());
+    match protocol {
+        Protocol::Chat => {
+            let client = ChatClient::new(endpoint, route, "m", Dialect::standard("test"));
+            [
+                promptly(async { collect(client.stream(&request, &ctx).await?).await }).await,
+                promptly(client.respond(&request, &ctx)).await,
+            ]
+        }
+        Protocol::Responses => {
+            let dialect = ResponsesDialect::standard("test");
+            let client = ResponsesClient::new(endpoint, route, "m", dialect);
+            [
+                promptly(async { collect(client.stream(&request, &ctx).await?).await }).await,
+                promptly(client.respond(&request, &ctx)).await,
+            ]
+        }
+    }
+}
+
+async fn collect(mut stream: ReplyStream) -> Result<Reply, LlmError> {
+    let mut assembler = ReplyAssembler::default();
+    while let Some(delta) = stream.try_next().await? {
+        assembler.push(delta)?;
+    }
+    assembler.finish()
+}
+
+/// Answers a stream alternately whole and byte by byte, and a request for a whole reply with the same bytes.
+async fn serve(bytes: Vec<u8>) -> Loopback {
+    let streams = AtomicUsize::new(0);
+    Loopback::start(move |seen| {
+        if !seen.body.contains("\"stream\":true") {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            return Answer::json(&text);
+        }
+        let is_first = streams.fetch_add(1, Ordering::SeqCst) == 0;
+        let size = if is_first { bytes.len().max(1) } else { 1 };
+        Answer::events(bytes.chunks(size))
+    })
+    .await
+}
+
+async fn replay(folder: &str, protocol: Protocol) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(folder);
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let server = serve(std::fs::read(&path).unwrap()).await;
+        let [whole, no_stream] = ask(&server, protocol).await;
+        let [split, _] = ask(&server, protocol).await;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert_eq!(whole.is_ok(), name.starts_with("good"), "{name}: {whole:?}");
+        assert!(no_stream.is_err(), "{name}: a stream is no document");
+        match (whole, split) {
+            (Ok(whole), Ok(split)) => assert_eq!(whole, split, "{name}"),
+            (whole, split) => {
+                assert_eq!(whole.unwrap_err().kind, split.unwrap_err().kind, "{name}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 15, "the corpus is not where it should be");
+}
+
+#[tokio::test]
+async fn streams_of_chat_completions_are_replies_or_errors() {
+    replay("chat", Protocol::Chat).await;
+}
+
+#[tokio::test]
+async fn streams_of_responses_are_replies_or_errors() {
+    replay("responses", Protocol::Responses).await;
+}
+
+#[tokio::test]
+async fn a_stream_of_one_protocol_is_no_reply_of_the_other() {
+    for (folder, protocol) in [("chat", Protocol::Responses), ("responses", Protocol::Chat)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/corpus")
+            .join(folder)
+            .join("good-text");
+        let server = serve(std::fs::read(path).unwrap()).await;
+        for reply in ask(&server, protocol).await {
+            assert_eq!(reply.unwrap_err().kind, LlmErrorKind::InvalidResponse);
+        }
+    }
+}
