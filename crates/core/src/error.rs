@@ -237,6 +237,9 @@ pub enum RestoreError {
         /// This code's version.
         ours: u32,
     },
+    /// The log is not whole: its data policy kept something out of it.
+    #[error("the log cannot be replayed: its data policy keeps {0} out of it")]
+    Withheld(&'static str),
     /// The history that was given is not the one the run began with.
     #[error("the history is not the one the run began with")]
     OtherHistory,

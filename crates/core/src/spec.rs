@@ -10,7 +10,7 @@ use crate::effect::{ReplyFormat, ToolChoice};
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
-use crate::profile::Profile;
+use crate::profile::{DataPolicy, Profile};
 use crate::tool::ToolSpec;
 
 /// Everything a run is started with, but for the history it continues.
@@ -61,6 +61,31 @@ impl RunSpec {
             forked_from: None,
             decision: None,
         }
+    }
+}
+
+impl RunSpec {
+    /// Names what the data policies of the run keep out of its log, if anything: such a log can be read, but neither
+    /// replayed nor resumed.
+    #[must_use]
+    pub fn withheld(&self) -> Option<&'static str> {
+        let policy = self.data_policy();
+        let kinds = [
+            (policy.text, "text"),
+            (policy.tool_calls, "the arguments of calls"),
+            (policy.tool_results, "the results of calls"),
+            (policy.reasoning, "reasoning"),
+        ];
+        let missing = kinds.into_iter().find(|(is_stored, _)| !is_stored);
+        missing.map(|(_, what)| what)
+    }
+
+    /// Returns what may be stored of the run: what all of its agents let be stored.
+    #[must_use]
+    pub fn data_policy(&self) -> DataPolicy {
+        let agents = std::iter::once(&self.root).chain(self.agents.values());
+        let policies = agents.map(|agent| agent.profile.data);
+        policies.fold(DataPolicy::ALL, DataPolicy::and)
     }
 }
 

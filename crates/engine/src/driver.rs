@@ -16,8 +16,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_core::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
-    Cancelled, Consult, Decision, Effect, EffectId, FinishReason, Input, InputId, RunId,
-    RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
+    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Input, InputId,
+    RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -82,10 +82,13 @@ impl Driver {
         for sink in &engine.sinks {
             sink.begin(scope.run_id, &history);
         }
+        let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, step) = RunTree::start(spec, history, stamp);
-        let (mut driver, link) = Self::new(engine, scope, lease, tree, ActiveTime::start());
-        driver.log.append(&step.records).await?;
+        let active = ActiveTime::start();
+        let (mut driver, link) = Self::new(engine, scope, (lease, policy), tree, active);
+        let mut step = step;
+        driver.log.append(std::mem::take(&mut step.records)).await?;
         driver.first = Some(step);
         Ok((driver, link))
     }
@@ -103,11 +106,13 @@ impl Driver {
             records,
             mut inputs,
         } = run;
-        let (mut driver, link) = Self::new(engine, scope, Some(lease), tree, active);
-        driver.log.feed.publish(&records);
+        // A run whose log is not whole cannot be read back.
+        let keeping = (Some(lease), DataPolicy::ALL);
+        let (mut driver, link) = Self::new(engine, scope, keeping, tree, active);
+        driver.log.feed.publish(records);
         let first = inputs.pop_front().ok_or(ResumeError::NothingToDo)?;
-        let step = driver.tree.advance(driver.stamp(), first)?;
-        driver.log.append(&step.records).await?;
+        let mut step = driver.tree.advance(driver.stamp(), first)?;
+        driver.log.append(std::mem::take(&mut step.records)).await?;
         driver.first = Some(step);
         driver.ready = inputs;
         Ok((driver, link))
@@ -116,7 +121,7 @@ impl Driver {
     fn new(
         engine: Arc<Engine>,
         scope: RunScope,
-        lease: Option<RunLease>,
+        (lease, policy): (Option<RunLease>, DataPolicy),
         tree: RunTree,
         active: ActiveTime,
     ) -> (Self, RunLink) {
@@ -138,6 +143,7 @@ impl Driver {
                 engine: Arc::clone(&engine),
                 lease,
                 feed,
+                policy,
             }),
             work: UnderWay::new(engine.shutdown.clone()),
             engine,
@@ -179,7 +185,8 @@ impl Driver {
                 }
             };
             let log = Arc::clone(&self.log);
-            if let Err(error) = log.append(&step.records).await {
+            let records = std::mem::take(&mut step.records);
+            if let Err(error) = log.append(records).await {
                 tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
                 self.outcome = Some(unrecorded(&error));
                 break;

@@ -32,13 +32,13 @@ struct FeedState {
 
 impl Feed {
     /// Shows committed records, and forgets the buffers of the calls that they close.
-    pub(crate) fn publish(&self, records: &[Arc<Record>]) {
+    pub(crate) fn publish(&self, records: Vec<Arc<Record>>) {
         let mut state = self.lock();
-        state.records.extend_from_slice(records);
         let closed: Vec<EffectId> = records
             .iter()
             .filter_map(|record| listener::closed_call(record))
             .collect();
+        state.records.extend(records);
         state
             .open
             .retain(|buffer| !closed.contains(&buffer.call.effect_id));

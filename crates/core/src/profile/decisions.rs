@@ -195,6 +195,17 @@ impl DataPolicy {
         tool_results: true,
         reasoning: true,
     };
+
+    /// Returns what both let be stored.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            text: self.text && other.text,
+            tool_calls: self.tool_calls && other.tool_calls,
+            tool_results: self.tool_results && other.tool_results,
+            reasoning: self.reasoning && other.reasoning,
+        }
+    }
 }
 
 impl Default for DataPolicy {

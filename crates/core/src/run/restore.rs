@@ -77,6 +77,9 @@ fn start_of(
             ours: LOOP_VERSION,
         });
     }
+    if let Some(what) = started.spec.withheld() {
+        return Err(RestoreError::Withheld(what));
+    }
     if started.history != history.digest() {
         return Err(RestoreError::OtherHistory);
     }

@@ -10,7 +10,7 @@ use crate::ids::{AgentId, ContentIndex, Seq};
 use crate::input::Stamp;
 use crate::message::Message;
 use crate::profile::Opening;
-use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
+use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted, Warning};
 use crate::repair::repaired;
 use crate::run::agent::{Agent, OfferedTools, PlannedCall};
 use crate::run::draft::Draft;
@@ -62,6 +62,20 @@ impl RunTree {
         if !repairs.is_empty() {
             let repaired = RecordBody::HistoryRepaired(HistoryRepaired { repairs });
             run.record(&mut draft, AgentId::ROOT, None, repaired);
+        }
+        if let Some(what) = run.spec.withheld() {
+            let warning = Warning {
+                code: "withheld".to_owned(),
+                message: format!(
+                    "the data policy keeps {what} out of the log: this run cannot be replayed or resumed"
+                ),
+            };
+            run.record(
+                &mut draft,
+                AgentId::ROOT,
+                None,
+                RecordBody::Warning(warning),
+            );
         }
         run.open(&mut draft, AgentId::ROOT);
         let step = run.conclude(draft);

@@ -1,0 +1,214 @@
+//! Takes out of records what the data policy does not let be stored; a length and a hash stand for it.
+
+use std::sync::Arc;
+
+use crate::input::ApprovalDecision;
+use crate::json::{ContentHash, JsonText};
+use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
+use crate::profile::DataPolicy;
+use crate::record::{LlmCall, Record, RecordBody, ToolResult};
+use crate::reply::{Reply, ReplyPart};
+
+impl Record {
+    /// Returns the record as it may be stored and traced, or `None` if that is the record as it is.
+    ///
+    /// Where something is taken out, its length in bytes and its hash stand for it, so that two records can still be told
+    /// to hold the same. A log with something taken out can be read, but neither replayed nor resumed.
+    #[must_use]
+    pub fn withheld(&self, policy: DataPolicy) -> Option<Self> {
+        (policy != DataPolicy::ALL).then(|| Self {
+            body: body(&self.body, policy),
+            ..self.clone()
+        })
+    }
+}
+
+fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
+    let mut body = body.clone();
+    match &mut body {
+        RecordBody::RunStarted(started) => {
+            let spec = Arc::make_mut(&mut started.spec);
+            spec.messages = spec.messages.iter().map(|it| message(it, policy)).collect();
+        }
+        RecordBody::LlmCall(call) => model_call(call, policy),
+        RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
+        RecordBody::ToolResult(result) => tool_result(result, policy),
+        RecordBody::Plan(plan) => hide_json(&mut plan.plan, policy.tool_results),
+        RecordBody::Summary(summary) => hide(&mut summary.text, policy.text),
+        RecordBody::ApprovalRequested(asked) => hide_json(&mut asked.arguments, policy.tool_calls),
+        RecordBody::ApprovalDecided(decided) => {
+            if let ApprovalDecision::Approve {
+                arguments: Some(arguments),
+            } = &mut decided.decision
+            {
+                hide_json(arguments, policy.tool_calls);
+            }
+        }
+        RecordBody::Steered(steered) => steered.message = message(&steered.message, policy),
+        RecordBody::MaxTurnsReached(reached) => hide(&mut reached.content, policy.text),
+        RecordBody::LimitReached(reached) => hide(&mut reached.content, policy.text),
+        RecordBody::ContextTrimmed(trimmed) => {
+            if let Some(summary) = &mut trimmed.summary {
+                hide(summary, policy.text);
+            }
+        }
+        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+            hide(&mut outcome.content, policy.text);
+        }
+        RecordBody::Decision(_)
+        | RecordBody::LlmFailed(_)
+        | RecordBody::Verdict(_)
+        | RecordBody::Warning(_)
+        | RecordBody::Advised(_)
+        | RecordBody::MaxTurnsPromptInjected(_)
+        | RecordBody::PromptInjected(_)
+        | RecordBody::HistoryRepaired(_)
+        | RecordBody::RoleDowngraded(_)
+        | RecordBody::Waiting(_)
+        | RecordBody::Resumed(_)
+        | RecordBody::Cancelled(_) => {}
+    }
+    body
+}
+
+fn model_call(call: &mut LlmCall, policy: DataPolicy) {
+    call.messages = call.messages.iter().map(|it| message(it, policy)).collect();
+    let mut reply = Reply::clone(&call.reply);
+    for part in &mut reply.parts {
+        match part {
+            ReplyPart::Text(text) => {
+                hide(&mut text.text, policy.text);
+                hide_state(&mut text.state, policy.text);
+            }
+            ReplyPart::Reasoning(thought) => reasoning(thought, policy),
+            ReplyPart::ToolCall(call) => {
+                hide_json(&mut call.arguments, policy.tool_calls);
+                hide_state(&mut call.state, policy.tool_calls);
+            }
+        }
+    }
+    call.reply = Arc::new(reply);
+}
+
+fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
+    hide_json(&mut result.value, policy.tool_results);
+    if let Some(summary) = &mut result.summary {
+        hide(summary, policy.tool_results);
+    }
+    if !policy.tool_results {
+        result.metadata = None;
+        result.signal = None;
+    }
+}
+
+fn message(message: &Arc<Message>, policy: DataPolicy) -> Arc<Message> {
+    Arc::new(match message.as_ref() {
+        // What the deployment and the loop tell the model is no content of a user's.
+        Message::System { .. } => return Arc::clone(message),
+        Message::User { parts } => Message::User {
+            parts: parts.iter().map(|it| part(it, policy)).collect(),
+        },
+        Message::Assistant(said) => Message::Assistant(AssistantMessage {
+            parts: said.parts.iter().map(|it| part(it, policy)).collect(),
+            model: said.model.clone(),
+        }),
+        Message::Tool(tool) => {
+            let mut content = tool.content.clone();
+            hide_json(&mut content, policy.tool_results);
+            Message::Tool(ToolMessage {
+                content,
+                ..tool.clone()
+            })
+        }
+    })
+}
+
+fn part(part: &Part, policy: DataPolicy) -> Part {
+    let mut part = part.clone();
+    match &mut part {
+        Part::Text(text) => {
+            hide(&mut text.text, policy.text);
+            hide_state(&mut text.state, policy.text);
+        }
+        Part::Reasoning(thought) => reasoning(thought, policy),
+        Part::ToolCall(call) => {
+            hide_json(&mut call.arguments, policy.tool_calls);
+            hide_state(&mut call.state, policy.tool_calls);
+        }
+        Part::Media(_) if !policy.text => return Part::text("[withheld: media]"),
+        Part::Media(_) => {}
+    }
+    part
+}
+
+fn reasoning(thought: &mut ReasoningPart, policy: DataPolicy) {
+    hide(&mut thought.text, policy.reasoning);
+    // Signatures and encrypted items are the thought in another form.
+    hide_state(&mut thought.state, policy.reasoning);
+    if !policy.reasoning {
+        thought.signature = None;
+    }
+}
+
+fn hide(text: &mut String, is_stored: bool) {
+    if !is_stored && !text.is_empty() {
+        *text = stand_in(text);
+    }
+}
+
+fn hide_json(text: &mut JsonText, is_stored: bool) {
+    if !is_stored {
+        *text = JsonText::string(&stand_in(text.as_str()));
+    }
+}
+
+fn hide_state(state: &mut Option<ProviderState>, is_stored: bool) {
+    if !is_stored {
+        *state = None;
+    }
+}
+
+fn stand_in(text: &str) -> String {
+    let hash = ContentHash::of(text.as_bytes());
+    format!("[withheld: {} bytes, sha256 {hash}]", text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{AgentId, RunId, Seq, Turn};
+    use crate::record::Summarized;
+
+    fn record(body: RecordBody) -> Record {
+        Record {
+            seq: Seq(1),
+            content_index: None,
+            run_id: RunId(uuid::Uuid::nil()),
+            agent: AgentId::ROOT,
+            turn: Turn(1),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            active_ms: None,
+            body,
+        }
+    }
+
+    #[test]
+    fn what_may_be_stored_is_left_alone_and_what_may_not_is_gone() {
+        let text = "the canary sings".to_owned();
+        let summary = record(RecordBody::Summary(Summarized { text }));
+        assert_eq!(summary.withheld(DataPolicy::ALL), None);
+        let policy = DataPolicy {
+            reasoning: false,
+            ..DataPolicy::ALL
+        };
+        assert_eq!(summary.withheld(policy), Some(summary.clone()));
+        let policy = DataPolicy {
+            text: false,
+            ..DataPolicy::ALL
+        };
+        let stored = summary.withheld(policy).unwrap().to_json();
+        assert!(!stored.contains("canary"), "{stored}");
+        assert!(stored.contains("[withheld: 16 bytes, sha256 "), "{stored}");
+        assert_eq!(Record::from_json(&stored).unwrap().to_json(), stored);
+    }
+}
