@@ -20,7 +20,10 @@ use listener::Listener;
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     state: Mutex<FeedState>,
-    changed: Notify,
+    /// There are new records, or the end has come.
+    news: Notify,
+    /// An open call has shown more.
+    grown: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ impl Feed {
             .open
             .retain(|buffer| !closed.contains(&buffer.call.effect_id));
         drop(state);
-        self.changed.notify_waiters();
+        self.news.notify_waiters();
     }
 
     /// Opens the buffer of a call that starts, or returns the one it has from an earlier attempt.
@@ -63,13 +66,13 @@ impl Feed {
 
     /// Wakes the listeners after a buffer has grown.
     pub(crate) fn grown(&self) {
-        self.changed.notify_waiters();
+        self.grown.notify_waiters();
     }
 
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
-        self.changed.notify_waiters();
+        self.news.notify_waiters();
     }
 
     /// Returns all records so far.
