@@ -8,7 +8,7 @@ mod tool_call;
 mod under_way;
 mod vet;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,13 +52,13 @@ pub(crate) struct Driver {
     first: Option<Step>,
     /// A handle of its own, so that appending borrows no more than it needs.
     log: Arc<RunLog>,
-    inbox: mpsc::Receiver<Input>,
+    inbox: mpsc::Receiver<Box<Input>>,
     result: watch::Sender<Option<Arc<OrchestratorResult>>>,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
     /// The tool calls that run, each with what stops it.
-    running: HashMap<EffectId, CancellationToken>,
+    running: Vec<(EffectId, CancellationToken)>,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<RunOutcome>,
@@ -100,7 +100,7 @@ impl Driver {
             inbox,
             result,
             ready: VecDeque::new(),
-            running: HashMap::new(),
+            running: Vec::new(),
             active: ActiveTime::start(),
             alarm: Alarm::default(),
             outcome: None,
@@ -156,7 +156,7 @@ impl Driver {
                 }
                 Effect::RunTool(run) => self.run_tool(run),
                 Effect::CancelTool(cancel) => {
-                    if let Some(running) = self.running.remove(&cancel.effect_id) {
+                    if let Some(running) = self.no_longer_running(cancel.effect_id) {
                         running.cancel();
                     }
                 }
@@ -180,7 +180,7 @@ impl Driver {
         let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         tokio::select! {
             work = self.work.next() => self.work_over(work),
-            Some(input) = self.inbox.recv() => input,
+            Some(input) = self.inbox.recv() => *input,
             () = self.alarm.rings_at(deadline) => Input::TimePassed,
         }
     }
@@ -190,7 +190,7 @@ impl Driver {
             Work::Model(call, attempt) => self.attempt_over(*call, *attempt),
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
-                    self.running.remove(&finished.effect_id);
+                    self.no_longer_running(finished.effect_id);
                 }
                 *input
             }
@@ -202,6 +202,11 @@ impl Driver {
                 Input::Cancelled(Cancelled { id, reason })
             }
         }
+    }
+
+    fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
+        let place = self.running.iter().position(|(id, _)| *id == call)?;
+        Some(self.running.swap_remove(place).1)
     }
 
     fn ask_approval(&mut self, ask: AskApproval) {

@@ -110,7 +110,8 @@ impl Orchestrator {
     ///
     /// As there.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
-        let guard = CancelOnDrop(self.begin(request).await?);
+        // Boxed, so that what beginning needs is free while the run is waited for.
+        let guard = CancelOnDrop(Box::pin(self.begin(request)).await?);
         let Some(result) = guard.0.result().await else {
             return Ok(crashed(&guard.0));
         };

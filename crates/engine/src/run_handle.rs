@@ -18,7 +18,8 @@ use crate::result::OrchestratorResult;
 pub struct RunHandle {
     pub(crate) run_id: RunId,
     pub(crate) session_id: SessionId,
-    pub(crate) inbox: mpsc::Sender<Input>,
+    /// Boxed, because a queue keeps room for many and most runs never get one.
+    pub(crate) inbox: mpsc::Sender<Box<Input>>,
     pub(crate) result: watch::Receiver<Option<Arc<OrchestratorResult>>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -116,6 +117,6 @@ impl RunHandle {
     }
 
     fn send(&self, input: Input) -> Result<(), RunEnded> {
-        self.inbox.try_send(input).map_err(|_| RunEnded)
+        self.inbox.try_send(Box::new(input)).map_err(|_| RunEnded)
     }
 }

@@ -28,6 +28,9 @@ use crate::timeouts::Timeouts;
 /// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
 const MAX_REPLY_BODY: usize = 2 * neuraxis_core::MAX_REPLY_BYTES;
 
+/// Room for the headers that come to every request: accept, content-type, content-length, host.
+const OWN_HEADERS: usize = 4;
+
 /// How a model server is reached.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -98,9 +101,10 @@ impl Endpoint {
         let mut builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
+            // One attempt: nothing is kept to repeat it.
+            .retry(reqwest::retry::never().max_retries_per_request(0))
             .connect_timeout(config.timeouts.connect)
-            .pool_idle_timeout(config.keep_idle)
-            .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
+            .pool_idle_timeout(config.keep_idle);
         if is_loopback(&base) {
             builder = builder.no_proxy();
         }
@@ -262,7 +266,12 @@ impl Endpoint {
     fn request(&self, method: Method, route: &Route, accept: Accept, body: Bytes) -> Request {
         let mut request = Request::new(method, route.url().clone());
         let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
+        headers.reserve(self.headers.len() + OWN_HEADERS);
+        headers.extend(
+            self.headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
         let accepted = match accept {
             Accept::Json => "application/json",
             Accept::Events => "text/event-stream",
@@ -279,6 +288,8 @@ impl Endpoint {
 
 fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
+    let agent = concat!("neuraxis/", env!("CARGO_PKG_VERSION"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
     let bearer = config.api_key.iter().map(|key| {
         let value = format!("Bearer {}", key.expose());
         (header::AUTHORIZATION, value)
