@@ -72,7 +72,7 @@ impl Driver {
         lease: RunLease,
         spec: RunSpec,
         history: Transcript,
-    ) -> Result<(Self, RunHandle), StoreError> {
+    ) -> Result<(Box<Self>, RunHandle), StoreError> {
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, step) = RunTree::start(spec, history, stamp);
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
@@ -86,7 +86,7 @@ impl Driver {
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
-        let mut driver = Self {
+        let mut driver = Box::new(Self {
             scope,
             tree,
             first: None,
@@ -104,14 +104,14 @@ impl Driver {
             active: ActiveTime::start(),
             alarm: Alarm::default(),
             outcome: None,
-        };
+        });
         driver.log.append(&step.records).await?;
         driver.first = Some(step);
         Ok((driver, handle))
     }
 
     /// Goes on until the run ends or waits for somebody who is not here.
-    pub(crate) async fn drive(mut self) {
+    pub(crate) async fn drive(mut self: Box<Self>) {
         let Some(mut step) = self.first.take() else {
             return;
         };
@@ -187,7 +187,10 @@ impl Driver {
 
     fn work_over(&mut self, work: Work) -> Input {
         match work {
-            Work::Model(call, attempt) => self.attempt_over(*call, *attempt),
+            Work::Model(over) => {
+                let (call, attempt) = *over;
+                self.attempt_over(call, attempt)
+            }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
                     self.no_longer_running(finished.effect_id);

@@ -66,7 +66,7 @@ impl Driver {
                 duration: started.elapsed(),
                 first_delta,
             };
-            Work::Model(Box::new(call), Box::new(attempt))
+            Work::Model(Box::new((call, attempt)))
         }));
     }
 

@@ -120,6 +120,10 @@ impl CallBuffer {
     /// Adds an event that is no text.
     pub(crate) fn event(&self, attempt: Attempt, body: LiveBody) {
         let items = &mut self.lock().items;
+        if items.is_empty() {
+            // Most calls report nothing but that they started.
+            items.reserve_exact(1);
+        }
         if items.len() < MAX_REPORTS || matches!(body, LiveBody::TextRetracted) {
             items.push(Item {
                 attempt,
