@@ -74,7 +74,7 @@ impl Driver {
         history: Transcript,
     ) -> Result<(Box<Self>, RunHandle), StoreError> {
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
-        let (tree, step) = RunTree::start(spec, history, stamp);
+        let (tree, mut step) = RunTree::start(spec, history, stamp);
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let (result, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
@@ -105,7 +105,8 @@ impl Driver {
             alarm: Alarm::default(),
             outcome: None,
         });
-        driver.log.append(&step.records).await?;
+        let records = std::mem::take(&mut step.records);
+        driver.log.append(records).await?;
         driver.first = Some(step);
         Ok((driver, handle))
     }
@@ -137,7 +138,8 @@ impl Driver {
                 }
             };
             let log = Arc::clone(&self.log);
-            if let Err(error) = log.append(&step.records).await {
+            let records = std::mem::take(&mut step.records);
+            if let Err(error) = log.append(records).await {
                 tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
                 self.outcome = Some(unrecorded(&error));
                 break;
@@ -262,7 +264,7 @@ impl Driver {
         };
         OrchestratorResult {
             reply,
-            steps: steps::steps(&self.log.feed.records()),
+            steps: self.log.feed.with_records(steps::steps),
             trace_id: self.scope.trace.trace_id_hex(),
             session_id: self.scope.session_id.clone(),
             run_id: self.scope.run_id,

@@ -35,13 +35,13 @@ struct FeedState {
 
 impl Feed {
     /// Shows committed records, and forgets the buffers of the calls that they close.
-    pub(crate) fn publish(&self, records: &[Arc<Record>]) {
-        let mut state = self.lock();
-        state.records.extend_from_slice(records);
+    pub(crate) fn publish(&self, records: Vec<Arc<Record>>) {
         let closed: Vec<EffectId> = records
             .iter()
             .filter_map(|record| listener::closed_call(record))
             .collect();
+        let mut state = self.lock();
+        state.records.extend(records);
         state
             .open
             .retain(|buffer| !closed.contains(&buffer.call.effect_id));
@@ -75,9 +75,9 @@ impl Feed {
         self.news.notify_waiters();
     }
 
-    /// Returns all records so far.
-    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
-        self.lock().records.clone()
+    /// Reads all records so far.
+    pub(crate) fn with_records<T>(&self, read: impl FnOnce(&[Arc<Record>]) -> T) -> T {
+        read(&self.lock().records)
     }
 
     /// Begins to listen, from the first record on.

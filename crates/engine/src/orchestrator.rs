@@ -297,7 +297,7 @@ fn crashed(handle: &RunHandle) -> OrchestratorResult {
     };
     OrchestratorResult {
         reply: result::reply(&outcome),
-        steps: crate::steps::steps(&handle.feed.records()),
+        steps: handle.feed.with_records(crate::steps::steps),
         trace_id: trace_of(handle.run_id).trace_id_hex(),
         session_id: handle.session_id.clone(),
         run_id: handle.run_id,

@@ -22,11 +22,11 @@ pub(super) struct RunLog {
 
 impl RunLog {
     /// Commits the records of a step and then shows them: durable before visible.
-    pub(super) async fn append(&self, records: &[Arc<Record>]) -> Result<(), StoreError> {
+    pub(super) async fn append(&self, records: Vec<Arc<Record>>) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
-        let commit = || self.engine.store.commit(&self.lease, records);
+        let commit = || self.engine.store.commit(&self.lease, &records);
         let retries = ExponentialBuilder::default()
             .with_jitter()
             .with_max_times(COMMIT_ATTEMPTS - 1);
@@ -35,12 +35,12 @@ impl RunLog {
             .sleep(tokio::time::sleep)
             .when(StoreError::is_retryable)
             .await?;
-        self.feed.publish(records);
         for sink in &self.engine.sinks {
-            for record in records {
+            for record in &records {
                 sink.record(record);
             }
         }
+        self.feed.publish(records);
         Ok(())
     }
 }
