@@ -4,7 +4,7 @@
 //! the others are counted by the machine.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -232,7 +232,12 @@ impl ToolCallId {
     /// Makes the id of the call at `index` of the reply to the model call `content_index` of `agent`.
     #[must_use]
     pub fn new(run: RunId, agent: AgentId, content_index: ContentIndex, index: CallIndex) -> Self {
-        Self(format!("call_{}_{agent}_{content_index}_{index}", run.0.simple()).into())
+        let mut text = String::with_capacity(64);
+        text.push_str("call_");
+        text.push_str(run.0.simple().encode_lower(&mut Uuid::encode_buffer()));
+        // Writing to a text cannot fail.
+        let _ = write!(text, "_{agent}_{content_index}_{index}");
+        Self(text.into())
     }
 
     /// Wraps an id that came from outside, such as the one in a history that a client sent.

@@ -159,6 +159,9 @@ pub enum MediaSource {
 /// Opaque data of a provider, kept as its own JSON text.
 pub type ProviderState = JsonText;
 
+/// Room for most messages as JSON, in bytes.
+const USUAL_BYTES: usize = 512;
+
 impl Message {
     /// Makes a system message.
     pub fn system(text: impl Into<String>) -> Self {
@@ -208,7 +211,11 @@ impl Message {
     #[must_use]
     pub fn hash(&self) -> ContentHash {
         // A message is strings, numbers and lists of them: encoding it cannot fail.
-        ContentHash::of(&serde_json::to_vec(self).unwrap_or_default())
+        let mut json = Vec::with_capacity(USUAL_BYTES);
+        if serde_json::to_writer(&mut json, self).is_err() {
+            json.clear();
+        }
+        ContentHash::of(&json)
     }
 }
 

@@ -143,17 +143,16 @@ impl ToolCatalog {
         let value: Value = arguments
             .decode()
             .map_err(|error| invalid(format!("not JSON: {error}")))?;
+        if entry.schema.is_valid(&value) {
+            return Ok(&entry.tool);
+        }
         let faults: Vec<String> = entry
             .schema
             .iter_errors(&value)
             .take(MAX_FAULTS)
             .map(|fault| describe(&fault))
             .collect();
-        if faults.is_empty() {
-            Ok(&entry.tool)
-        } else {
-            Err(invalid(faults.join("; ")))
-        }
+        Err(invalid(faults.join("; ")))
     }
 
     /// Runs a call that was checked, for as long as it may take. Whatever the tool does, an outcome comes back.

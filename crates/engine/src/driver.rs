@@ -8,7 +8,7 @@ mod tool_call;
 mod under_way;
 mod vet;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,13 +58,13 @@ pub(crate) struct Driver {
     first: Option<Step>,
     /// A handle of its own, so that appending borrows no more than it needs.
     log: Arc<RunLog>,
-    inbox: mpsc::Receiver<Input>,
+    inbox: mpsc::Receiver<Box<Input>>,
     end: watch::Sender<Option<Arc<RunEnd>>>,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
     /// The calls that are under way, each with what stops it.
-    running: HashMap<EffectId, CancellationToken>,
+    running: Vec<(EffectId, CancellationToken)>,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<RunOutcome>,
@@ -78,16 +78,15 @@ impl Driver {
         lease: Option<RunLease>,
         spec: RunSpec,
         history: Transcript,
-    ) -> Result<(Self, RunLink), StoreError> {
+    ) -> Result<(Box<Self>, RunLink), StoreError> {
         for sink in &engine.sinks {
             sink.begin(scope.run_id, &history);
         }
         let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
-        let (tree, step) = RunTree::start(spec, history, stamp);
+        let (tree, mut step) = RunTree::start(spec, history, stamp);
         let active = ActiveTime::start();
         let (mut driver, link) = Self::new(engine, scope, (lease, policy), tree, active);
-        let mut step = step;
         driver.log.append(std::mem::take(&mut step.records)).await?;
         driver.first = Some(step);
         Ok((driver, link))
@@ -99,7 +98,7 @@ impl Driver {
         scope: RunScope,
         lease: RunLease,
         run: RestoredRun,
-    ) -> Result<(Self, RunLink), ResumeError> {
+    ) -> Result<(Box<Self>, RunLink), ResumeError> {
         let active = ActiveTime::after(run.active());
         let RestoredRun {
             tree,
@@ -124,7 +123,7 @@ impl Driver {
         (lease, policy): (Option<RunLease>, DataPolicy),
         tree: RunTree,
         active: ActiveTime,
-    ) -> (Self, RunLink) {
+    ) -> (Box<Self>, RunLink) {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let (end, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
@@ -135,7 +134,7 @@ impl Driver {
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
-        let driver = Self {
+        let driver = Box::new(Self {
             scope,
             tree,
             first: None,
@@ -150,16 +149,16 @@ impl Driver {
             inbox,
             end,
             ready: VecDeque::new(),
-            running: HashMap::new(),
+            running: Vec::new(),
             active,
             alarm: Alarm::default(),
             outcome: None,
-        };
+        });
         (driver, link)
     }
 
     /// Goes on until the run ends or waits for somebody who is not here.
-    pub(crate) async fn drive(mut self) {
+    pub(crate) async fn drive(mut self: Box<Self>) {
         let Some(mut step) = self.first.take() else {
             return;
         };
@@ -206,7 +205,7 @@ impl Driver {
                 Effect::RunTool(run) => self.run_tool(run),
                 Effect::CancelTool(CancelTool { effect_id })
                 | Effect::CancelModel(CancelModel { effect_id }) => {
-                    if let Some(running) = self.running.remove(&effect_id) {
+                    if let Some(running) = self.no_longer_running(effect_id) {
                         running.cancel();
                     }
                 }
@@ -229,20 +228,21 @@ impl Driver {
         let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         tokio::select! {
             work = self.work.next() => self.work_over(work),
-            Some(input) = self.inbox.recv() => input,
+            Some(input) = self.inbox.recv() => *input,
             () = self.alarm.rings_at(deadline) => Input::TimePassed,
         }
     }
 
     fn work_over(&mut self, work: Work) -> Input {
         match work {
-            Work::Model(call, attempt) => {
-                self.running.remove(&call.effect_id);
-                self.attempt_over(*call, *attempt)
+            Work::Model(over) => {
+                let (call, attempt) = *over;
+                self.no_longer_running(call.effect_id);
+                self.attempt_over(call, attempt)
             }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
-                    self.running.remove(&finished.effect_id);
+                    self.no_longer_running(finished.effect_id);
                 }
                 *input
             }
@@ -253,6 +253,11 @@ impl Driver {
                 Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
             }
         }
+    }
+
+    fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
+        let place = self.running.iter().position(|(id, _)| *id == call)?;
+        Some(self.running.swap_remove(place).1)
     }
 
     fn ask_approval(&mut self, ask: AskApproval) {

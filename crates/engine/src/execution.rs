@@ -147,7 +147,7 @@ impl Orchestrator {
 }
 
 fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execution {
-    let records = run.feed.records();
+    let records = run.feed.with_records(<[_]>::to_vec);
     let outcome = end.map_or_else(
         || Some(result::crashed_outcome()),
         |end| end.outcome.clone(),

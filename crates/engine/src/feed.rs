@@ -20,7 +20,10 @@ use listener::Listener;
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     state: Mutex<FeedState>,
-    changed: Notify,
+    /// There are new records, or the end has come.
+    news: Notify,
+    /// An open call has shown more.
+    grown: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -33,17 +36,17 @@ struct FeedState {
 impl Feed {
     /// Shows committed records, and forgets the buffers of the calls that they close.
     pub(crate) fn publish(&self, records: Vec<Arc<Record>>) {
-        let mut state = self.lock();
         let closed: Vec<EffectId> = records
             .iter()
             .filter_map(|record| listener::closed_call(record))
             .collect();
+        let mut state = self.lock();
         state.records.extend(records);
         state
             .open
             .retain(|buffer| !closed.contains(&buffer.call.effect_id));
         drop(state);
-        self.changed.notify_waiters();
+        self.news.notify_waiters();
     }
 
     /// Opens the buffer of a call that starts, or returns the one it has from an earlier attempt.
@@ -63,18 +66,18 @@ impl Feed {
 
     /// Wakes the listeners after a buffer has grown.
     pub(crate) fn grown(&self) {
-        self.changed.notify_waiters();
+        self.grown.notify_waiters();
     }
 
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
-        self.changed.notify_waiters();
+        self.news.notify_waiters();
     }
 
-    /// Returns all records so far.
-    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
-        self.lock().records.clone()
+    /// Reads all records so far.
+    pub(crate) fn with_records<T>(&self, read: impl FnOnce(&[Arc<Record>]) -> T) -> T {
+        read(&self.lock().records)
     }
 
     /// Begins to listen, from the first record on.

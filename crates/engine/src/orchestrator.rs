@@ -154,7 +154,8 @@ impl Orchestrator {
     ///
     /// As there.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
-        let handle = self.begin(request).await?;
+        // Boxed, so that what beginning needs is free while the run is waited for.
+        let handle = Box::pin(self.begin(request)).await?;
         let guard = CancelOnDrop(handle.link.clone());
         let end = guard.0.end().await;
         Ok(end.map_or_else(

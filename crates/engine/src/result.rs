@@ -71,10 +71,14 @@ pub enum StepType {
 /// Puts the result of a run together from what it left.
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
-    let records = run.link.feed.records();
+    let waits = outcome.is_none();
+    let (steps, pending) = run.link.feed.with_records(|records| {
+        let pending = waits.then(|| pending(records));
+        (steps(records), pending.unwrap_or_default())
+    });
     OrchestratorResult {
         reply: outcome.map(reply).unwrap_or_default(),
-        steps: steps(&records),
+        steps,
         trace_id: run.trace.trace_id_hex(),
         session_id: run.session_id.clone(),
         run_id: run.link.run_id,
@@ -84,11 +88,7 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         usage: outcome
             .map(|outcome| outcome.usage.clone())
             .unwrap_or_default(),
-        pending: if outcome.is_none() {
-            pending(&records)
-        } else {
-            Vec::new()
-        },
+        pending,
     }
 }
 

@@ -25,7 +25,8 @@ pub struct RunHandle {
 #[derive(Debug, Clone)]
 pub(crate) struct RunLink {
     pub(crate) run_id: RunId,
-    pub(crate) inbox: mpsc::Sender<Input>,
+    /// Boxed, because a queue keeps room for many and most runs never get one.
+    pub(crate) inbox: mpsc::Sender<Box<Input>>,
     pub(crate) end: watch::Receiver<Option<Arc<RunEnd>>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -79,7 +80,7 @@ impl RunHandle {
     /// Returns the records committed so far.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Record>> {
-        self.link.feed.records()
+        self.link.feed.with_records(<[_]>::to_vec)
     }
 
     /// Ends the run: its calls get their results, its history stays valid.
@@ -166,6 +167,6 @@ impl RunLink {
     }
 
     fn send(&self, input: Input) -> Result<(), RunEnded> {
-        self.inbox.try_send(input).map_err(|_| RunEnded)
+        self.inbox.try_send(Box::new(input)).map_err(|_| RunEnded)
     }
 }

@@ -66,3 +66,33 @@ async fn of_sessions_of_the_same_moment_the_later_one_is_listed_first() {
         .collect();
     assert_eq!(listed, ["a", "c", "b"]);
 }
+
+#[tokio::test]
+async fn a_history_asked_for_at_any_time_holds_each_ended_run_once_and_in_order() {
+    let store = MemoryStore::new();
+    let session = Session::new("main".parse().unwrap(), START);
+    store.create_session(&session).await.unwrap();
+    let mut heard = Vec::new();
+    for (number, question) in (1..).zip(["one", "two", "three"]) {
+        let mut log = RunLog::new(CountingIds::nth_run(number), session.id.clone());
+        let lease = store.begin_run(&session.id, log.run()).await.unwrap();
+        store
+            .commit(&lease, &[log.started(question)])
+            .await
+            .unwrap();
+        // The second run's beginning is the first time that anybody asks.
+        if number > 1 {
+            heard.push(store.history(&session.id).await.unwrap().len());
+        }
+        let rest = [log.replied(reply::text("yes")), log.finished("yes")];
+        store.commit(&lease, &rest).await.unwrap();
+    }
+    assert_eq!(heard, [2, 4]);
+    let history = store.history(&session.id).await.unwrap();
+    let texts: Vec<_> = history
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect();
+    assert_eq!(texts, ["one", "yes", "two", "yes", "three", "yes"]);
+}

@@ -29,6 +29,9 @@ use crate::timeouts::Timeouts;
 /// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
 const MAX_REPLY_BODY: usize = 2 * neuraxis_core::MAX_REPLY_BYTES;
 
+/// Room for the headers that come to every request: accept, content-type, content-length, host.
+const OWN_HEADERS: usize = 4;
+
 /// A model server: one pool of connections, shared by all calls.
 ///
 /// Redirects are not followed: they would carry the conversation, and perhaps the key, to where nobody sent it.
@@ -254,7 +257,12 @@ impl Endpoint {
     fn request(&self, method: Method, route: &Route, accept: Accept, body: Bytes) -> Request {
         let mut request = Request::new(method, route.url().clone());
         let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
+        headers.reserve(self.headers.len() + OWN_HEADERS);
+        headers.extend(
+            self.headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
         let accepted = match accept {
             Accept::Json => "application/json",
             Accept::Events => "text/event-stream",

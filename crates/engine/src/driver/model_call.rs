@@ -1,14 +1,15 @@
 //! Performs model calls: attempt by attempt, streamed where a person reads along.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use neuraxis_core::{
     Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
     NextAttempt, Reply, ReplyAssembler, ReplyDelta, Role,
 };
-use neuraxis_ports::{CallContext, LlmClient};
+use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
 use crate::driver::Driver;
@@ -16,7 +17,7 @@ use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 
-/// How many deltas that came together are shown together.
+/// How many deltas that came together are taken together.
 const MAX_DELTAS_AT_ONCE: usize = 256;
 
 /// What one attempt of a model call came to.
@@ -46,7 +47,7 @@ impl Driver {
         let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
         ctx.attempt = call.attempt;
         self.running
-            .insert(call.effect_id, ctx.cancellation.clone());
+            .push((call.effect_id, ctx.cancellation.clone()));
         let reads_along =
             call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
         let live = reads_along.then(|| self.live_call(&call));
@@ -67,7 +68,7 @@ impl Driver {
                 duration: started.elapsed(),
                 first_delta,
             };
-            Work::Model(Box::new(call), Box::new(attempt))
+            Work::Model(Box::new((call, attempt)))
         }));
     }
 
@@ -143,17 +144,17 @@ async fn streamed(
     let started = Instant::now();
     let mut first_delta = None;
     let assembled = async {
-        let stream = client.stream_respond(&call.request, ctx).await?;
-        // What is there at once is shown at once: listeners are woken once for it, not once a delta.
-        let mut stream = stream.ready_chunks(MAX_DELTAS_AT_ONCE);
+        let mut stream = client.stream_respond(&call.request, ctx).await?;
         let mut assembler = ReplyAssembler::default();
-        while let Some(deltas) = stream.next().await {
+        let mut take = |delta: Result<ReplyDelta, LlmError>| {
             first_delta.get_or_insert_with(|| started.elapsed());
-            let taken = take(deltas, &mut assembler, |delta| {
-                show(buffer, call.attempt, delta);
-            });
-            feed.grown();
-            taken?;
+            let delta = delta?;
+            show(buffer, call.attempt, &delta);
+            assembler.push(delta)
+        };
+        while let More::Follows = poll_fn(|cx| take_ready(&mut stream, &mut take, feed, cx)).await?
+        {
+            tokio::task::yield_now().await;
         }
         assembler.finish()
     };
@@ -165,18 +166,39 @@ async fn streamed(
     (result, first_delta)
 }
 
-/// Shows and assembles deltas, up to the first that is an error.
-fn take(
-    deltas: Vec<Result<ReplyDelta, LlmError>>,
-    assembler: &mut ReplyAssembler,
-    show: impl Fn(&ReplyDelta),
-) -> Result<(), LlmError> {
-    for delta in deltas {
-        let delta = delta?;
-        show(&delta);
-        assembler.push(delta)?;
+/// Whether there may be more of a stream.
+enum More {
+    Follows,
+    No,
+}
+
+/// Takes the deltas that are there, up to the first that is an error. Listeners are woken once for them all.
+fn take_ready(
+    stream: &mut ReplyStream,
+    mut take: impl FnMut(Result<ReplyDelta, LlmError>) -> Result<(), LlmError>,
+    feed: &Feed,
+    cx: &mut Context<'_>,
+) -> Poll<Result<More, LlmError>> {
+    let mut taken = 0;
+    let end = loop {
+        match stream.as_mut().poll_next(cx) {
+            Poll::Pending => break Poll::Pending,
+            Poll::Ready(None) => break Poll::Ready(Ok(More::No)),
+            Poll::Ready(Some(delta)) => {
+                taken += 1;
+                if let Err(error) = take(delta) {
+                    break Poll::Ready(Err(error));
+                }
+            }
+        }
+        if taken == MAX_DELTAS_AT_ONCE {
+            break Poll::Ready(Ok(More::Follows));
+        }
+    };
+    if taken > 0 {
+        feed.grown();
     }
-    Ok(())
+    end
 }
 
 fn show(buffer: &CallBuffer, attempt: Attempt, delta: &ReplyDelta) {

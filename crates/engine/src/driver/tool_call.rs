@@ -25,7 +25,7 @@ impl Driver {
         };
         let reports = self.reports(&run);
         let ctx = self.tool_context(&run, Arc::clone(&reports));
-        self.running.insert(run.effect_id, ctx.cancellation.clone());
+        self.running.push((run.effect_id, ctx.cancellation.clone()));
         let permits = Arc::clone(&self.engine.tool_permits);
         self.work.push(Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.

@@ -12,7 +12,7 @@ use crate::driver::model_call::ModelAttempt;
 /// Something that was under way and is over.
 pub(super) enum Work {
     /// One attempt of a model call.
-    Model(Box<CallModel>, Box<ModelAttempt>),
+    Model(Box<(CallModel, ModelAttempt)>),
     /// An answer for the machine.
     Answer(Box<Input>),
     /// A question that will be answered some other way.

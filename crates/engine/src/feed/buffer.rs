@@ -1,6 +1,5 @@
 //! The append-only buffer of one call's live events.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{
@@ -45,8 +44,8 @@ pub(crate) struct CallBuffer {
 #[derive(Debug, Default)]
 struct Shown {
     items: Vec<Item>,
-    /// Bytes so far, by attempt and block.
-    lengths: HashMap<(Attempt, BlockIndex), usize>,
+    /// Bytes so far, by attempt and block; the one that grows is mostly the last.
+    lengths: Vec<((Attempt, BlockIndex), usize)>,
 }
 
 #[derive(Debug)]
@@ -87,7 +86,15 @@ impl CallBuffer {
     pub(crate) fn text(&self, attempt: Attempt, block: BlockIndex, kind: LiveText, more: &str) {
         let mut shown = self.lock();
         let Shown { items, lengths } = &mut *shown;
-        let length = lengths.entry((attempt, block)).or_default();
+        let place = (attempt, block);
+        let known = lengths.iter().rposition(|(other, _)| *other == place);
+        let known = known.unwrap_or_else(|| {
+            lengths.push((place, 0));
+            lengths.len() - 1
+        });
+        let Some((_, length)) = lengths.get_mut(known) else {
+            return;
+        };
         if matches!(kind, LiveText::ToolOutput { .. }) && *length >= MAX_TOOL_OUTPUT {
             return;
         }
@@ -113,6 +120,10 @@ impl CallBuffer {
     /// Adds an event that is no text.
     pub(crate) fn event(&self, attempt: Attempt, body: LiveBody) {
         let items = &mut self.lock().items;
+        if items.is_empty() {
+            // Most calls report nothing but that they started.
+            items.reserve_exact(1);
+        }
         if items.len() < MAX_REPORTS || matches!(body, LiveBody::TextRetracted) {
             items.push(Item {
                 attempt,

@@ -1,14 +1,23 @@
 //! One listener: its place among the records and in each call's buffer.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 use neuraxis_core::{BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, Seq};
 
+use tokio::time::{Instant, sleep_until};
+
 use crate::event::Event;
 use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Place};
+
+/// How often a listener looks for more text while it keeps coming, at the most. Text that comes slower is heard at once;
+/// text that comes quicker is heard together, since waking a thread for each piece costs more than making the piece, and
+/// a screen shows a new picture every 16 milliseconds at best. Records never wait.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Reads a feed from its first record on.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ pub(super) struct Listener {
     /// The calls it reads along with. A buffer stays here until its call's record was heard, so that the text is whole.
     reading: HashMap<EffectId, (Arc<CallBuffer>, Place)>,
     ready: VecDeque<Event>,
+    /// When it may look for more text.
+    next_look: Option<Instant>,
 }
 
 /// Returns the call whose buffer a record closes: the record holds everything the buffer showed.
@@ -38,6 +49,7 @@ impl Listener {
             after: Seq(0),
             reading: HashMap::new(),
             ready: VecDeque::new(),
+            next_look: None,
         }
     }
 
@@ -54,16 +66,27 @@ impl Listener {
                 return Some(event);
             }
             let feed = Arc::clone(&self.feed);
-            let changed = feed.changed.notified();
-            tokio::pin!(changed);
+            let mut news = pin!(feed.news.notified());
+            let mut grown = pin!(feed.grown.notified());
             // From here on no change is missed, even one that comes before the wait.
-            changed.as_mut().enable();
+            news.as_mut().enable();
+            grown.as_mut().enable();
             let ended = self.read();
             if self.ready.is_empty() {
                 if ended {
                     return None;
                 }
-                changed.await;
+                tokio::select! {
+                    () = news.as_mut() => continue,
+                    () = grown => {}
+                }
+                let later = self.next_look.filter(|look| Instant::now() < *look);
+                if let Some(look) = later {
+                    tokio::select! {
+                        () = news => {}
+                        () = sleep_until(look) => {}
+                    }
+                }
             }
         }
     }
@@ -85,6 +108,7 @@ impl Listener {
             self.after = record.seq;
             self.ready.push_back(Event::Record(record));
         }
+        let before = self.ready.len();
         for buffer in open {
             let id = buffer.call.effect_id;
             let (_, place) = self
@@ -93,6 +117,9 @@ impl Listener {
                 .or_insert_with(|| (Arc::clone(&buffer), Place::default()));
             self.ready
                 .extend(buffer.read(place, self.after).into_iter().map(Event::Live));
+        }
+        if self.ready.len() > before {
+            self.next_look = Some(Instant::now() + LOOK_EVERY);
         }
         ended
     }
@@ -132,4 +159,65 @@ fn whole_text(record: &Record, call: &LlmCall, after: Seq) -> Option<LiveEvent> 
         body: LiveBody::TextDelta { text: text.clone() },
     };
     (!text.is_empty()).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use neuraxis_core::{AgentId, Attempt, ContentIndex, RunId};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::feed::buffer::{LiveCall, LiveText};
+
+    fn call() -> LiveCall {
+        let run_id = RunId(Uuid::nil());
+        LiveCall {
+            effect_id: EffectId {
+                run: run_id,
+                number: 1,
+            },
+            content_index: ContentIndex(0),
+            run_id,
+            agent: AgentId::ROOT,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn text_is_heard_at_once_unless_it_comes_quicker_than_anybody_looks() {
+        let feed = Arc::new(Feed::default());
+        let buffer = feed.open(call());
+        let mut events = feed.listen();
+        let say = |more: &str| {
+            buffer.text(Attempt(1), BlockIndex(0), LiveText::Text, more);
+            feed.grown();
+        };
+        let text = |event: Option<Event>| match event {
+            Some(Event::Live(live)) => match live.body {
+                LiveBody::TextDelta { text } => text,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        assert!(events.next().now_or_never().is_none());
+        say("a");
+        assert_eq!(text(events.next().now_or_never().unwrap()), "a");
+        assert!(events.next().now_or_never().is_none());
+        for piece in ["b", "c", "d"] {
+            say(piece);
+            assert!(events.next().now_or_never().is_none());
+        }
+        assert_eq!(text(events.next().await), "bcd");
+        assert!(events.next().now_or_never().is_none());
+        tokio::time::advance(2 * LOOK_EVERY).await;
+        say("e");
+        assert_eq!(text(events.next().now_or_never().unwrap()), "e");
+        assert!(events.next().now_or_never().is_none());
+        say("f");
+        assert!(events.next().now_or_never().is_none());
+        // The end, like a record, is heard without waiting, and with it what came before.
+        feed.end();
+        assert_eq!(text(events.next().now_or_never().unwrap()), "f");
+        assert_eq!(events.next().now_or_never().unwrap(), None);
+    }
 }

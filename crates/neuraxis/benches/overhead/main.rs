@@ -5,7 +5,7 @@
 //! pairs' ratios. Governance, validation of arguments and the in-memory log of records are on, as in production; the
 //! allocator is that of our programs, for both sides.
 //!
-//! `overhead WORKLOAD…` measures only the named workloads, by their short names, and keeps no table;
+//! `overhead WORKLOAD…` measures only the named workloads (or `memory`), by their short names, and keeps no table;
 //! `overhead --side by-hand|by-neuraxis WORKLOAD` does one side's part only, for a profiler to look at.
 #![expect(
     clippy::print_stdout,
@@ -55,6 +55,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// What measures memory, where workloads are named.
+const MEMORY_NAME: &str = "memory";
+
 fn workload(name: &str) -> Result<Workload> {
     let mut all = Workload::ALL.into_iter();
     all.find(|workload| workload.short_name() == name)
@@ -67,12 +70,16 @@ fn one_side(side: &str, name: &str) -> Result<()> {
 }
 
 fn some(names: &[&str]) -> Result<()> {
-    let workloads: Vec<Workload> = names
-        .iter()
+    let workloads = names.iter().filter(|name| **name != MEMORY_NAME);
+    let workloads: Vec<Workload> = workloads
         .map(|name| workload(name))
         .collect::<Result<_>>()?;
     let server = ModelServer::start()?;
-    println!("{}", measured(&server, &workloads)?);
+    let mut table = measured(&server, &workloads)?;
+    if names.contains(&MEMORY_NAME) {
+        table.memory(memory_per_run(&server)?);
+    }
+    println!("{table}");
     Ok(())
 }
 

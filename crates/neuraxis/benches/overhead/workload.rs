@@ -61,8 +61,8 @@ impl Workload {
             Self::ToolTurnsAtOnce => 640,
             Self::ToolTurnsAlone => 200,
             Self::Stream => 200,
-            Self::Turns40 => 24,
-            Self::Turns80 => 12,
+            Self::Turns40 => 120,
+            Self::Turns80 => 60,
         }
     }
 

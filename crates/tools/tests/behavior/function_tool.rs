@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use neuraxis_core::{JsonText, Keep, ToolAnnotations, ToolClass, ToolOutput};
-use neuraxis_ports::{Tool, ToolContext, ToolError};
+use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError};
 use neuraxis_tools::{DefinitionError, FunctionTool, NoArguments};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -168,6 +168,16 @@ fn what_is_said_of_a_tool_stands_in_its_spec() {
         (ToolClass::Idempotent, Some(Duration::from_secs(7)))
     );
     assert!(spec.annotations.open_world && spec.non_iterative);
+}
+
+#[test]
+fn calls_run_in_a_task_of_their_own_unless_the_function_never_blocks() {
+    let tool = || FunctionTool::new("paint", "Paints.", paint).unwrap();
+    assert_eq!(tool().build().isolation(), Isolation::OwnTask);
+    assert_eq!(
+        tool().never_blocks().build().isolation(),
+        Isolation::RunTask
+    );
 }
 
 #[tokio::test]

@@ -46,7 +46,12 @@ impl Answer {
     /// Reads a whole document, which must not say that it is something else than JSON.
     pub(super) async fn document(self, most: usize) -> Result<Bytes, LlmError> {
         let answer = self.accepted().await?;
-        if content_type(&answer.head.headers).is_some_and(|kind| !kind.contains("json")) {
+        let is_json = |kind: String| kind.contains("json");
+        let headers = &answer.head.headers;
+        let plainly = headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind == "application/json");
+        if !plainly && !content_type(headers).is_none_or(is_json) {
             return Err(answer.unexpected("JSON").await);
         }
         answer.read(most).await

@@ -24,11 +24,12 @@ pub(super) fn client(
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
+        // One attempt: nothing is kept to repeat it.
+        .retry(reqwest::retry::never().max_retries_per_request(0))
         .connect_timeout(config.timeouts.connect)
         .pool_idle_timeout(config.keep_idle)
         .http2_keep_alive_interval(ASK_AFTER)
-        .http2_keep_alive_timeout(ANSWER_WITHIN)
-        .user_agent(concat!("neuraxis/", env!("CARGO_PKG_VERSION")));
+        .http2_keep_alive_timeout(ANSWER_WITHIN);
     if let Some(proxy) = &config.proxy {
         builder = builder.proxy(read_proxy(proxy)?);
     } else if is_loopback(base) {
@@ -83,6 +84,8 @@ fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {
 /// Returns what is sent with each request.
 pub(super) fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
+    let agent = concat!("neuraxis/", env!("CARGO_PKG_VERSION"));
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
     if let Some(key) = &config.api_key {
         match &config.key_header {
             KeyHeader::Bearer => {
