@@ -113,4 +113,4 @@ pub use run::{MAX_TURNS_PROMPT, RunTree, Step};
 pub use spec::{AgentSpec, ClientTools, ForkPoint, RunSpec};
 pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use transcript::{PrefixDigest, Transcript};
-pub use usage::{CountLabel, RunUsage, TokenCount, Usage};
+pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

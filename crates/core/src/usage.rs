@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ids::Role;
 
@@ -190,23 +190,104 @@ pub struct RunUsage {
     #[serde(flatten)]
     pub total: Usage,
     /// Per role that served a call.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub roles: BTreeMap<Role, Usage>,
+    #[serde(default, skip_serializing_if = "RoleUsage::is_empty")]
+    pub roles: RoleUsage,
+}
+
+/// Usage per role. A list, because a run has few roles and its usage is told often.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RoleUsage(Vec<(Role, Usage)>);
+
+impl RoleUsage {
+    /// Returns what the calls that a role served used.
+    #[must_use]
+    pub fn get(&self, role: &Role) -> Option<&Usage> {
+        let mut all = self.0.iter();
+        all.find_map(|(known, usage)| (known == role).then_some(usage))
+    }
+
+    /// Returns all roles that served a call, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Role, &Usage)> {
+        self.0.iter().map(|(role, usage)| (role, usage))
+    }
+
+    /// Tells whether no role served a call.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, role: &Role, usage: Usage) {
+        match self.0.binary_search_by(|(known, _)| known.cmp(role)) {
+            Ok(place) => {
+                if let Some((_, sum)) = self.0.get_mut(place) {
+                    *sum += usage;
+                }
+            }
+            Err(place) => {
+                // One role serves most runs.
+                self.0.reserve_exact(1);
+                self.0.insert(place, (role.clone(), usage));
+            }
+        }
+    }
+}
+
+impl std::ops::Index<&Role> for RoleUsage {
+    type Output = Usage;
+
+    /// Returns what the calls that a role served used: nothing, if it served none.
+    fn index(&self, role: &Role) -> &Usage {
+        const NONE: Usage = Usage {
+            prompt: TokenCount::measured(0),
+            completion: TokenCount::measured(0),
+            total: TokenCount::measured(0),
+            reasoning: TokenCount::measured(0),
+            cached: TokenCount::measured(0),
+            action: TokenCount::measured(0),
+        };
+        self.get(role).unwrap_or(&NONE)
+    }
+}
+
+impl<'a> IntoIterator for &'a RoleUsage {
+    type Item = (&'a Role, &'a Usage);
+    type IntoIter = std::iter::Map<
+        std::slice::Iter<'a, (Role, Usage)>,
+        fn(&'a (Role, Usage)) -> (&'a Role, &'a Usage),
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(|(role, usage)| (role, usage))
+    }
+}
+
+impl Serialize for RoleUsage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for RoleUsage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let roles = BTreeMap::<Role, Usage>::deserialize(deserializer)?;
+        Ok(Self(roles.into_iter().collect()))
+    }
 }
 
 impl RunUsage {
     /// Adds the usage of another part of the run.
     pub fn merge(&mut self, other: &Self) {
         self.total += other.total;
-        for (role, usage) in &other.roles {
-            *self.roles.entry(role.clone()).or_default() += *usage;
+        for (role, usage) in other.roles.iter() {
+            self.roles.add(role, *usage);
         }
     }
 
     /// Adds what one attempt of a model call used.
     pub fn add(&mut self, role: &Role, usage: Usage) {
         self.total += usage;
-        *self.roles.entry(role.clone()).or_default() += usage;
+        self.roles.add(role, usage);
     }
 }
 
