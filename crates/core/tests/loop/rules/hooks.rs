@@ -159,6 +159,22 @@ fn tools_in_all() -> usize {
 }
 
 #[test]
+fn calls_that_were_all_refused_are_not_asked_about() {
+    let mut run = Script::start(hooked(&[Hook::ToolsSelected, Hook::ProcessCalls]));
+    run.advise(offer(&[READ])).reply(calls_to(&[SEND]));
+    assert_eq!(run.just_recorded(), ["llm_call", "tool_result"]);
+    assert_eq!(
+        run.consulted().hook,
+        Hook::ToolsSelected,
+        "the next turn has begun"
+    );
+    run.steer("Quick.");
+    assert_restores(&run);
+    run.advise(Advice::Continue).reply(says("Blue."));
+    assert_restores(&run);
+}
+
+#[test]
 fn an_unknown_tool_gets_its_error_although_tools_were_narrowed() {
     let mut run = Script::start(hooked(&[Hook::ToolsSelected]));
     run.advise(offer(&[READ]))
