@@ -4,6 +4,7 @@
 //! checks the run after every step. The same seed is used unless `PROPTEST_RNG_SEED` names another; `PROPTEST_CASES`
 //! sets the number of cases.
 
+mod assembling;
 mod invariants;
 mod plan;
 mod world;

@@ -21,6 +21,9 @@ fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
+/// How a run is limited, what its record says, and what its end says.
+type Limited = (fn(&mut RunSpec), LimitKind, BudgetKind);
+
 fn limit_of(run: &Script) -> LimitKind {
     let RecordBody::LimitReached(reached) = &run.recorded("limit_reached").last().unwrap().body
     else {
@@ -204,7 +207,7 @@ fn neither_approvals_nor_crashes_nor_messages_reset_a_budget() {
 
 #[test]
 fn every_limit_tells_the_model_and_the_caller_which_it_was() {
-    let ends: [(fn(&mut RunSpec), LimitKind, BudgetKind); 4] = [
+    let ends: [Limited; 4] = [
         (
             |spec| spec.root.limits.max_tool_calls = Some(1),
             LimitKind::ToolCalls,

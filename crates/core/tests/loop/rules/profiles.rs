@@ -96,7 +96,7 @@ fn tools_are_offered_always_never_or_in_the_first_turns() {
     assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
 
     let mut run = Script::start(spec_with_profile(|profile| {
-        profile.offer = Offer::FirstTurns(1)
+        profile.offer = Offer::FirstTurns(1);
     }));
     assert_eq!(run.model_call().request.tool_choice, ToolChoice::Auto);
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));

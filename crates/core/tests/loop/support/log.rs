@@ -51,7 +51,8 @@ pub(crate) fn assert_continues_as(history: &Transcript, records: &[Arc<Record>],
         panic!("a log begins with its start")
     };
     let root = &started.spec.root;
-    let begins_with_system = match history.messages().first().map(Arc::as_ref) {
+    let given = continued_history(history, &[]);
+    let begins_with_system = match given.messages().first().map(Arc::as_ref) {
         Some(Message::System { .. }) => true,
         _ => root.system_prompt.is_none(),
     };

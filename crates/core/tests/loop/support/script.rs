@@ -55,6 +55,11 @@ impl Script {
         self
     }
 
+    /// Sends an input that the run may take, ignore or refuse.
+    pub(crate) fn try_send(&mut self, input: Input) -> Result<Step, InputError> {
+        self.tree.advance(stamp(self.active), input)
+    }
+
     /// Sends an input that must change nothing.
     pub(crate) fn send_in_vain(&mut self, input: Input) {
         let before = self.tree.clone();
