@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId, Turn};
 use crate::message::{Message, Part, ToolCall};
-use crate::record::{ContextTrimmed, Record, RecordBody, Span};
+use crate::record::{ContextTrimmed, LimitKind, Record, RecordBody, Span};
 use crate::repair::repaired;
 use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
 use crate::transcript::Transcript;
@@ -56,13 +56,15 @@ pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn)
     let is_later = |record: &Arc<Record>| record.agent == AgentId::ROOT && record.turn > turn;
     let end = records.iter().position(is_later).unwrap_or(records.len());
     let shared = records.get(..end).unwrap_or_default();
-    // What ended the run, be it an answer to a limit, is not part of the turn.
+    // What ended the run, be it an answer to a limit, is not part of the turn. A time that is only nearly up ends
+    // nothing: the answer to the turn may still come.
     let ends = |record: &&Arc<Record>| {
         record.agent == AgentId::ROOT
-            && matches!(
-                record.body,
-                RecordBody::MaxTurnsReached(_) | RecordBody::LimitReached(_)
-            )
+            && match &record.body {
+                RecordBody::MaxTurnsReached(_) => true,
+                RecordBody::LimitReached(reached) => reached.limit != LimitKind::DeadlineReserve,
+                _ => false,
+            }
     };
     let end = shared.iter().position(|record| ends(&record));
     continued_history(

@@ -3,6 +3,7 @@
 //! One log serves as journal, stream, audit trail and usage record. A step of the machine is one `start` or `advance`;
 //! its first record is its cause, holds the input whole and carries `active_ms`. A record is one flat JSON object.
 
+mod addressed;
 mod body;
 mod cause;
 mod withhold;

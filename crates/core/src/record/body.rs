@@ -21,6 +21,8 @@ use crate::tool::ToolClass;
 use crate::transcript::PrefixDigest;
 use crate::{effect::Purpose, tool::ToolKind};
 
+use super::addressed;
+
 /// Defines the enum of bodies and how each is found by its type's name.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
@@ -79,6 +81,7 @@ bodies! {
     /// The embedder's hook answered.
     Advised(Advised) = "advised";
     /// A message came for the run at work.
+    #[serde(serialize_with = "addressed::steered")]
     Steered(Steered) = "steered";
     /// The turn limit was reached while the loop would have gone on.
     MaxTurnsReached(MaxTurnsReached) = "max_turns_reached";
@@ -99,6 +102,7 @@ bodies! {
     /// A process took the run up again.
     Resumed(Resumed) = "resumed";
     /// Somebody wants the run to end.
+    #[serde(serialize_with = "addressed::cancelled")]
     Cancelled(Cancelled) = "cancelled";
     /// An agent ended; for the root agent, the run did.
     Final(Box<RunOutcome>) = "final";

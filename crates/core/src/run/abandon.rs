@@ -63,6 +63,7 @@ impl RunTree {
                     };
                     let ran = Some((*effect_id, *attempt, None));
                     self.settle(draft, id, &call.id, ran, &outcome);
+                    self.take_note_of(draft, id, &call.id, &outcome);
                 }
                 _ => self.refuse(draft, id, &call.id, failure, &format!("not run: {why}")),
             }

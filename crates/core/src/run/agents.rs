@@ -180,6 +180,7 @@ impl RunTree {
         }
         let outcome = self.collected(parent, call, &agents);
         self.settle(draft, parent, call, Some(ran), &outcome);
+        self.take_note_of(draft, parent, call, &outcome);
         true
     }
 

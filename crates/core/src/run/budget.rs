@@ -76,11 +76,13 @@ impl RunTree {
         let limits = &self.agent_spec(above.id).limits;
         let next = self.agent(id)?;
         let kept_back = |reserve: &dyn Fn(&Agent) -> u64| {
+            // The agent itself is between two phases: as yet it is not at work, and about to be.
+            let is_at_work = |agent: &Agent| !matches!(agent.phase, Phase::Ended | Phase::Queued);
             let at_work = self
                 .agents
                 .iter()
-                .filter(|agent| !matches!(agent.phase, Phase::Ended | Phase::Queued))
-                .filter(|agent| agent.id == id || self.is_below(agent.id, above.id));
+                .filter(|agent| agent.id == id || is_at_work(agent))
+                .filter(|agent| self.is_below(agent.id, above.id));
             at_work.map(reserve).fold(0_u64, u64::saturating_add)
         };
         if let Some(most) = limits.max_tokens {

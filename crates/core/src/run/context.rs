@@ -140,7 +140,8 @@ impl RunTree {
                     continue;
                 };
                 let saved = agent.gauge.tokens_of_text(tool.content.as_str());
-                let kept = agent.gauge.tokens_of_text(summary);
+                let left = JsonText::string(summary);
+                let kept = agent.gauge.tokens_of_text(left.as_str());
                 if saved > kept && plan.tokens < to_save {
                     plan.tokens = plan.tokens.saturating_add(saved - kept);
                     plan.shortened.push(tool.tool_call_id.clone());
@@ -154,7 +155,7 @@ impl RunTree {
         let mut plan = TrimPlan::default();
         for (place, unit) in removable.iter().enumerate() {
             // A conversation does not go on with an answer whose question went.
-            let enough = plan.tokens >= to_save && (unit.begins_exchange || place == 0);
+            let enough = plan.tokens >= to_save && (unit.may_come_first || place == 0);
             if enough {
                 break;
             }

@@ -134,7 +134,9 @@ impl RunTree {
             self.schedule(draft, id);
         } else if !self.stops_for_repeats(draft, id, &calls) {
             self.refuse_not_offered(draft, id, &call.planned.tools);
-            if !self.consult(draft, id, Hook::ProcessCalls) {
+            // Where every call was refused there is nothing to ask about: the turn is over.
+            let is_over = self.batch_is_over(id);
+            if is_over || !self.consult(draft, id, Hook::ProcessCalls) {
                 self.process_calls(draft, id);
             }
         }
@@ -142,15 +144,16 @@ impl RunTree {
 
     /// Has the calls of a new batch checked, but for those that have their results already.
     pub(super) fn process_calls(&mut self, draft: &mut Draft, id: AgentId) {
-        if self
-            .agent(id)
-            .and_then(Agent::batch)
-            .is_some_and(Batch::is_over)
-        {
+        if self.batch_is_over(id) {
             self.schedule(draft, id);
         } else {
             self.vet_batch(draft, id);
         }
+    }
+
+    fn batch_is_over(&self, id: AgentId) -> bool {
+        let batch = self.agent(id).and_then(Agent::batch);
+        batch.is_some_and(Batch::is_over)
     }
 
     fn refuse_not_offered(&mut self, draft: &mut Draft, id: AgentId, offered: &OfferedTools) {

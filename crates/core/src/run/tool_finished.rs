@@ -52,7 +52,7 @@ impl RunTree {
     }
 
     /// What a result means beyond its value: to the plan, to how the loop goes on, and to later history.
-    fn take_note_of(
+    pub(super) fn take_note_of(
         &mut self,
         draft: &mut Draft,
         id: AgentId,

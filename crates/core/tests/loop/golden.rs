@@ -4,6 +4,7 @@
 //! they are: a change that makes one fail is a change of the loop's version.
 
 mod conversation;
+mod scripts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,13 +45,17 @@ macro_rules! golden {
 }
 
 /// The logs, each of which the machine must give again.
-const LOGS: [Golden; 6] = [
+const LOGS: [Golden; 10] = [
     golden!("edited_approval_and_crash", with history),
     golden!("last_answer_retry"),
     golden!("gather"),
     golden!("client_tool"),
     golden!("fork", with history),
     PARALLEL_AGENTS,
+    golden!("compaction", with history),
+    golden!("budget_end"),
+    golden!("hook_stop"),
+    golden!("nested_approval"),
 ];
 
 /// The log of agents that work side by side.
@@ -173,10 +178,14 @@ fn what_a_model_call_says_it_sent_is_what_the_log_says_was_said_before() {
 fn the_usage_of_a_run_is_the_sum_of_all_its_attempts_and_agents() {
     for golden in LOGS {
         let records = golden.records();
-        let mut in_all = RunUsage::default();
         let mut by_agent: BTreeMap<AgentId, RunUsage> = BTreeMap::new();
+        let mut parents = BTreeMap::new();
         for record in &records {
             let (role, used) = match &record.body {
+                RecordBody::ToolCall(call) => {
+                    parents.extend(call.agents.iter().map(|agent| (*agent, record.agent)));
+                    continue;
+                }
                 RecordBody::LlmCall(call) => (&call.served_by, call.reply.usage),
                 RecordBody::LlmFailed(failed) => (
                     &failed.served_by,
@@ -184,10 +193,11 @@ fn the_usage_of_a_run_is_the_sum_of_all_its_attempts_and_agents() {
                 ),
                 _ => continue,
             };
-            in_all.add(role, used);
-            by_agent.entry(record.agent).or_default().add(role, used);
+            let up = |agent: &AgentId| parents.get(agent).copied();
+            for agent in std::iter::successors(Some(record.agent), up) {
+                by_agent.entry(agent).or_default().add(role, used);
+            }
         }
-        by_agent.insert(AgentId::ROOT, in_all);
         for record in &records {
             if let Some(outcome) = end(record) {
                 assert_eq!(outcome.usage, by_agent[&record.agent], "{}", golden.name);

@@ -13,3 +13,4 @@ mod golden;
 mod properties;
 mod rules;
 mod support;
+mod transitions;

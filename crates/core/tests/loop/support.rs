@@ -1,5 +1,6 @@
 //! A script for the machine: starts a run, answers what it asks for, and keeps what came of it.
 
+mod agents;
 mod build;
 mod history;
 mod log;
@@ -7,5 +8,9 @@ mod script;
 
 pub(crate) use build::*;
 pub(crate) use history::assert_valid;
-pub(crate) use log::{assert_gives_back, assert_tells_messages, read_line, to_lines};
+pub(crate) use log::{
+    assert_continues, assert_continues_as, assert_gives_back, assert_tells_messages, read_line,
+    to_lines,
+};
+use script::last;
 pub(crate) use script::{Script, approve, approve_with};

@@ -4,16 +4,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::message::Message;
+use crate::message::{Message, Part};
 use crate::record::Span;
+use crate::run::compaction::SUMMARY_HEADING;
 
 /// Messages that stay or go together: one of a person, or one of a model with the results of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
     start: usize,
     end: usize,
-    /// Whether it begins with what a person said.
-    pub(super) begins_exchange: bool,
+    /// Whether the conversation may go on with it once all before it went: with what a person said, or with a turn
+    /// whose question stays.
+    pub(super) may_come_first: bool,
 }
 
 impl Unit {
@@ -36,7 +38,10 @@ impl Unit {
 pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
     let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
     let is_reply = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
-    let last_user = messages.iter().rposition(is_user);
+    // A summary stands where messages went, maybe after the question that is being worked on: it is none itself.
+    let is_question = |message: &Arc<Message>| is_user(message) && !is_summary(message);
+    let last_user = messages.iter().rposition(is_question);
+    let last_user = last_user.or_else(|| messages.iter().rposition(is_user));
     let last_reply = messages.iter().rposition(is_reply);
     // The running turn: a reply whose results no model has read yet, or else what a person said last.
     let unread = last_reply.filter(|reply| {
@@ -48,10 +53,19 @@ pub(super) fn removable(messages: &[Arc<Message>]) -> Vec<Unit> {
         .unwrap_or(messages.len());
     let is_prompt = |message: &&Arc<Message>| matches!(***message, Message::System { .. });
     let first = messages.iter().take_while(is_prompt).count();
-    let units = units(messages, first, running).into_iter();
+    let mut units = units(messages, first, running);
+    units.retain(|unit| last_user.is_none_or(|user| !unit.places().contains(&user)));
+    for unit in &mut units {
+        unit.may_come_first |= last_user.is_some_and(|user| user < unit.start);
+    }
     units
-        .filter(|unit| last_user.is_none_or(|user| !unit.places().contains(&user)))
-        .collect()
+}
+
+fn is_summary(message: &Message) -> bool {
+    let Message::User { parts } = message else {
+        return false;
+    };
+    matches!(parts.first(), Some(Part::Text(part)) if part.text.starts_with(SUMMARY_HEADING))
 }
 
 fn units(messages: &[Arc<Message>], first: usize, end: usize) -> Vec<Unit> {
@@ -62,7 +76,7 @@ fn units(messages: &[Arc<Message>], first: usize, end: usize) -> Vec<Unit> {
             (message, _) => units.push(Unit {
                 start: place,
                 end: place + 1,
-                begins_exchange: matches!(message, Message::User { .. }),
+                may_come_first: matches!(message, Message::User { .. }),
             }),
         }
     }

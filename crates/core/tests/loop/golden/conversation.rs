@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use neuraxis_core::{
-    AgentId, AssistantMessage, CallIndex, LlmCall, Message, Opening, Part, Purpose, Record,
-    RecordBody, ReplyPart, RequestedCall, RunStarted, ToolCall, ToolCallId, ToolCallStarted,
-    ToolMessage, Transcript,
+    AgentId, AssistantMessage, CallIndex, ContextTrimmed, LlmCall, Message, Opening, Part, Purpose,
+    Record, RecordBody, ReplyPart, RequestedCall, RunStarted, ToolCall, ToolCallId,
+    ToolCallStarted, ToolMessage, Transcript,
 };
 
 /// What each agent has said and heard so far.
@@ -29,7 +29,17 @@ impl Conversations {
 
     /// Returns what each agent has said and heard, without an answer to a limit, which the run's end holds.
     pub(super) fn into_messages(self) -> impl Iterator<Item = Vec<Message>> {
-        self.agents.into_values()
+        let Self {
+            agents, results, ..
+        } = self;
+        agents.into_values().map(move |mut messages| {
+            // The results of a last batch that no model was told of any more.
+            let calls = messages.last().into_iter().flat_map(Message::tool_calls);
+            let last = calls.filter_map(|call| results.get(&call.id));
+            let last: Vec<_> = last.cloned().map(Message::Tool).collect();
+            messages.extend(last);
+            messages
+        })
     }
 
     pub(super) fn read(&mut self, record: &Record) {
@@ -43,7 +53,12 @@ impl Conversations {
                 };
                 self.results.insert(result.tool_call_id.clone(), message);
             }
+            // What a summary is made of is in its record whole.
+            RecordBody::LlmCall(call) if call.purpose == Purpose::Compaction => {
+                assert_eq!(call.prefix, Transcript::default().digest());
+            }
             RecordBody::LlmCall(call) => self.model_call(record, call),
+            RecordBody::ContextTrimmed(trimmed) => self.trim(record.agent, trimmed),
             _ => {}
         }
     }
@@ -56,6 +71,22 @@ impl Conversations {
             let messages = prompt.map(Message::system).into_iter().collect();
             let before = self.agents.insert(*agent, messages);
             assert_eq!(before, None, "{agent} starts twice");
+        }
+    }
+
+    /// Takes the messages out that went, and puts the summary in the place of the first.
+    fn trim(&mut self, agent: AgentId, trimmed: &ContextTrimmed) {
+        let prompt = u64::from(self.started.spec.root.system_prompt.is_some());
+        let mut summary = trimmed.summary.as_deref().map(Message::user);
+        let messages = self.agents.get_mut(&agent).unwrap();
+        let before = std::mem::take(messages);
+        for (message, place) in before.into_iter().zip(0..) {
+            let went = trimmed
+                .removed
+                .iter()
+                .any(|span| (span.start + prompt..span.end + prompt).contains(&place));
+            messages.extend(summary.take_if(|_| went));
+            messages.extend((!went).then_some(message));
         }
     }
 

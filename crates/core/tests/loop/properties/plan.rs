@@ -1,19 +1,20 @@
 //! What may happen: plans of runs, and events that fit whatever a run is asking for at the time.
 
+mod agents;
+mod histories;
 mod parts;
 
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, ClientTools, JsonText, LimitReached, Message, MicroUsd, Opening, Parallel,
-    Profile, Reply, Role, RunSpec, ToolErrors, ToolOutcome, Transcript, UnknownTool, Usage,
-    Vetting,
+    Advice, ApprovalDecision, ClientTools, JsonText, Limits, LlmErrorKind, MicroUsd, Opening,
+    Reply, Role, RunSpec, ToolOutcome, Transcript, Usage, Vetting,
 };
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::Index;
 
-use crate::support::{READ, spec};
-use parts::{decision, outcome, reply, usage, verdict};
+use crate::support::{READ, RESEARCH, spec};
+use parts::{advice, decision, kind, outcome, reply, usage, verdict};
 
 /// How a run is started.
 #[derive(Debug, Clone)]
@@ -33,10 +34,12 @@ pub(super) enum Event {
     Again(Index),
     /// An input comes that cannot be.
     Impossible(Index, Answer),
-    /// Somebody says something.
-    Steer,
+    /// Somebody says something to one of its agents.
+    Steer(Index),
     /// Somebody wants it to end.
     Cancel,
+    /// Somebody wants one of its sub-agents to end.
+    CancelAgent(Index),
     /// The process dies and another takes over, from the log or from stored state.
     Crash,
     /// So many milliseconds go by.
@@ -56,11 +59,13 @@ pub(super) struct Answer {
     pub(super) decision: ApprovalDecision,
     pub(super) took: Duration,
     pub(super) cost: Option<MicroUsd>,
+    pub(super) advice: Advice,
 }
 
 /// How a model call fails.
 #[derive(Debug, Clone)]
 pub(super) struct ModelFailure {
+    pub(super) kind: LlmErrorKind,
     pub(super) follows: bool,
     pub(super) usage: Option<Usage>,
 }
@@ -77,41 +82,31 @@ impl Answer {
 }
 
 pub(super) fn run() -> impl Strategy<Value = RunPlan> {
-    let limits = (
-        1..7_u32,
-        prop_oneof![3 => Just(None), 1 => (0..8_u32).prop_map(Some)],
-        prop_oneof![2 => Just(None), 1 => select(vec![0_u64, 60, 150]).prop_map(Some)],
-    );
-    let profile = (
-        select(vec![Parallel::Auto, Parallel::All, Parallel::None]),
-        mostly(UnknownTool::Retry, UnknownTool::Stop),
-        mostly(ToolErrors::Continue, ToolErrors::Stop),
-        mostly(LimitReached::LastAnswer, LimitReached::Finish),
-        mostly(Opening::Direct, gather()),
-    );
     let rest = (
         mostly(ClientTools::Wait, ClientTools::HandOver),
         prop::option::of(Just("Be brief.")),
         0..2_usize,
-        0..4_usize,
+        mostly(Opening::Direct, gather()),
+        mostly(Limits::NONE, short_of_time()),
     );
-    (limits, profile, rest).prop_map(|(limits, profile, (client_tools, prompt, said, before))| {
-        let mut spec = spec();
-        spec.client_tools = client_tools;
-        spec.messages.truncate(said);
-        spec.root.system_prompt = prompt.map(Into::into);
-        spec.root.limits.max_turns = Some(limits.0);
-        spec.root.limits.max_tool_calls = limits.1;
-        spec.root.limits.deadline = limits.2.map(Duration::from_millis);
-        set(&mut spec.root.profile, profile);
-        let history = [
-            Message::system("Be kind."),
-            Message::user("Hi."),
-            Message::assistant("Hello."),
-        ];
-        let history = history.into_iter().skip(3 - before).collect();
-        RunPlan { spec, history }
-    })
+    let below = prop::option::of((agents::agent(1..4), agents::limits()));
+    (agents::agent(1..7), below, histories::history(), rest).prop_map(
+        |(root, below, history, rest)| {
+            let (client_tools, prompt, said, opening, time) = rest;
+            let mut spec = spec();
+            spec.client_tools = client_tools;
+            spec.messages.truncate(said);
+            spec.root = root;
+            spec.root.system_prompt = prompt.map(Into::into);
+            spec.root.profile.opening = opening;
+            spec.root.limits.deadline = time.deadline;
+            if let Some((agent, limits)) = below {
+                spec.agents.insert(RESEARCH.parse().unwrap(), agent);
+                spec.agent_limits = limits;
+            }
+            RunPlan { spec, history }
+        },
+    )
 }
 
 /// Five times in six the one, else the other.
@@ -119,14 +114,11 @@ fn mostly<T: Clone + std::fmt::Debug>(one: T, other: T) -> impl Strategy<Value =
     prop_oneof![5 => Just(one), 1 => Just(other)]
 }
 
-fn set(profile: &mut Profile, to: (Parallel, UnknownTool, ToolErrors, LimitReached, Opening)) {
-    (
-        profile.parallel,
-        profile.unknown_tool,
-        profile.tool_errors,
-        profile.limit_reached,
-        profile.opening,
-    ) = to;
+fn short_of_time() -> Limits {
+    Limits {
+        deadline: Some(Duration::from_millis(150)),
+        ..Limits::NONE
+    }
 }
 
 fn gather() -> Opening {
@@ -143,16 +135,23 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         4 => answer().prop_map(Event::Late),
         4 => any::<Index>().prop_map(Event::Again),
         4 => (any::<Index>(), answer()).prop_map(|(which, answer)| Event::Impossible(which, answer)),
-        4 => Just(Event::Steer),
+        4 => any::<Index>().prop_map(Event::Steer),
         1 => Just(Event::Cancel),
+        1 => any::<Index>().prop_map(Event::CancelAgent),
         8 => Just(Event::Crash),
         12 => (0..60_u16).prop_map(Event::Pass),
     ]
 }
 
 pub(super) fn answer() -> impl Strategy<Value = Answer> {
-    let failure = (mostly(true, false), prop::option::of(usage()))
-        .prop_map(|(follows, usage)| ModelFailure { follows, usage });
+    let failure =
+        (kind(), any::<bool>(), prop::option::of(usage())).prop_map(|(kind, follows, usage)| {
+            ModelFailure {
+                kind,
+                follows,
+                usage,
+            }
+        });
     let failure = prop_oneof![9 => Just(None), 1 => failure.prop_map(Some)];
     let took = (0..3_000_000_u64).prop_map(Duration::from_nanos);
     let cost = prop::option::of((0..50_u64).prop_map(MicroUsd));
@@ -165,9 +164,10 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
         decision(),
         took,
         cost,
+        advice(),
     )
         .prop_map(
-            |(which, reply, failure, verdicts, outcome, decision, took, cost)| Answer {
+            |(which, reply, failure, verdicts, outcome, decision, took, cost, advice)| Answer {
                 which,
                 reply,
                 failure,
@@ -176,6 +176,7 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
                 decision,
                 took,
                 cost,
+                advice,
             },
         )
 }

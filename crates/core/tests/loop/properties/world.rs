@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    Cancelled, Effect, Input, InputError, InputId, Message, Record, Resumed, RunStatus, RunTree,
-    Stamp, Steered, ToolCallStarted, Transcript,
+    AgentId, AgentSpec, Cancelled, Effect, Input, InputError, InputId, Limits, Message, Profile,
+    Record, Resumed, RunSpec, RunStatus, RunTree, Stamp, Steered, ToolCallStarted, Transcript,
+    continued_history,
 };
 
 use super::invariants;
 use super::plan::{Event, RunPlan};
+use crate::support::RESEARCH;
 
 /// A run and everything outside of it.
 pub(super) struct World {
+    spec: RunSpec,
     pub(super) tree: RunTree,
     pub(super) history: Transcript,
     /// How many messages the run began with, its own not counted.
@@ -25,6 +28,10 @@ pub(super) struct World {
     pub(super) records: Vec<Arc<Record>>,
     /// What the run waits for from us.
     pub(super) open: Vec<Effect>,
+    /// The agents that have not ended, in the order they were started.
+    pub(super) alive: Vec<AgentId>,
+    /// How many steps it took.
+    pub(super) steps: usize,
     /// What it waits for from its client.
     pub(super) with_client: Vec<ToolCallStarted>,
     /// What it waited for once.
@@ -46,12 +53,21 @@ impl World {
     pub(super) fn start(plan: &RunPlan) -> Self {
         let (spec, history) = (plan.spec.clone(), plan.history.clone());
         let (tree, step) = RunTree::start(spec, history.clone(), stamp(Duration::ZERO));
+        let given = continued_history(&history, &[]);
+        let begins_with_system = given
+            .messages()
+            .first()
+            .is_some_and(|message| matches!(**message, Message::System { .. }));
+        let prompt = plan.spec.root.system_prompt.is_some() && !begins_with_system;
         let mut world = Self {
-            before: tree.messages().len() - plan.spec.messages.len(),
+            before: given.len() + usize::from(prompt),
+            spec: plan.spec.clone(),
             tree,
             history,
             records: Vec::new(),
             open: Vec::new(),
+            alive: vec![AgentId::ROOT],
+            steps: 0,
             with_client: Vec::new(),
             gone: Vec::new(),
             sent: Vec::new(),
@@ -79,8 +95,8 @@ impl World {
     }
 
     /// Checks what must hold of a run that has ended.
-    pub(super) fn check_end(&mut self, plan: &RunPlan) {
-        invariants::hold_at_the_end(self, plan);
+    pub(super) fn check_end(&mut self) {
+        invariants::hold_at_the_end(self);
         for input in self.sent.clone() {
             self.send_in_vain(input);
         }
@@ -89,6 +105,28 @@ impl World {
             Arc::new(Message::user("Hello?")),
         )));
         assert_eq!(error, InputError::RunEnded);
+    }
+
+    /// Returns what an agent may use.
+    pub(super) fn limits_of(&self, agent: AgentId) -> Limits {
+        self.spec_of(agent).limits
+    }
+
+    /// Returns how an agent behaves.
+    pub(super) fn profile_of(&self, agent: AgentId) -> &Profile {
+        &self.spec_of(agent).profile
+    }
+
+    fn spec_of(&self, agent: AgentId) -> &AgentSpec {
+        if agent == AgentId::ROOT {
+            &self.spec.root
+        } else {
+            &self.spec.agents[&RESEARCH.parse().unwrap()]
+        }
+    }
+
+    pub(super) fn now(&self) -> Stamp {
+        stamp(self.active)
     }
 
     pub(super) fn meet(&mut self, event: &Event) {
@@ -106,10 +144,17 @@ impl World {
                 }
             }
             Event::Impossible(which, answer) => self.do_the_impossible(which.index(4), answer),
-            Event::Steer if !self.status().is_ended() => {
-                let id = self.new_id();
-                let message = Arc::new(Message::user("And why?"));
-                self.send(Input::Steered(Steered::new(id, message)));
+            Event::Steer(which) if !self.status().is_ended() => {
+                let mut steered = Steered::new(self.new_id(), Message::user("And why?").into());
+                steered.agent = *which.get(&self.alive);
+                self.send(Input::Steered(steered));
+            }
+            Event::CancelAgent(which) if !self.status().is_ended() => {
+                let mut cancelled = Cancelled::new(self.new_id(), "not this one");
+                cancelled.agent = *which.get(&self.alive);
+                if cancelled.agent != AgentId::ROOT {
+                    self.send(Input::Cancelled(cancelled));
+                }
             }
             Event::Cancel if !self.status().is_ended() => {
                 let (id, reason) = (self.new_id(), "enough".to_owned());
@@ -120,7 +165,7 @@ impl World {
                 self.gone.append(&mut self.open);
                 self.send(Input::Resumed(Resumed { id, reason }));
             }
-            Event::Steer | Event::Cancel | Event::Crash => {}
+            Event::Steer(_) | Event::Cancel | Event::CancelAgent(_) | Event::Crash => {}
             Event::Pass(millis) => self.pass(Duration::from_millis(u64::from(*millis))),
         }
     }

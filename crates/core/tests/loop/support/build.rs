@@ -80,6 +80,33 @@ pub(crate) fn spec_with_limits(change: impl FnOnce(&mut Limits)) -> RunSpec {
     spec
 }
 
+/// As [`spec`], with a tool that has each topic of a list researched by an agent of its own, which has all tools, too.
+pub(crate) fn researching() -> RunSpec {
+    let mut spec = spec();
+    let mut agent = AgentSpec::new(Profile::researcher(), Role::REASONING);
+    agent.system_prompt = Some("Research one topic.".into());
+    agent.tools = tools().into();
+    agent.fan_out = Some("topics".to_owned());
+    spec.agents.insert(RESEARCH.parse().unwrap(), agent);
+    spec
+}
+
+/// The agent that researches, to be changed by the test.
+pub(crate) fn researcher(spec: &mut RunSpec) -> &mut AgentSpec {
+    spec.agents.get_mut(&RESEARCH.parse().unwrap()).unwrap()
+}
+
+/// A reply that has topics researched.
+pub(crate) fn research(topics: &[&str]) -> Reply {
+    calls("", &[(RESEARCH, &topics_of(topics))])
+}
+
+/// The arguments that have topics researched.
+pub(crate) fn topics_of(topics: &[&str]) -> String {
+    let topics: Vec<_> = topics.iter().map(|topic| format!("{topic:?}")).collect();
+    format!("{{\"topics\":[{}]}}", topics.join(","))
+}
+
 /// A reply of one text.
 pub(crate) fn says(text: &str) -> Reply {
     calls(text, &[])

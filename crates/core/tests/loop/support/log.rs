@@ -1,8 +1,12 @@
 //! What a log must be good for: it is read back to the same bytes, and it gives back the run and its messages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use neuraxis_core::{Effect, Record, RunTree, Transcript, run_messages};
+use neuraxis_core::{
+    AgentId, Effect, JsonText, Keep, Message, Profile, Record, RecordBody, RunTree, ToolCallId,
+    ToolMessage, Transcript, continued_history, run_messages,
+};
 
 /// Writes records as they are stored, a line each.
 pub(crate) fn to_lines(records: &[Arc<Record>]) -> Vec<String> {
@@ -38,4 +42,61 @@ pub(crate) fn assert_gives_back(
 /// Checks that the messages read from the records alone are those that the run itself added to its history.
 pub(crate) fn assert_tells_messages(records: &[Arc<Record>], run: &RunTree, before: usize) {
     assert_eq!(run_messages(records), run.messages()[before..]);
+}
+
+/// Checks that the history that goes on from the records is what the run itself holds: without the system prompt of its
+/// agent, and with the summaries of results that are not to be kept.
+pub(crate) fn assert_continues_as(history: &Transcript, records: &[Arc<Record>], run: &RunTree) {
+    let RecordBody::RunStarted(started) = &records[0].body else {
+        panic!("a log begins with its start")
+    };
+    let root = &started.spec.root;
+    let given = continued_history(history, &[]);
+    let begins_with_system = match given.messages().first().map(Arc::as_ref) {
+        Some(Message::System { .. }) => true,
+        _ => root.system_prompt.is_none(),
+    };
+    let messages = &run.messages()[usize::from(!begins_with_system)..];
+    let left = left_of_results(&root.profile, records);
+    let expected: Vec<_> = messages
+        .iter()
+        .map(|message| match message.as_ref() {
+            Message::Tool(tool) if left.contains_key(&tool.tool_call_id) => {
+                let content = JsonText::string(&left[&tool.tool_call_id]);
+                Arc::new(Message::Tool(ToolMessage {
+                    content,
+                    ..tool.clone()
+                }))
+            }
+            _ => Arc::clone(message),
+        })
+        .collect();
+    assert_eq!(continued_history(history, records).messages(), expected);
+}
+
+/// What each result of the root agent leaves that is not to be kept.
+fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolCallId, String> {
+    let mut left = BTreeMap::new();
+    for record in records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT)
+    {
+        if let RecordBody::ToolResult(result) = &record.body {
+            let rule = profile
+                .results
+                .iter()
+                .find(|rule| rule.tool.as_str() == result.name);
+            let keep = rule.and_then(|rule| rule.keep).unwrap_or(result.keep);
+            if keep == Keep::Summary && result.failure.is_none() {
+                let summary = result.summary.as_deref().unwrap_or("(not kept)");
+                left.insert(result.tool_call_id.clone(), summary.to_owned());
+            }
+        }
+    }
+    left
+}
+
+/// As [`assert_continues_as`], of a script.
+pub(crate) fn assert_continues(run: &super::Script, history: &Transcript) {
+    assert_continues_as(history, &run.records, &run.tree);
 }

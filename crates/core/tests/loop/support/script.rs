@@ -55,6 +55,11 @@ impl Script {
         self
     }
 
+    /// Sends an input that the run may take, ignore or refuse.
+    pub(crate) fn try_send(&mut self, input: Input) -> Result<Step, InputError> {
+        self.tree.advance(stamp(self.active), input)
+    }
+
     /// Sends an input that must change nothing.
     pub(crate) fn send_in_vain(&mut self, input: Input) {
         let before = self.tree.clone();
@@ -78,7 +83,10 @@ impl Script {
 
     /// Makes the answer to the last model call.
     pub(crate) fn replied(&self, reply: Reply) -> Input {
-        let call = self.model_call();
+        self.replied_to(self.model_call(), reply)
+    }
+
+    pub(crate) fn replied_to(&self, call: &CallModel, reply: Reply) -> Input {
         let failures = self.records.iter().filter_map(|record| match &record.body {
             RecordBody::LlmFailed(failed) if failed.effect_id == call.effect_id => {
                 Some(failed.attempt.next())
@@ -98,11 +106,31 @@ impl Script {
 
     /// Lets an attempt of the last model call fail.
     pub(crate) fn fail_model(&mut self, attempt: u32, next: NextAttempt) -> &mut Self {
+        let error = LlmError::new(LlmErrorKind::Timeout, "nothing came in 60 s");
+        self.fail_model_with(error, attempt, next)
+    }
+
+    /// Lets the last model call fail for good, for this reason.
+    pub(crate) fn fail_for(&mut self, kind: LlmErrorKind) -> &mut Self {
+        let attempt = self.model_call().attempt.0;
+        self.fail_model_with(
+            LlmError::new(kind, "so it said"),
+            attempt,
+            NextAttempt::None,
+        )
+    }
+
+    pub(crate) fn fail_model_with(
+        &mut self,
+        error: LlmError,
+        attempt: u32,
+        next: NextAttempt,
+    ) -> &mut Self {
         let call = self.model_call();
         let input = ModelFailed {
             effect_id: call.effect_id,
             attempt: Attempt(attempt),
-            error: LlmError::new(LlmErrorKind::Timeout, "nothing came in 60 s"),
+            error,
             next,
             served_by: call.role.clone(),
             duration: Duration::from_secs(60),
@@ -300,7 +328,7 @@ pub(crate) fn approve_with(arguments: &str) -> ApprovalDecision {
     }
 }
 
-fn last<'a, T, U>(items: &'a [T], pick: impl Fn(&'a T) -> Option<U>) -> U {
+pub(super) fn last<'a, T, U>(items: &'a [T], pick: impl Fn(&'a T) -> Option<U>) -> U {
     items
         .iter()
         .rev()

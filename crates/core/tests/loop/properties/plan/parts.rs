@@ -1,14 +1,18 @@
 //! What models, tools, policies and people may say.
 
 use neuraxis_core::{
-    ApprovalDecision, BlockIndex, JsonText, Keep, ModelRef, ReasoningPart, Reply, ReplyFinish,
-    ReplyPart, RequestedCall, TextPart, TokenCount, ToolClass, ToolFailure, ToolOutcome,
-    ToolOutput, ToolSignal, Usage, Vetting,
+    Advice, ApprovalDecision, BlockIndex, JsonText, Keep, LlmErrorKind, ModelRef, ReasoningPart,
+    Reply, ReplyFinish, ReplyPart, RequestedCall, TextPart, TokenCount, ToolClass, ToolFailure,
+    ToolOutcome, ToolOutput, ToolSignal, Usage, Vetting,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::support::{NOTE, PICK, PUT, READ, RESEARCH, SEND};
+
+/// A result that a small context has to make room for.
+const LONG: &str =
+    "\"a long result, a long result, a long result, a long result, a long result, a long result\"";
 
 pub(super) fn reply() -> impl Strategy<Value = Reply> {
     let text = select(vec![
@@ -59,9 +63,20 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
 fn call() -> impl Strategy<Value = ReplyPart> {
     let names = prop_oneof![
         12 => select(vec![READ, READ, PUT, SEND, PICK, NOTE]),
-        1 => select(vec![RESEARCH, "reed_file", ""]),
+        4 => Just(RESEARCH),
+        1 => select(vec!["reed_file", ""]),
     ];
-    let arguments = select(vec!["{}", r#"{ "path":"a" }"#, "{\"path\":", ""]);
+    let arguments = select(vec![
+        "{}",
+        r#"{ "path":"a" }"#,
+        r#"{"path":"b"}"#,
+        r#"{"topics":["a","b"]}"#,
+        r#"{"topics":["a",{"b":1},"c"]}"#,
+        r#"{"topics":[]}"#,
+        "```json\n{\"path\":\"a\"}\n```",
+        "{\"path\":",
+        "",
+    ]);
     (names, arguments, prop::option::of(Just("call_0"))).prop_map(|(name, arguments, id)| {
         ReplyPart::ToolCall(RequestedCall {
             provider_id: id.map(str::to_owned),
@@ -117,11 +132,13 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
             "[1,\n2]",
             "no json",
             "",
+            LONG,
         ])
     };
     let signal = prop_oneof![
-        4 => Just(None),
+        9 => Just(None),
         1 => json().prop_map(|plan| Some(ToolSignal::Plan { plan: JsonText::from_text(plan) })),
+        1 => Just(Some(ToolSignal::Clarify { question: "Which?".to_owned() })),
     ];
     let failure = prop_oneof![
         4 => Just(None),
@@ -163,5 +180,30 @@ pub(super) fn decision() -> impl Strategy<Value = ApprovalDecision> {
         }),
         1 => prop::option::of(Just("no".to_owned())).prop_map(|reason| ApprovalDecision::Deny { reason }),
         1 => Just(ApprovalDecision::Expired),
+    ]
+}
+
+/// Why a model call fails.
+pub(super) fn kind() -> impl Strategy<Value = LlmErrorKind> {
+    let overflow = (prop::option::of(0..500_u64), prop::option::of(0..900_u64))
+        .prop_map(|(limit, needed)| LlmErrorKind::ContextOverflow { limit, needed });
+    prop_oneof![
+        3 => select(vec![
+            LlmErrorKind::Connection,
+            LlmErrorKind::Timeout,
+            LlmErrorKind::InvalidResponse,
+        ]),
+        2 => overflow,
+    ]
+}
+
+pub(super) fn advice() -> impl Strategy<Value = Advice> {
+    let tools = select(vec![vec![], vec![READ], vec![READ, SEND, RESEARCH]]);
+    prop_oneof![
+        8 => Just(Advice::Continue),
+        3 => tools.prop_map(|tools| Advice::Offer {
+            tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
+        }),
+        1 => Just(Advice::Stop { reason: "enough".to_owned() }),
     ]
 }

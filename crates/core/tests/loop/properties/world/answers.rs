@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, Attempt, Effect, EffectId, Input, LlmError, LlmErrorKind, ModelFailed,
-    ModelReplied, NextAttempt, Role, ToolFinished, Usage, Vetted,
+    Advice, Advised, ApprovalDecided, Attempt, Effect, EffectId, Hook, Input, LlmError,
+    LlmErrorKind, ModelFailed, ModelReplied, NextAttempt, Role, ToolFinished, Usage, Vetted,
 };
 
 use super::{Open, World};
@@ -23,7 +23,7 @@ impl World {
         match open {
             Open::Effect(Effect::CallModel(call)) => match &answer.failure {
                 Some(failure) => Input::ModelFailed(ModelFailed {
-                    error: refused_connection(failure.usage),
+                    error: failed(failure.kind.clone(), failure.usage),
                     next: if failure.follows {
                         NextAttempt::Follows
                     } else {
@@ -60,6 +60,13 @@ impl World {
                 decision: answer.decision.clone(),
                 by: None,
             }),
+            Open::Effect(Effect::Consult(consult)) => Input::Advised(Advised {
+                effect_id: consult.effect_id,
+                advice: match (&answer.advice, consult.hook) {
+                    (Advice::Offer { .. }, Hook::Progress | Hook::ProcessCalls) => Advice::Continue,
+                    (advice, _) => advice.clone(),
+                },
+            }),
             Open::Effect(other) => panic!("{other:?} is not asked for yet"),
         }
     }
@@ -78,15 +85,15 @@ pub(super) fn model_failed(effect_id: EffectId, attempt: Attempt) -> ModelFailed
     ModelFailed {
         effect_id,
         attempt,
-        error: refused_connection(None),
+        error: failed(LlmErrorKind::Connection, None),
         next: NextAttempt::None,
         served_by: Role::REASONING,
         duration: Duration::ZERO,
     }
 }
 
-fn refused_connection(usage: Option<Usage>) -> LlmError {
-    let error = LlmError::new(LlmErrorKind::Connection, "connection refused");
+fn failed(kind: LlmErrorKind, usage: Option<Usage>) -> LlmError {
+    let error = LlmError::new(kind, "it went wrong");
     match usage {
         Some(usage) => error.with_usage(usage),
         None => error,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    CancelModel, CancelTool, Effect, EffectId, NextAttempt, Record, RecordBody, Step, ToolCallId,
-    ToolCallStarted, ToolKind,
+    AgentId, CancelModel, CancelTool, Effect, EffectId, NextAttempt, Record, RecordBody, Step,
+    ToolCallId, ToolCallStarted, ToolKind,
 };
 
 use super::World;
@@ -12,6 +12,7 @@ use super::World;
 impl World {
     /// Enters a step into the books.
     pub(super) fn take(&mut self, step: &Step) {
+        self.steps += 1;
         self.records.extend(step.records.iter().cloned());
         for record in &step.records {
             self.take_record(record);
@@ -56,8 +57,18 @@ impl World {
             RecordBody::ApprovalDecided(decided) => {
                 self.close(|open| matches!(open, Effect::AskApproval(ask) if ask.tool_call_id == decided.tool_call_id));
             }
-            RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
-                self.with_client.push((**call).clone());
+            RecordBody::ToolCall(call) => {
+                self.alive.extend(call.agents.iter().copied());
+                if call.kind == ToolKind::Client {
+                    self.with_client.push((**call).clone());
+                }
+            }
+            RecordBody::Advised(advised) => self.close(|open| open.id() == Some(advised.effect_id)),
+            // Whoever thinks about an agent whose time is up need not go on.
+            RecordBody::LimitReached(_) => self.close_hook_of(record.agent),
+            RecordBody::Final(_) | RecordBody::RunFailed(_) => {
+                self.alive.retain(|agent| *agent != record.agent);
+                self.close_hook_of(record.agent);
             }
             RecordBody::ToolResult(result) => self.take_result(&result.tool_call_id),
             _ => {}
@@ -82,6 +93,10 @@ impl World {
                 .all(|call| has_result(&call.tool_call_id, &records)),
             _ => false,
         });
+    }
+
+    fn close_hook_of(&mut self, agent: AgentId) {
+        self.close(|open| matches!(open, Effect::Consult(consult) if consult.agent == agent));
     }
 
     fn close(&mut self, is_closed: impl Fn(&Effect) -> bool) {

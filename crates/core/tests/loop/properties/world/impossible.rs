@@ -69,6 +69,7 @@ impl World {
             Input::ModelFailed(input) => input.effect_id = nobody,
             Input::Vetted(input) => input.effect_id = nobody,
             Input::ToolFinished(input) => input.effect_id = nobody,
+            Input::Advised(input) => input.effect_id = nobody,
             Input::ApprovalDecided(input) => {
                 input.arguments_hash = ContentHash::EMPTY;
                 let call = input.tool_call_id.clone();

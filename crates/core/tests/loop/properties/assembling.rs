@@ -1,0 +1,158 @@
+//! A reply is the same however its stream was cut up, and however its blocks were mixed.
+
+use neuraxis_core::{
+    BlockIndex, JsonText, ModelRef, Reply, ReplyAssembler, ReplyDelta, ReplyEnd, ReplyFinish,
+};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use crate::support::usage;
+
+/// One block of a reply, in the pieces in which it comes.
+#[derive(Debug, Clone)]
+struct Block {
+    kind: Kind,
+    text: String,
+    cuts: Vec<Index>,
+    /// What the provider wants to see again, and after which piece it comes.
+    state: Option<Index>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text,
+    Reasoning,
+    Call,
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let texts = prop_oneof![
+        "\\PC{0,30}",
+        select(vec![
+            String::new(),
+            r#"{"path":"größe/ファイル 🦀.txt","deep":{"list":[1,2.5e-3,null,"\u00e9\n"]}}"#
+                .to_owned(),
+            "e\u{301}\u{200d}👩\u{200d}👩\u{200d}👧 ende".to_owned(),
+        ]),
+    ];
+    (
+        select(vec![Kind::Text, Kind::Reasoning, Kind::Call]),
+        texts,
+        prop::collection::vec(any::<Index>(), 0..6),
+        prop::option::of(any::<Index>()),
+    )
+        .prop_map(|(kind, text, cuts, state)| Block {
+            kind,
+            text,
+            cuts,
+            state,
+        })
+}
+
+impl Block {
+    /// Returns the block as its stream brings it: cut between characters, empty pieces included.
+    fn deltas(&self, index: u32, is_cut: bool) -> Vec<ReplyDelta> {
+        let block = BlockIndex(index);
+        let mut ends: Vec<usize> = self.text.char_indices().map(|(place, _)| place).collect();
+        ends.push(self.text.len());
+        let mut cuts: Vec<usize> = self.cuts.iter().map(|cut| *cut.get(&ends)).collect();
+        if !is_cut {
+            cuts.clear();
+        }
+        cuts.extend([0, self.text.len()]);
+        cuts.sort_unstable();
+        let pieces = cuts
+            .windows(2)
+            .map(|pair| self.text[pair[0]..pair[1]].to_owned());
+        let mut deltas: Vec<ReplyDelta> = match self.kind {
+            Kind::Text => pieces
+                .map(|text| ReplyDelta::Text { block, text })
+                .collect(),
+            Kind::Reasoning => pieces
+                .map(|text| ReplyDelta::Reasoning { block, text })
+                .collect(),
+            Kind::Call => pieces
+                .enumerate()
+                .map(|(place, arguments)| ReplyDelta::ToolCall {
+                    block,
+                    provider_id: (place == 0).then(|| format!("call_{index}")),
+                    // Some servers say the name again with every piece.
+                    name: (place == 0 || index == 1).then(|| "read_file".to_owned()),
+                    arguments,
+                })
+                .collect(),
+        };
+        if let Some(state) = &self.state {
+            let place = if is_cut {
+                state.index(deltas.len() + 1)
+            } else {
+                deltas.len()
+            };
+            let state = Some(JsonText::from_text("{\"encrypted\":\"x\"}"));
+            let (id, signature) = (Some("rs_1".to_owned()), None);
+            deltas.insert(
+                place,
+                ReplyDelta::State {
+                    block,
+                    id,
+                    signature,
+                    state,
+                },
+            );
+        }
+        deltas
+    }
+}
+
+/// Mixes the streams of blocks, each in its own order.
+fn mixed(mut streams: Vec<Vec<ReplyDelta>>, picks: &[Index]) -> Vec<ReplyDelta> {
+    let mut deltas = Vec::new();
+    for stream in &mut streams {
+        stream.reverse();
+    }
+    let mut picks = picks.iter().cycle();
+    while streams.iter().any(|stream| !stream.is_empty()) {
+        streams.retain(|stream| !stream.is_empty());
+        let place = picks.next().map_or(0, |pick| pick.index(streams.len()));
+        deltas.extend(streams[place].pop());
+    }
+    deltas
+}
+
+fn assembled(deltas: Vec<ReplyDelta>) -> Reply {
+    let mut assembler = ReplyAssembler::default();
+    for delta in deltas {
+        assembler.push(delta).unwrap();
+    }
+    let end = ReplyEnd {
+        finish: ReplyFinish::Stop,
+        usage: usage(1, 1),
+        model: ModelRef::new("test", "m"),
+    };
+    assembler.push(ReplyDelta::End(end)).unwrap();
+    assembler.finish().unwrap()
+}
+
+proptest! {
+    #![proptest_config(super::config())]
+
+    #[test]
+    fn any_split_and_any_mix_of_a_stream_give_the_same_reply(
+        blocks in prop::collection::vec(block(), 0..5),
+        picks in prop::collection::vec(any::<Index>(), 1..12),
+    ) {
+        let streams = |is_cut: bool| -> Vec<Vec<ReplyDelta>> {
+            let blocks = blocks.iter().zip(0..);
+            blocks.map(|(block, index)| block.deltas(index, is_cut)).collect()
+        };
+        let whole = assembled(streams(false).concat());
+        let cut = assembled(mixed(streams(true), &picks));
+        prop_assert_eq!(&cut, &whole);
+        let text: String = blocks
+            .iter()
+            .filter(|block| matches!(block.kind, Kind::Text))
+            .map(|block| block.text.as_str())
+            .collect();
+        prop_assert_eq!(whole.text(), text);
+    }
+}

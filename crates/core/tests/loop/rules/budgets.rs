@@ -1,0 +1,249 @@
+//! Rule 10 for calls, tokens and money: one tree of budgets, a reserve for the last answer, and nothing resets them.
+
+use neuraxis_core::{
+    BudgetKind, FinishReason, Input, LimitKind, MicroUsd, Purpose, RecordBody, Reply, RunSpec,
+    ToolFailure,
+};
+
+use crate::support::*;
+
+/// What the first model call of [`measured`] is taken to need: 12 bytes of English, a message's own, and the reply.
+const FIRST_CALL: u64 = 3 + 4 + 50;
+
+/// A run whose model calls are taken to bring 50 tokens each.
+fn measured(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
+    let mut spec = researching();
+    spec.root.max_output_tokens = Some(50);
+    let researcher = researcher(&mut spec);
+    researcher.max_output_tokens = Some(50);
+    researcher.system_prompt = None;
+    change(&mut spec);
+    spec
+}
+
+/// How a run is limited, what its record says, and what its end says.
+type Limited = (fn(&mut RunSpec), LimitKind, BudgetKind);
+
+fn limit_of(run: &Script) -> LimitKind {
+    let RecordBody::LimitReached(reached) = &run.recorded("limit_reached").last().unwrap().body
+    else {
+        panic!("a limit")
+    };
+    reached.limit
+}
+
+/// Answers the last model call, for a price.
+fn reply_for(run: &mut Script, agent: u32, reply: Reply, cost: u64) {
+    let mut input = run.replied_to(run.call_of(agent), reply);
+    if let Input::ModelReplied(input) = &mut input {
+        input.cost = Some(MicroUsd(cost));
+    }
+    run.send(input);
+}
+
+#[test]
+fn tool_calls_of_sub_agents_count_for_all_above_them() {
+    let mut spec = researching();
+    spec.root.limits.max_tool_calls = Some(3);
+    let mut run = Script::start(spec);
+    run.reply(research(&["a"])).allow();
+    run.reply_as(1, research(&["b"])).allow_as(1);
+    run.reply_as(2, calls_to(&[READ, READ])).allow_as(2);
+    assert_eq!(
+        run.just_started(),
+        [0],
+        "the third call of the run is the last"
+    );
+    assert_eq!(run.result(1).failure, Some(ToolFailure::LimitReached));
+    run.finish_as(2, 0, done("1"));
+    assert_eq!(run.call_of(2).purpose, Purpose::LastAnswer);
+    let reason = FinishReason::Budget(BudgetKind::ToolCalls);
+    run.reply_as(2, says("B."));
+    assert_eq!(run.answer_of(2).finish_reason, reason);
+    assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
+    run.reply(says("Done."));
+    assert_eq!(run.outcome().finish_reason, reason);
+}
+
+#[test]
+fn an_agents_own_limit_ends_it_and_not_its_parent() {
+    let mut spec = researching();
+    researcher(&mut spec).limits.max_tool_calls = Some(1);
+    let mut run = Script::start(spec);
+    run.reply(research(&["a"])).allow();
+    run.reply_as(1, calls_to(&[READ]))
+        .allow_as(1)
+        .finish_as(1, 0, done("1"));
+    assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.call_of(0).purpose, Purpose::Turn);
+}
+
+#[test]
+fn a_turn_is_begun_only_if_the_last_answer_and_its_retry_still_fit_the_tokens() {
+    let with = |tokens| Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
+    assert_eq!(with(3 * FIRST_CALL).model_call().purpose, Purpose::Turn);
+    let mut run = with(3 * FIRST_CALL - 1);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Tokens);
+    run.reply(says("This much I know."));
+    assert_eq!(
+        run.outcome().finish_reason,
+        FinishReason::Budget(BudgetKind::Tokens)
+    );
+    assert_eq!(run.outcome().content, "This much I know.");
+}
+
+#[test]
+fn the_reserve_is_kept_in_every_turn_by_what_the_provider_measured() {
+    // After a call of 10 and 2 tokens, with a result of 1 byte: 12 + (1 + 4) + 50 a call, and 12 are spent.
+    let needed = 12 + 3 * (12 + 5 + 50);
+    for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
+        let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
+        run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+        assert_eq!(run.model_call().purpose, purpose, "{tokens} tokens");
+    }
+}
+
+#[test]
+fn a_sub_agents_turn_leaves_enough_for_the_last_answers_of_all_above_it() {
+    // The agent's task is 1 byte. Its parent has said 12 tokens' worth.
+    let (agent, parent) = (1 + 4 + 50, 12 + 50);
+    let needed = 12 + 3 * agent + 2 * parent;
+    for (tokens, purpose) in [(needed, Purpose::Turn), (needed - 1, Purpose::LastAnswer)] {
+        let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(tokens)));
+        run.reply(research(&["a"])).allow();
+        assert_eq!(run.call_of(1).purpose, purpose, "{tokens} tokens");
+    }
+}
+
+#[test]
+fn tokens_of_sub_agents_count_for_those_above() {
+    let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(1_000)));
+    run.reply(research(&["a"])).allow();
+    let mut reply = says("A.");
+    reply.usage = usage(900, 2);
+    run.reply_as(1, reply);
+    assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Tokens);
+}
+
+#[test]
+fn a_failed_attempt_uses_up_tokens_too() {
+    let mut run = Script::start(measured(|spec| spec.root.limits.max_tokens = Some(1_000)));
+    let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Incomplete, "cut")
+        .with_usage(usage(900, 50));
+    run.fail_model_with(error, 1, neuraxis_core::NextAttempt::Follows);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(limit_of(&run), LimitKind::Tokens);
+}
+
+#[test]
+fn money_ends_a_run_while_the_last_answer_and_its_retry_can_still_be_paid() {
+    for (most, purpose) in [(40, Purpose::Turn), (39, Purpose::LastAnswer)] {
+        let mut run = Script::start(measured(|spec| {
+            spec.root.limits.max_cost = Some(MicroUsd(most));
+        }));
+        reply_for(&mut run, 0, calls_to(&[READ]), 10);
+        run.allow().finish(0, done("1"));
+        assert_eq!(run.model_call().purpose, purpose);
+        if purpose == Purpose::LastAnswer {
+            assert_eq!(limit_of(&run), LimitKind::Cost);
+            run.reply(says("Enough."));
+            assert_eq!(
+                run.outcome().finish_reason,
+                FinishReason::Budget(BudgetKind::Cost)
+            );
+        }
+    }
+}
+
+#[test]
+fn money_that_sub_agents_spend_is_their_parents() {
+    let mut run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(100));
+    }));
+    reply_for(&mut run, 0, research(&["a"]), 10);
+    run.allow();
+    reply_for(&mut run, 1, calls_to(&[READ]), 80);
+    run.allow_as(1).finish_as(1, 0, done("1"));
+    assert_eq!(run.call_of(1).purpose, Purpose::LastAnswer);
+    reply_for(&mut run, 1, says("A."), 5);
+    assert_eq!(run.call_of(0).purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Cost);
+}
+
+#[test]
+fn without_any_price_only_what_was_spent_counts() {
+    let mut run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(1));
+    }));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    let run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(0));
+    }));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+}
+
+#[test]
+fn neither_approvals_nor_crashes_nor_messages_reset_a_budget() {
+    let mut spec = spec_with_limits(|limits| limits.max_tool_calls = Some(2));
+    spec.root.profile.repeats.warn = 0;
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[SEND])).vet([asks()]).resume();
+    run.decide(approve()).vet([asks()]);
+    run.steer("Quick.").resume();
+    assert_eq!(run.result(0).failure, Some(ToolFailure::OutcomeUnknown));
+    run.reply(calls_to(&[READ, READ])).allow();
+    assert_eq!(run.just_started(), [0]);
+    assert_eq!(run.result(1).failure, Some(ToolFailure::LimitReached));
+    run.resume().finish(0, done("1"));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::ToolCalls);
+}
+
+#[test]
+fn every_limit_tells_the_model_and_the_caller_which_it_was() {
+    let ends: [Limited; 4] = [
+        (
+            |spec| spec.root.limits.max_tool_calls = Some(1),
+            LimitKind::ToolCalls,
+            BudgetKind::ToolCalls,
+        ),
+        (
+            |spec| spec.root.limits.max_tokens = Some(150),
+            LimitKind::Tokens,
+            BudgetKind::Tokens,
+        ),
+        (
+            |spec| spec.root.limits.max_cost = Some(MicroUsd(25)),
+            LimitKind::Cost,
+            BudgetKind::Cost,
+        ),
+        (
+            |spec| spec.root.profile.repeats.stop = 1,
+            LimitKind::RepeatedCalls,
+            BudgetKind::RepeatedCalls,
+        ),
+    ];
+    for (limit, kind, budget) in ends {
+        let mut run = Script::start(measured(limit));
+        if run.model_call().purpose == Purpose::Turn {
+            reply_for(&mut run, 0, calls("So far.", &[(READ, "{}")]), 10);
+            if kind != LimitKind::RepeatedCalls {
+                run.allow().finish(0, done("1"));
+            }
+        }
+        assert_eq!(limit_of(&run), kind);
+        let sent = run.model_call().request.messages.clone();
+        let prompt = sent.messages().last().unwrap().text();
+        assert!(prompt.starts_with("You have reached the "), "{prompt}");
+        run.reply(says("This much."));
+        assert_eq!(run.outcome().finish_reason, FinishReason::Budget(budget));
+        assert_eq!(run.outcome().content, "This much.");
+        assert_valid(run.tree.messages());
+    }
+}

@@ -1,0 +1,104 @@
+//! Rule 18, and what is asked otherwise after a reply that could not be read.
+
+use neuraxis_core::{LlmErrorKind, Purpose, RunSpec, RunStatus, ToolChoice, ToolFailure};
+
+use crate::support::*;
+
+fn forced() -> RunSpec {
+    let mut spec = spec();
+    spec.root.tool_choice = Some(ToolChoice::Required);
+    spec
+}
+
+fn choice(run: &Script) -> &ToolChoice {
+    &run.model_call().request.tool_choice
+}
+
+#[test]
+fn a_forced_choice_lasts_for_one_call() {
+    let mut run = Script::start(forced());
+    assert_eq!(choice(&run), &ToolChoice::Required);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(choice(&run), &ToolChoice::Auto);
+}
+
+#[test]
+fn it_stays_for_another_attempt_of_the_same_call() {
+    let mut run = Script::start(forced());
+    run.resume();
+    assert_eq!(choice(&run), &ToolChoice::Required);
+}
+
+#[test]
+fn the_choice_of_a_sub_agent_is_its_own() {
+    let mut spec = researching();
+    researcher(&mut spec).tool_choice = Some(ToolChoice::Required);
+    let mut run = Script::start(spec);
+    assert_eq!(choice(&run), &ToolChoice::Auto);
+    run.reply(research(&["a", "b"])).allow();
+    for agent in [1, 2] {
+        assert_eq!(run.call_of(agent).request.tool_choice, ToolChoice::Required);
+        run.reply_as(agent, calls_to(&[READ])).allow_as(agent);
+        run.finish_as(agent, 0, done("1"));
+        assert_eq!(run.call_of(agent).request.tool_choice, ToolChoice::Auto);
+    }
+}
+
+#[test]
+fn a_reply_that_could_not_be_read_is_asked_for_once_more_without_tools() {
+    let mut run = Script::start(forced());
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    assert_eq!(run.just_recorded(), ["llm_failed", "warning"]);
+    let call = run.model_call();
+    assert_eq!(
+        (call.purpose, call.turn.0, call.attempt.0),
+        (Purpose::Turn, 1, 1)
+    );
+    assert_eq!(call.request.tools.len(), 0);
+    assert_eq!(call.request.tool_choice, ToolChoice::None);
+    run.reply(says("Blue."));
+    assert_eq!(run.outcome().content, "Blue.");
+}
+
+#[test]
+fn a_second_reply_that_could_not_be_read_ends_the_run() {
+    let mut run = Script::start(spec());
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    assert_eq!(run.step.status, RunStatus::Failed);
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn each_turn_may_be_asked_for_more_simply_once() {
+    let mut run = Script::start(spec());
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    run.reply(calls_to(&[READ]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    assert_eq!(run.model_call().request.tools.len(), tools().len());
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    assert_eq!(run.step.status, RunStatus::Running);
+}
+
+#[test]
+fn a_last_answer_that_could_not_be_read_is_asked_for_once_more_too() {
+    let mut run = Script::start(spec_with_limits(|limits| limits.max_turns = Some(1)));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    run.fail_for(LlmErrorKind::InvalidResponse);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("Blue."));
+    assert_eq!(run.outcome().content, "Blue.");
+}
+
+#[test]
+fn other_failures_are_not_asked_for_more_simply() {
+    for kind in [
+        LlmErrorKind::BadRequest,
+        LlmErrorKind::Timeout,
+        LlmErrorKind::ContentFiltered,
+    ] {
+        let mut run = Script::start(spec());
+        run.fail_for(kind);
+        assert_eq!(run.step.status, RunStatus::Failed);
+    }
+}

@@ -1,0 +1,383 @@
+//! What a profile decides, each decision by itself.
+
+use neuraxis_core::{
+    Arguments, FinishReason, Input, JsonText, Keep, Message, NoCalls, Offer, Profile, PromptReason,
+    Purpose, RecordBody, ResultRule, Role, RunStatus, ToolChoice, ToolFailure, ToolOutcome,
+    ToolSignal, Transcript, continued_history,
+};
+
+use crate::support::*;
+
+fn rule(tool: &str, change: impl FnOnce(&mut ResultRule)) -> ResultRule {
+    let mut rule = ResultRule::new(tool.parse().unwrap());
+    change(&mut rule);
+    rule
+}
+
+fn ruled(rule: ResultRule) -> Script {
+    Script::start(spec_with_profile(|profile| profile.results = vec![rule]))
+}
+
+fn told(run: &Script) -> Vec<PromptReason> {
+    let told = run
+        .step
+        .records
+        .iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::PromptInjected(told) => Some(told.reason),
+            _ => None,
+        });
+    told.collect()
+}
+
+fn assert_told(run: &Script) {
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+    assert_tells_messages(&run.records, &run.tree, 0);
+}
+
+#[test]
+fn an_agent_that_is_to_deliver_through_a_tool_is_reminded_so_often() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.no_calls = NoCalls::Remind {
+            prompt: "Call send_mail.".to_owned(),
+            at_most: 2,
+        };
+    }));
+    for turn in 2..4 {
+        run.reply(says("I think so."));
+        assert_eq!(told(&run), [PromptReason::NoCalls]);
+        assert_eq!(run.model_call().turn.0, turn);
+        let sent = run.model_call().request.messages.messages();
+        assert_eq!(**sent.last().unwrap(), Message::system("Call send_mail."));
+        assert_told(&run);
+    }
+    run.reply(says("It is done."));
+    assert_eq!(
+        run.outcome().content,
+        "It is done.",
+        "then the text is the answer"
+    );
+    assert_eq!(run.outcome().turns, 3);
+    assert_told(&run);
+}
+
+#[test]
+fn nobody_is_reminded_to_call_a_tool_that_may_not_be_called() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.offer = Offer::Never;
+        profile.no_calls = NoCalls::Remind {
+            prompt: "Call send_mail.".to_owned(),
+            at_most: 2,
+        };
+    }));
+    run.reply(says("Blue."));
+    assert_eq!(run.outcome().content, "Blue.");
+}
+
+#[test]
+fn reminders_count_as_turns() {
+    let mut spec = spec_with_limits(|limits| limits.max_turns = Some(1));
+    spec.root.profile.no_calls = NoCalls::Remind {
+        prompt: "Call send_mail.".to_owned(),
+        at_most: 9,
+    };
+    let mut run = Script::start(spec);
+    run.reply(says("Hm."));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_told(&run);
+}
+
+#[test]
+fn tools_are_offered_always_never_or_in_the_first_turns() {
+    let mut run = Script::start(spec_with_profile(|profile| profile.offer = Offer::Never));
+    assert_eq!(run.model_call().request.tools.len(), 0);
+    assert_eq!(run.model_call().request.tool_choice, ToolChoice::None);
+    run.reply(calls_to(&[READ]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.offer = Offer::FirstTurns(1);
+    }));
+    assert_eq!(run.model_call().request.tool_choice, ToolChoice::Auto);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    let request = &run.model_call().request;
+    assert_eq!(
+        request.tools.len(),
+        tools().len(),
+        "shown, for the cached prefix"
+    );
+    assert_eq!(request.tool_choice, ToolChoice::None);
+    run.reply(calls_to(&[READ]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    assert!(run.result(0).value.as_str().contains("TOOL_NOT_ENABLED"));
+}
+
+#[test]
+fn first_and_later_turns_may_have_roles_of_their_own() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.roles.first = Some(Role::ROUTER);
+        profile.roles.after_calls = Some(Role::CODING);
+    }));
+    assert_eq!(run.model_call().role, Role::ROUTER);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(run.model_call().role, Role::CODING);
+    let run = Script::start(spec());
+    assert_eq!(run.model_call().role, Role::REASONING);
+}
+
+#[test]
+fn the_result_of_some_tools_is_the_answer() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.stop_after = vec![SEND.parse().unwrap()];
+    }));
+    run.reply(calls_to(&[READ, SEND]))
+        .allow()
+        .finish(0, done("1"));
+    run.finish(1, done(r#""It is sent.""#));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
+    assert_eq!(run.outcome().content, "It is sent.");
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn a_failed_call_of_such_a_tool_ends_nothing() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.stop_after = vec![SEND.parse().unwrap()];
+    }));
+    run.reply(calls_to(&[SEND]))
+        .allow()
+        .finish(0, failed("no network"));
+    assert_eq!(run.model_call().turn.0, 2);
+}
+
+#[test]
+fn the_answer_of_a_sub_agent_can_be_the_answer_and_has_its_rule_like_any_result() {
+    let mut spec = researching();
+    spec.root.profile.stop_after = vec![RESEARCH.parse().unwrap()];
+    researcher(&mut spec).fan_out = None;
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[RESEARCH]))
+        .allow()
+        .reply_as(1, says("It is cheap."));
+    assert_eq!(run.outcome().content, "It is cheap.");
+
+    let mut spec = researching();
+    spec.root.profile.results = vec![rule(RESEARCH, |rule| {
+        rule.keep = Some(Keep::Summary);
+        rule.then = Some(ToolChoice::Required);
+        rule.note = Some("Cite it.".to_owned());
+    })];
+    let mut run = Script::start(spec);
+    run.reply(research(&["a"])).allow().reply_as(1, says("A."));
+    assert_eq!(told(&run), [PromptReason::ResultRule]);
+    assert_eq!(run.model_call().request.tool_choice, ToolChoice::Required);
+    run.reply(says("Done."));
+    assert_told(&run);
+}
+
+#[test]
+fn a_model_reads_a_long_result_in_part_and_the_record_holds_it_whole() {
+    let mut run = ruled(rule(READ, |rule| rule.max_chars = Some(4)));
+    run.reply(calls_to(&[READ, NOTE])).allow();
+    run.finish(0, done(r#""abcdefgh""#))
+        .finish(1, done(r#""abcdefgh""#));
+    assert_eq!(
+        run.tool_messages(),
+        [r#""\"abc… (cut, 10 characters in all)""#, r#""abcdefgh""#]
+    );
+    assert_eq!(run.result(0).value.as_str(), r#""abcdefgh""#);
+    assert_told(&run);
+}
+
+#[test]
+fn an_error_is_never_edited() {
+    let mut run = ruled(rule(READ, |rule| rule.max_chars = Some(4)));
+    run.reply(calls_to(&[READ]))
+        .allow()
+        .finish(0, failed("no such file"));
+    assert_eq!(run.tool_messages(), [r#"{"error":"no such file"}"#]);
+    assert_told(&run);
+}
+
+#[test]
+fn a_rule_may_keep_a_result_out_of_later_history_or_in_it() {
+    let left = |keep: Option<Keep>, says: Keep| {
+        let mut run = ruled(rule(READ, |rule| rule.keep = keep));
+        let mut outcome = done("[1,2,3]");
+        outcome.output.keep = says;
+        outcome.output.summary = Some("three numbers".to_owned());
+        run.reply(calls_to(&[READ])).allow().finish(0, outcome);
+        assert_eq!(run.tool_messages(), ["[1,2,3]"], "this run reads it");
+        run.reply(says_blue());
+        let later = continued_history(&Transcript::default(), &run.records);
+        later.messages()[2].text()
+    };
+    assert_eq!(left(None, Keep::Result), "[1,2,3]");
+    assert_eq!(left(None, Keep::Summary), "\"three numbers\"");
+    assert_eq!(left(Some(Keep::Summary), Keep::Result), "\"three numbers\"");
+    assert_eq!(left(Some(Keep::Result), Keep::Summary), "[1,2,3]");
+}
+
+fn says_blue() -> neuraxis_core::Reply {
+    says("Blue.")
+}
+
+#[test]
+fn a_rule_forces_the_choice_of_the_next_turn_and_tells_the_model_something() {
+    let send = ToolChoice::Named(SEND.parse().unwrap());
+    let mut run = ruled(rule(READ, |rule| {
+        rule.then = Some(send.clone());
+        rule.note = Some("Send it on.".to_owned());
+    }));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(told(&run), [PromptReason::ResultRule]);
+    assert_eq!(run.model_call().request.tool_choice, send);
+    run.reply(calls_to(&[SEND])).allow().finish(0, done("2"));
+    assert_eq!(run.model_call().request.tool_choice, ToolChoice::Auto);
+    assert_told(&run);
+}
+
+#[test]
+fn lenient_arguments_are_put_right_before_they_are_checked_and_history_keeps_what_was_written() {
+    let written = "```json\n{\"path\":\"a\"}\n```";
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.arguments = Arguments::Lenient;
+    }));
+    run.reply(calls("", &[(READ, written), (READ, "")]));
+    let checked: Vec<_> = run
+        .to_vet()
+        .calls
+        .iter()
+        .map(|call| call.arguments.as_str())
+        .collect();
+    assert_eq!(checked, [r#"{"path":"a"}"#, "{}"]);
+    run.allow();
+    assert_eq!(run.started(0).arguments.as_str(), r#"{"path":"a"}"#);
+    assert_eq!(
+        run.started(0).arguments_hash,
+        JsonText::from_text(r#"{"path":"a"}"#).hash()
+    );
+    let said: Vec<_> = run.tree.messages()[1]
+        .tool_calls()
+        .map(|call| call.arguments.as_str())
+        .collect();
+    assert_eq!(said, [written, ""]);
+    assert_told(&run);
+
+    let mut run = Script::start(spec());
+    run.reply(calls("", &[(READ, written)]));
+    assert_eq!(run.to_vet().calls[0].arguments.as_str(), written);
+}
+
+#[test]
+fn a_turn_that_brought_more_than_two_results_is_to_be_digested() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ, READ]))
+        .allow()
+        .finish(0, done("1"))
+        .finish(1, done("2"));
+    assert_eq!(told(&run), []);
+    run.reply(calls_to(&[READ, NOTE, SEND])).allow();
+    run.finish(0, done("1"))
+        .finish(1, done("2"))
+        .finish(2, failed("no"));
+    assert_eq!(told(&run), [PromptReason::DigestResults]);
+    assert!(matches!(
+        &**run.tree.messages().last().unwrap(),
+        Message::System { .. }
+    ));
+    assert_told(&run);
+}
+
+#[test]
+fn digesting_is_a_setting_and_no_last_answer_needs_it() {
+    let three = |mut run: Script| {
+        run.reply(calls_to(&[READ, READ, READ])).allow();
+        run.finish(0, done("1"))
+            .finish(1, done("2"))
+            .finish(2, done("3"));
+        told(&run).len()
+    };
+    assert_eq!(
+        three(Script::start(spec_with_profile(|p| p.digest_after = None))),
+        0
+    );
+    assert_eq!(
+        three(Script::start(spec_with_profile(
+            |p| p.digest_after = Some(3)
+        ))),
+        0
+    );
+    let mut spec = spec();
+    spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[READ, READ, READ])).allow();
+    run.at(8_000).send(Input::TimePassed);
+    assert_eq!(told(&run), []);
+}
+
+#[test]
+fn a_message_that_steered_the_run_follows_what_the_loop_itself_has_to_say() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ, READ, READ]))
+        .allow()
+        .steer("Quick.");
+    run.finish(0, done("1"))
+        .finish(1, done("2"))
+        .finish(2, done("3"));
+    let messages = run.tree.messages();
+    assert_eq!(*messages[messages.len() - 1], Message::user("Quick."));
+    assert!(matches!(
+        *messages[messages.len() - 2],
+        Message::System { .. }
+    ));
+    assert_told(&run);
+}
+
+#[test]
+fn a_tool_that_has_to_ask_the_user_ends_the_run_with_its_question() {
+    let question = || -> ToolOutcome {
+        let mut outcome = done("\"asked\"");
+        outcome.output.signal = Some(ToolSignal::Clarify {
+            question: "Which color?".to_owned(),
+        });
+        outcome
+    };
+    let mut run = Script::start(spec());
+    run.reply(calls("One moment.", &[(NOTE, "{}"), (READ, "{}")]))
+        .allow();
+    run.finish(0, question());
+    assert_eq!(run.step.status, RunStatus::Running, "the batch ends first");
+    run.finish(1, done("1"));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Clarify);
+    assert_eq!(run.outcome().content, "Which color?");
+    assert_eq!(run.step.status, RunStatus::Done);
+    assert_valid(run.tree.messages());
+    assert_told(&run);
+}
+
+#[test]
+fn a_question_at_depth_is_the_agents_answer() {
+    let mut run = Script::start(researching());
+    run.reply(research(&["a"])).allow();
+    run.reply_as(1, calls_to(&[NOTE])).allow_as(1);
+    let mut outcome = done("null");
+    outcome.output.signal = Some(ToolSignal::Clarify {
+        question: "Which cells?".to_owned(),
+    });
+    run.finish_as(1, 0, outcome);
+    assert_eq!(run.answer_of(1).finish_reason, FinishReason::Clarify);
+    assert_eq!(run.tool_messages(), [r#"["Which cells?"]"#]);
+}
+
+#[test]
+fn the_built_in_profiles_bring_their_limits() {
+    let supervisor = Profile::deep_research_supervisor().limits();
+    assert_eq!(supervisor.max_tool_calls, Some(50));
+    assert_eq!(
+        supervisor.deadline,
+        Some(std::time::Duration::from_secs(300))
+    );
+    assert_eq!(Profile::main_thread().limits().max_turns, None);
+    assert_eq!(Profile::researcher().limits().max_turns, Some(10));
+}

@@ -1,0 +1,148 @@
+//! Rule 14: the same call again and again.
+
+use neuraxis_core::{
+    BudgetKind, FinishReason, LimitKind, Message, PromptReason, Purpose, RecordBody, Repeats,
+    ToolFailure,
+};
+
+use crate::support::*;
+
+/// The same call, and its result.
+fn again(run: &mut Script) {
+    run.reply(calls("", &[(READ, r#"{"path":"a"}"#)]));
+    run.allow().finish(0, done("1"));
+}
+
+fn warned(run: &Script) -> bool {
+    run.step.records.iter().any(|record| {
+        matches!(&record.body, RecordBody::PromptInjected(told) if told.reason == PromptReason::RepeatedCalls)
+    })
+}
+
+#[test]
+fn the_third_time_in_a_row_the_model_is_warned_after_the_results() {
+    let mut run = Script::start(spec());
+    again(&mut run);
+    again(&mut run);
+    assert!(run.recorded("warning").is_empty() && !warned(&run));
+    again(&mut run);
+    assert!(warned(&run));
+    assert_eq!(run.recorded("warning").len(), 1);
+    let messages = run.tree.messages();
+    let Message::System { text } = &*messages[messages.len() - 1] else {
+        panic!("a note of the loop comes last")
+    };
+    let said = "You have called read_file with the same arguments in 3 turns in a row.";
+    assert!(text.starts_with(said), "{text}");
+    assert!(matches!(&*messages[messages.len() - 2], Message::Tool(_)));
+}
+
+#[test]
+fn the_fifth_time_it_is_not_run_and_the_run_comes_to_its_last_answer() {
+    let mut run = Script::start(spec());
+    for _ in 0..4 {
+        again(&mut run);
+    }
+    run.reply(calls("", &[(READ, r#"{"path":"a"}"#), (SEND, "{}")]));
+    assert_eq!(
+        run.just_recorded(),
+        [
+            "llm_call",
+            "warning",
+            "tool_result",
+            "tool_result",
+            "limit_reached"
+        ]
+    );
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+    assert_eq!(
+        run.result(1).failure,
+        Some(ToolFailure::LimitReached),
+        "none of the batch runs"
+    );
+    let RecordBody::LimitReached(reached) = &run.step.records[4].body else {
+        panic!("a limit")
+    };
+    assert_eq!(reached.limit, LimitKind::RepeatedCalls);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("It says 1."));
+    let reason = FinishReason::Budget(BudgetKind::RepeatedCalls);
+    assert_eq!(run.outcome().finish_reason, reason);
+    assert_valid(run.tree.messages());
+}
+
+#[test]
+fn other_arguments_another_tool_or_a_turn_without_it_begin_the_count_anew() {
+    let others = [
+        calls("", &[(READ, r#"{"path":"b"}"#)]),
+        calls("", &[(PUT, r#"{"path":"a"}"#)]),
+    ];
+    for other in others {
+        let mut run = Script::start(spec());
+        again(&mut run);
+        again(&mut run);
+        run.reply(other).allow().finish(0, done("2"));
+        again(&mut run);
+        assert!(!warned(&run));
+        again(&mut run);
+        assert!(!warned(&run));
+        again(&mut run);
+        assert!(warned(&run));
+    }
+}
+
+#[test]
+fn the_same_call_beside_others_counts_and_twice_in_one_reply_counts_once() {
+    let mut run = Script::start(spec());
+    for turn in 0..3 {
+        let other = format!("{{\"turn\":{turn}}}");
+        let same = r#"{"path":"a"}"#;
+        run.reply(calls("", &[(READ, same), (READ, &other), (READ, same)]))
+            .allow();
+        run.finish(0, done("1"))
+            .finish(1, done("2"))
+            .finish(2, done("3"));
+        assert_eq!(warned(&run), turn == 2);
+    }
+}
+
+#[test]
+fn approvals_do_not_reset_the_count() {
+    let mut run = Script::start(spec());
+    for turn in 1..=4 {
+        run.reply(calls("", &[(SEND, "{}")])).vet([asks()]);
+        run.decide(approve()).vet([asks()]);
+        run.finish(0, done("1"));
+        assert_eq!(warned(&run), turn >= 3);
+    }
+    run.reply(calls("", &[(SEND, "{}")]));
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+}
+
+#[test]
+fn neither_do_failures_nor_messages_nor_crashes() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[READ])).allow().finish(0, failed("no"));
+    run.steer("Try again.");
+    run.reply(calls_to(&[READ])).allow().finish(0, failed("no"));
+    run.resume();
+    run.reply(calls_to(&[READ])).allow().finish(0, failed("no"));
+    assert!(warned(&run));
+}
+
+#[test]
+fn a_profile_says_when_it_is_too_much_or_that_it_never_is() {
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.repeats = Repeats { warn: 0, stop: 0 };
+    }));
+    for _ in 0..6 {
+        again(&mut run);
+    }
+    assert!(run.recorded("warning").is_empty());
+    let mut run = Script::start(spec_with_profile(|profile| {
+        profile.repeats = Repeats { warn: 0, stop: 2 };
+    }));
+    again(&mut run);
+    run.reply(calls("", &[(READ, r#"{"path":"a"}"#)]));
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+}

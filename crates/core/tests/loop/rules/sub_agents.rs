@@ -1,0 +1,248 @@
+//! Sub-agents: how a call starts them, how many there may be, and how their answers become its result.
+
+use neuraxis_core::{
+    AgentId, AgentLimits, Audience, FinishReason, LlmErrorKind, Message, RunSpec, RunStatus,
+    ToolClass, ToolFailure, ToolStatus, UsageScope,
+};
+
+use crate::support::*;
+
+/// A run whose root agent has had these topics researched, each by an agent that has been asked.
+fn researched(spec: RunSpec, topics: &[&str]) -> Script {
+    let mut run = Script::start(spec);
+    run.reply(research(topics)).allow();
+    run
+}
+
+#[test]
+fn each_item_of_the_list_gets_an_agent_of_its_own_with_prompt_task_and_tools() {
+    let run = researched(researching(), &["cells", "yield"]);
+    assert_eq!(run.just_recorded(), ["verdict", "tool_call"]);
+    assert_eq!(run.just_asking(), [1, 2]);
+    assert_eq!(run.started(0).agents, [AgentId(1), AgentId(2)]);
+    for (agent, task) in [(1, "cells"), (2, "yield")] {
+        let call = run.call_of(agent);
+        let sent: Vec<Message> = call
+            .request
+            .messages
+            .messages()
+            .iter()
+            .map(|m| (**m).clone())
+            .collect();
+        assert_eq!(
+            sent,
+            [Message::system("Research one topic."), Message::user(task)]
+        );
+        assert_eq!(call.request.tools.len(), tools().len());
+        assert_eq!(call.audience, Audience::Component, "nobody reads along");
+        assert_eq!(call.turn.0, 1);
+    }
+    assert_eq!(run.step.status, RunStatus::Running);
+}
+
+#[test]
+fn their_answers_form_one_array_in_the_order_asked_for_whoever_ends_first() {
+    let mut run = researched(researching(), &["a", "b", "c"]);
+    run.reply_as(3, says("C.")).reply_as(1, says("A."));
+    assert_eq!(run.just_recorded(), ["llm_call", "final"]);
+    assert_eq!(run.just_asking(), [] as [u32; 0]);
+    run.reply_as(2, says("B."));
+    assert_eq!(run.just_recorded(), ["llm_call", "final", "tool_result"]);
+    assert_eq!(run.tool_messages(), [r#"["A.","B.","C."]"#]);
+    assert_eq!(run.just_asking(), [0]);
+    assert_eq!(run.result(0).effect_id, Some(run.started(0).effect_id));
+}
+
+#[test]
+fn a_list_of_one_is_still_a_list_and_an_empty_one_is_empty() {
+    let mut run = researched(researching(), &["a"]);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.tool_messages(), [r#"["A."]"#]);
+    let run = researched(researching(), &[]);
+    assert_eq!(run.tool_messages(), ["[]"]);
+    assert_eq!(run.just_asking(), [0]);
+}
+
+#[test]
+fn a_tool_that_names_no_list_starts_one_agent_whose_answer_is_the_result() {
+    let mut spec = researching();
+    researcher(&mut spec).fan_out = None;
+    let mut run = Script::start(spec);
+    run.reply(calls("", &[(RESEARCH, r#"{"task":"cells"}"#)]))
+        .allow();
+    let sent = run.call_of(1).request.messages.messages();
+    assert_eq!(*sent[1], Message::user("cells"));
+    run.reply_as(1, says("They are cheap."));
+    assert_eq!(run.tool_messages(), [r#""They are cheap.""#]);
+}
+
+#[test]
+fn arguments_that_name_no_list_are_an_error_and_start_nobody() {
+    let mut run = Script::start(researching());
+    run.reply(calls("", &[(RESEARCH, r#"{"topics":"cells"}"#)]))
+        .allow();
+    assert_eq!(run.result(0).failure, Some(ToolFailure::InvalidArguments));
+    assert_eq!(
+        run.tool_messages(),
+        [r#"{"error":"topics: must be a list"}"#]
+    );
+    assert_eq!(run.just_asking(), [0]);
+}
+
+#[test]
+fn no_more_work_at_a_time_than_the_profile_lets_and_the_others_follow_in_order() {
+    let mut spec = researching();
+    spec.root.profile.parallel_agents = 2;
+    let mut run = researched(spec, &["a", "b", "c", "d"]);
+    assert_eq!(run.just_asking(), [1, 2]);
+    run.reply_as(2, says("B."));
+    assert_eq!(run.just_asking(), [3]);
+    run.reply_as(3, says("C."));
+    assert_eq!(run.just_asking(), [4]);
+    run.reply_as(4, says("D.")).reply_as(1, says("A."));
+    assert_eq!(run.tool_messages(), [r#"["A.","B.","C.","D."]"#]);
+}
+
+#[test]
+fn a_profile_that_lets_none_work_is_taken_for_one_at_a_time() {
+    let mut spec = researching();
+    spec.root.profile.parallel_agents = 0;
+    let run = researched(spec, &["a", "b"]);
+    assert_eq!(run.just_asking(), [1]);
+}
+
+#[test]
+fn agents_of_two_calls_share_their_parents_places() {
+    let mut spec = researching();
+    spec.root.profile.parallel_agents = 2;
+    let mut run = Script::start(spec);
+    let one = topics_of(&["a"]);
+    let two = topics_of(&["b", "c"]);
+    run.reply(calls("", &[(RESEARCH, &one), (RESEARCH, &two)]));
+    let reads = [reads(), reads()];
+    run.vet(reads);
+    assert_eq!(
+        run.just_asking(),
+        [1, 2],
+        "research that only reads runs in parallel"
+    );
+    run.reply_as(1, says("A."));
+    assert_eq!(run.just_asking(), [3]);
+    assert_eq!(run.result(0).value.as_str(), r#"["A."]"#);
+}
+
+#[test]
+fn an_agent_at_the_greatest_depth_starts_no_others() {
+    let mut run = researched(researching(), &["a"]);
+    run.reply_as(1, research(&["deeper"])).allow_as(1);
+    assert_eq!(run.just_asking(), [2]);
+    run.reply_as(2, research(&["too deep"])).allow_as(2);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    assert!(run.result(0).value.as_str().contains("TOOL_NOT_ENABLED"));
+    assert_eq!(run.just_asking(), [2], "it goes on without");
+    run.reply_as(2, says("Deep.")).reply_as(1, says("Deeper."));
+    run.reply(says("Done."));
+    assert_eq!(run.outcome().content, "Done.");
+}
+
+#[test]
+fn a_run_has_no_more_agents_than_its_total_and_says_how_many_are_left() {
+    let mut spec = researching();
+    spec.agent_limits = AgentLimits { depth: 2, total: 3 };
+    let mut run = researched(spec, &["a", "b"]);
+    run.reply_as(1, says("A.")).reply_as(2, says("B."));
+    run.reply(research(&["c", "d"])).allow();
+    assert_eq!(run.result(0).failure, Some(ToolFailure::LimitReached));
+    let why = r#"{"error":"not run: it would start 2 agents, and this run may start 1 more"}"#;
+    assert_eq!(run.result(0).value.as_str(), why);
+    run.reply(research(&["c"])).allow();
+    assert_eq!(run.just_asking(), [3]);
+}
+
+#[test]
+fn a_tool_of_agents_that_nobody_described_is_not_enabled() {
+    let mut run = researched(spec(), &["a"]);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::NotEnabled));
+    run.reply(says("Without."));
+    assert_eq!(run.outcome().content, "Without.");
+}
+
+#[test]
+fn an_agent_that_fails_is_an_error_in_its_place_and_fails_the_call_only_if_all_do() {
+    let mut run = researched(researching(), &["a", "b"]);
+    run.reply_as(1, says("A."));
+    run.fail_for(LlmErrorKind::Unauthorized);
+    let told = "[\"A.\",{\"error\":\"the agent gave no answer: failed: the provider refuses the key: so it said\"}]";
+    assert_eq!(run.tool_messages(), [told]);
+    assert_eq!(run.result(0).status, ToolStatus::Done);
+
+    let mut run = researched(researching(), &["a"]);
+    run.fail_for(LlmErrorKind::Unauthorized);
+    assert_eq!(run.answer_of(1).status(), RunStatus::Failed);
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Error));
+    assert_eq!(run.just_asking(), [0], "the parent hears of it and goes on");
+}
+
+#[test]
+fn what_an_agent_said_before_it_failed_is_not_lost() {
+    let mut run = researched(researching(), &["a"]);
+    run.reply_as(1, calls("Half of it.", &[(READ, "{}")]))
+        .allow_as(1);
+    run.finish_as(1, 0, done("1"));
+    run.fail_for(LlmErrorKind::Unauthorized);
+    assert_eq!(run.tool_messages(), [r#"["Half of it."]"#]);
+}
+
+#[test]
+fn an_agent_that_delegates_in_parallel_keeps_one_numbering_of_content() {
+    let mut run = researched(researching(), &["a", "b"]);
+    let before = [run.call_of(1).content_index, run.call_of(2).content_index];
+    run.reply_as(2, calls_to(&[READ]))
+        .reply_as(1, calls_to(&[READ]));
+    run.allow_as(1).allow_as(2);
+    let batches: Vec<_> = run.recorded("tool_call")[1..]
+        .iter()
+        .map(|r| r.content_index.unwrap())
+        .collect();
+    assert_eq!(before.map(|index| index.0), [2, 3]);
+    assert_eq!(
+        batches.iter().map(|index| index.0).collect::<Vec<_>>(),
+        [5, 4]
+    );
+}
+
+#[test]
+fn the_class_of_a_delegated_call_holds_back_what_follows_it() {
+    let mut run = Script::start(researching());
+    let topics = topics_of(&["a"]);
+    run.reply(calls("", &[(RESEARCH, &topics), (READ, "{}")]))
+        .allow();
+    assert_eq!(run.just_started(), [] as [u32; 0], "it may write");
+    assert_eq!(run.started(0).class, ToolClass::Irreversible);
+    run.reply_as(1, says("A."));
+    assert_eq!(run.just_started(), [1]);
+}
+
+#[test]
+fn usage_counts_for_those_above_and_each_agent_tells_its_own_or_all() {
+    let mut run = researched(researching(), &["a"]);
+    run.reply_as(1, says("A.")).reply(says("Done."));
+    assert_eq!(run.answer_of(1).usage.total, usage(10, 2));
+    assert_eq!(run.outcome().usage.total, usage(30, 6));
+
+    let mut spec = researching();
+    spec.root.profile.usage = UsageScope::Own;
+    let mut run = researched(spec, &["a"]);
+    run.reply_as(1, says("A.")).reply(says("Done."));
+    assert_eq!(run.outcome().usage.total, usage(20, 4));
+}
+
+#[test]
+fn a_parent_that_stops_at_errors_ends_when_its_agents_fail() {
+    let mut spec = researching();
+    spec.root.profile.tool_errors = neuraxis_core::ToolErrors::Stop;
+    let mut run = researched(spec, &["a"]);
+    run.fail_for(LlmErrorKind::Unauthorized);
+    assert_eq!(run.outcome().finish_reason, FinishReason::ToolError);
+    assert_valid(run.tree.messages());
+}
