@@ -8,11 +8,11 @@ use mockall::mock;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    AskApproval, JsonText, LlmError, ModelRequest, Record, Reply, RunId, Seq, SessionId,
+    Advice, AskApproval, Consult, JsonText, ToolName, LlmError, ModelRequest, Record, Reply, RunId, Seq, SessionId,
     ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream, RunLease,
+    Advisor, ToolRunner, Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream, RunLease,
     Session, SessionStore, StoreError, Tool, ToolContext, ToolError, TraceSink, TurnContext,
     async_trait,
 };
@@ -80,6 +80,28 @@ mock! {
     #[async_trait]
     impl Approver for Approver {
         async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+    }
+}
+
+mock! {
+    /// A mock of [`Advisor`].
+    #[derive(Debug)]
+    pub Advisor {}
+
+    #[async_trait]
+    impl Advisor for Advisor {
+        async fn advise(&self, question: &Consult) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ToolRunner`].
+    #[derive(Debug)]
+    pub ToolRunner {}
+
+    #[async_trait]
+    impl ToolRunner for ToolRunner {
+        async fn run_tool(&self, tool: &ToolName, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
     }
 }
 
