@@ -215,7 +215,6 @@ impl Orchestrator {
         let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
         let lease = store.begin_run(&request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
-        let history = store.history(&request.session_id).await?;
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let scope = RunScope {
             run_id,
@@ -224,9 +223,19 @@ impl Orchestrator {
             trace: trace.clone(),
             decision: spec.decision.clone(),
         };
-        let lease = Some(reserved.lease.clone());
         let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::start(engine, scope, lease, spec, history).await?;
+        let lease = Some(reserved.lease.clone());
+        let started = async {
+            let history = store.history(&request.session_id).await?;
+            Driver::start(engine, scope, lease, spec, history).await
+        };
+        let (driver, link) = match started.await {
+            Ok(started) => started,
+            Err(error) => {
+                reserved.give_back().await;
+                return Err(error.into());
+            }
+        };
         reserved.keep();
         self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(RunHandle {
@@ -408,6 +417,12 @@ impl Reserved {
     fn keep(mut self) {
         self.is_kept = true;
     }
+
+    /// Gives the session back at once, so that it is free when the caller hears of it.
+    async fn give_back(mut self) {
+        abandon(self.store.as_ref(), &self.lease).await;
+        self.is_kept = true;
+    }
 }
 
 impl Drop for Reserved {
@@ -417,10 +432,14 @@ impl Drop for Reserved {
         }
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         self.engine.tasks.spawn(async move {
-            if let Err(error) = store.abandon_run(&lease).await {
-                tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
-            }
+            abandon(store.as_ref(), &lease).await;
         });
+    }
+}
+
+async fn abandon(store: &dyn SessionStore, lease: &RunLease) {
+    if let Err(error) = store.abandon_run(lease).await {
+        tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
     }
 }
 

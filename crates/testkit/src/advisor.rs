@@ -77,12 +77,10 @@ impl Advisor for ScriptedAdvisor {
         reason = "an advisor that panics is what the test asks for"
     )]
     async fn advise(&self, question: &Consult) -> Advice {
-        let mut questions = self
-            .questions
+        self.questions
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        questions.push(question.clone());
-        drop(questions);
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(question.clone());
         let answer = self
             .answers
             .lock()
