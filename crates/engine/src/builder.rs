@@ -1,7 +1,7 @@
 //! How an orchestrator is put together.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, Role, ToolKind, ToolSpec};
@@ -245,6 +245,7 @@ impl OrchestratorBuilder {
             tool_permits: Arc::new(Semaphore::new(
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
             )),
+            at_work: Mutex::default(),
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         }))

@@ -16,14 +16,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_core::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
-    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Input, InputId,
-    RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
+    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, Input,
+    InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId,
+    Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 
 use crate::feed::Feed;
-use crate::orchestrator::Engine;
+use crate::orchestrator::{AtWork, Engine};
 use crate::request::Delivery;
 use crate::resume::{RestoredRun, ResumeError};
 use crate::run_handle::{RunEnd, RunLink};
@@ -92,7 +93,7 @@ impl Driver {
         Ok((driver, link))
     }
 
-    /// Takes a run up again that was read back from its records.
+    /// Takes a run up again that was read back from its records, and tells it all that it is brought before it goes on.
     pub(crate) async fn take_up(
         engine: Arc<Engine>,
         scope: RunScope,
@@ -102,18 +103,24 @@ impl Driver {
         let active = ActiveTime::after(run.active());
         let RestoredRun {
             tree,
+            history,
             records,
-            mut inputs,
+            inputs,
         } = run;
+        for sink in &engine.sinks {
+            sink.taken_up(scope.run_id, &history, &records);
+        }
         // A run whose log is not whole cannot be read back.
         let keeping = (Some(lease), DataPolicy::ALL);
         let (mut driver, link) = Self::new(engine, scope, keeping, tree, active);
         driver.log.feed.publish(records);
-        let first = inputs.pop_front().ok_or(ResumeError::NothingToDo)?;
-        let mut step = driver.tree.advance(driver.stamp(), first)?;
-        driver.log.append(std::mem::take(&mut step.records)).await?;
-        driver.first = Some(step);
-        driver.ready = inputs;
+        let stamp = driver.stamp();
+        let mut first = told(&mut driver.tree, stamp, inputs)?;
+        driver
+            .log
+            .append(std::mem::take(&mut first.records))
+            .await?;
+        driver.first = Some(first);
         Ok((driver, link))
     }
 
@@ -135,15 +142,16 @@ impl Driver {
             ids: Arc::clone(&engine.ids),
         };
         let driver = Box::new(Self {
-            scope,
             tree,
             first: None,
             log: Arc::new(RunLog {
+                run_id: scope.run_id,
                 engine: Arc::clone(&engine),
                 lease,
                 feed,
                 policy,
             }),
+            scope,
             work: UnderWay::new(engine.shutdown.clone()),
             engine,
             inbox,
@@ -158,7 +166,7 @@ impl Driver {
     }
 
     /// Goes on until the run ends or waits for somebody who is not here.
-    pub(crate) async fn drive(mut self: Box<Self>) {
+    pub(crate) async fn drive(mut self: Box<Self>, place: Option<AtWork>) {
         let Some(mut step) = self.first.take() else {
             return;
         };
@@ -191,7 +199,7 @@ impl Driver {
                 break;
             }
         }
-        self.conclude();
+        self.conclude(place);
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -218,7 +226,10 @@ impl Driver {
 
     /// Tells whether nothing here will ever bring an answer.
     fn stands_still(&self, status: RunStatus) -> bool {
-        status == RunStatus::Waiting && self.work.is_empty() && self.ready.is_empty()
+        status == RunStatus::Waiting
+            && self.work.is_empty()
+            && self.ready.is_empty()
+            && self.inbox.is_empty()
     }
 
     async fn next_input(&mut self, wake_at: Option<Duration>) -> Input {
@@ -263,15 +274,20 @@ impl Driver {
     fn ask_approval(&mut self, ask: AskApproval) {
         let approver = Arc::clone(&self.engine.approver);
         self.work.push(Box::pin(async move {
-            let (decision, by) = match approver.decide(&ask).await {
-                ApproverReply::Decided { decision, by } => (decision, by),
-                ApproverReply::Nobody => {
-                    let reason = Some(
-                        "it needs a person's approval, and nobody can give it here".to_owned(),
-                    );
-                    (ApprovalDecision::Deny { reason }, None)
+            let denied = |why: &str| {
+                let reason = Some(why.to_owned());
+                (ApprovalDecision::Deny { reason }, None)
+            };
+            let (decision, by) = match answered(async { approver.decide(&ask).await }).await {
+                Some(ApproverReply::Decided { decision, by }) => (decision, by),
+                Some(ApproverReply::Nobody) => {
+                    denied("it needs a person's approval, and nobody can give it here")
                 }
-                ApproverReply::Later => return Work::Later,
+                Some(ApproverReply::Later) => return Work::Later,
+                None => {
+                    tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
+                    denied("it needs a person's approval, and asking for it failed")
+                }
             };
             Work::Answer(Box::new(Input::ApprovalDecided(ApprovalDecided {
                 id: InputId::new(format!("approver-{}", ask.effect_id)),
@@ -292,11 +308,11 @@ impl Driver {
             return;
         };
         self.work.push(Box::pin(async move {
-            let asked = AssertUnwindSafe(advisor.advise(&question)).catch_unwind();
+            let asked = answered(async { advisor.advise(&question).await });
             let advice = match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
-                Ok(Ok(advice)) => advice,
-                Ok(Err(_)) | Err(_) => {
-                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice; the run goes on");
+                Ok(Some(advice)) if fits(&advice, question.hook) => advice,
+                Ok(_) | Err(_) => {
+                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
                     Advice::Continue
                 }
             };
@@ -309,18 +325,52 @@ impl Driver {
     }
 
     /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
-    fn conclude(mut self) {
+    fn conclude(mut self, place: Option<AtWork>) {
         let end = RunEnd {
             outcome: self.outcome.take(),
             messages: self.tree.transcript(),
         };
         let publish = self.into_publisher();
+        // Whoever hears of the end may take the run up again at once.
+        drop(place);
         publish.send_replace(Some(Arc::new(end)));
     }
 
     fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
         self.end
     }
+}
+
+/// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
+fn fits(advice: &Advice, hook: Hook) -> bool {
+    !matches!(advice, Advice::Offer { .. }) || hook == Hook::ToolsSelected
+}
+
+/// Tells a run several things at once. If it refuses one of them, nothing of it counts.
+pub(crate) fn told(
+    tree: &mut RunTree,
+    stamp: Stamp,
+    inputs: Vec<Input>,
+) -> Result<Step, InputError> {
+    let mut all = Step {
+        status: tree.status(),
+        effects: Vec::new(),
+        records: Vec::new(),
+        wake_at: None,
+    };
+    for input in inputs {
+        let step = tree.advance(stamp, input)?;
+        all.effects.extend(step.effects);
+        all.records.extend(step.records);
+        (all.status, all.wake_at) = (step.status, step.wake_at);
+    }
+    Ok(all)
+}
+
+/// Makes an approver's or advisor's panic one of many ways of giving no answer.
+async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
+    // Nothing of the question is looked at again after a panic.
+    AssertUnwindSafe(asked).catch_unwind().await.ok()
 }
 
 fn unrecorded(error: &StoreError) -> RunOutcome {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentSpec, FinishReason, JsonText, Limits, Message, Profile, Record, RecordBody, Role, RunId,
-    RunSpec, RunStatus, RunUsage, ToolCallId, Transcript,
+    AgentSpec, ClientTools, FinishReason, JsonText, Limits, Message, Profile, Record, RecordBody,
+    Role, RunId, RunSpec, RunStatus, RunUsage, ToolCallId, ToolKind, Transcript,
 };
 use serde::Serialize;
 
@@ -29,8 +29,9 @@ pub struct Execution {
     pub turns: u32,
     /// Where the run stands.
     pub status: RunStatus,
-    /// Why it ended; `None` if it waits for a client's tools.
-    pub finish_reason: Option<FinishReason>,
+    /// Why it ended. With [`FinishReason::ClientTools`] the last message holds calls that the caller has to run: their
+    /// results are to be added to the history before the next run.
+    pub finish_reason: FinishReason,
     /// What it used.
     pub usage: RunUsage,
     /// The whole conversation: what was given, and what the run added.
@@ -125,7 +126,7 @@ impl Orchestrator {
         };
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::start(engine, scope, None, spec, history.clone()).await?;
-        self.engine.tasks.spawn(driver.drive());
+        self.engine.tasks.spawn(driver.drive(None));
         let guard = CancelOnDrop(link);
         let end = guard.0.end().await;
         Ok(execution(&guard.0, end.as_deref(), &history))
@@ -137,35 +138,34 @@ impl Orchestrator {
         agent.tools = engine.catalog.specs().cloned().collect();
         agent.system_prompt = system_prompt.map(Into::into);
         agent.limits = Limits::default();
-        let names: Vec<_> = engine.catalog.specs().map(|spec| &spec.name).collect();
+        // Calls of a client's tools can be handed over only by the agent that answers the caller.
+        let specs = engine.catalog.specs();
+        let run_here = specs.filter(|spec| spec.kind != ToolKind::Client);
+        let names: Vec<_> = run_here.map(|spec| &spec.name).collect();
         let agents = engine.agent_specs(&names, None);
         let root = engine.completed(agent);
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
+        // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
+        spec.client_tools = ClientTools::HandOver;
         spec
     }
 }
 
 fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execution {
     let records = run.feed.with_records(<[_]>::to_vec);
-    let outcome = end.map_or_else(
-        || Some(result::crashed_outcome()),
-        |end| end.outcome.clone(),
-    );
-    let status = outcome
-        .as_ref()
-        .map_or(RunStatus::Waiting, neuraxis_core::RunOutcome::status);
+    // A run without policy and with all its client's calls handed over never waits.
+    let outcome = end
+        .and_then(|end| end.outcome.clone())
+        .unwrap_or_else(result::crashed_outcome);
     Execution {
-        content: outcome.as_ref().map(result::reply).unwrap_or_default(),
+        content: result::reply(&outcome),
         traces: trace_records(history, &records),
         tool_calls: tool_calls(&records),
-        turns: outcome.as_ref().map_or(0, |outcome| outcome.turns),
-        status,
-        usage: outcome
-            .as_ref()
-            .map(|outcome| outcome.usage.clone())
-            .unwrap_or_default(),
-        finish_reason: outcome.map(|outcome| outcome.finish_reason),
+        turns: outcome.turns,
+        status: outcome.status(),
+        usage: outcome.usage,
+        finish_reason: outcome.finish_reason,
         message_history: end
             .map(|end| end.messages.messages().to_vec())
             .unwrap_or_default(),

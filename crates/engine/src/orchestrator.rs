@@ -1,7 +1,7 @@
 //! The entry point: user messages in, runs out.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, Request};
 use neuraxis_core::{
@@ -53,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) retry: RetryPolicy,
     pub(crate) project_id: Option<Arc<str>>,
     pub(crate) tool_permits: Arc<Semaphore>,
+    pub(crate) at_work: Mutex<HashSet<RunId>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
@@ -61,7 +62,9 @@ impl Engine {
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
         let model = self.model(&agent.role);
-        agent.context_tokens = model.and_then(|(_, model)| model.info().context_tokens);
+        let has = model.and_then(|(_, model)| model.info().context_tokens);
+        // An agent may be given less than its model has, never more.
+        agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
         agent.profile.hooks.extend(self.hooks.iter().copied());
         let most = self.tool_call_limit;
         agent.limits = agent.limits.tightest(Limits {
@@ -94,6 +97,10 @@ impl Engine {
             (agent.spec.name.clone(), self.completed(spec))
         });
         specs.collect()
+    }
+
+    fn runs_at_work(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the model that serves a role, and the role it is configured for.
@@ -191,23 +198,47 @@ impl Orchestrator {
         self.ensure_session(store.as_ref(), &request.session_id)
             .await?;
         let run_id = RunId(self.engine.ids.new_id());
+        let mut spec = self.run_spec(run_id, &request, decision);
+        spec.messages
+            .push(Arc::new(Message::user(request.message.as_str())));
+        self.launch(store, spec, request).await
+    }
+
+    /// Reserves the session and starts a run in it.
+    pub(crate) async fn launch(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        spec: RunSpec,
+        request: UserRequest,
+    ) -> Result<RunHandle, RequestError> {
+        let run_id = spec.run_id;
+        // An id just made is nobody else's.
+        let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
         let lease = store.begin_run(&request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
-        let history = store.history(&request.session_id).await?;
-        let spec = self.run_spec(run_id, &request, &decision);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let scope = RunScope {
             run_id,
             session_id: Some(request.session_id.clone()),
             delivery: request.delivery,
             trace: trace.clone(),
-            decision: Some(decision),
+            decision: spec.decision.clone(),
         };
-        let lease = Some(reserved.lease.clone());
         let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::start(engine, scope, lease, spec, history).await?;
+        let lease = Some(reserved.lease.clone());
+        let started = async {
+            let history = store.history(&request.session_id).await?;
+            Driver::start(engine, scope, lease, spec, history).await
+        };
+        let (driver, link) = match started.await {
+            Ok(started) => started,
+            Err(error) => {
+                reserved.give_back().await;
+                return Err(error.into());
+            }
+        };
         reserved.keep();
-        self.engine.tasks.spawn(driver.drive());
+        self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(RunHandle {
             link,
             session_id: request.session_id,
@@ -262,16 +293,23 @@ impl Orchestrator {
             return Err(ResumeError::ShuttingDown);
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
         let records = store.records(run_id, Seq(0)).await?;
         let session_id = resume::session_of(&records).ok_or(RestoreError::NoStart)?;
         if resume::has_ended(&records) {
             return Err(ResumeError::Ended(run_id));
         }
-        let lease = store.begin_run(&session_id, run_id).await?;
-        let history = store.history(&session_id).await?;
-        let taken_up = resume::taken_up(&records, "the run was taken up again");
         let decision = resume::decision_of(&records);
-        let run = RestoredRun::read(history.clone(), records, taken_up, answers)?;
+        let history = store.history_before(run_id).await?;
+        // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
+        let mut run = RestoredRun::read(history, records, &answers)?;
+        let lease = store.begin_run(&session_id, run_id).await?;
+        let newer = store.records(run_id, run.tree.seq()).await?;
+        if !newer.is_empty() {
+            // Whoever had it before went on meanwhile, and no longer can.
+            run.records.extend(newer);
+            run = RestoredRun::read(run.history, run.records, &answers)?;
+        }
         let trace = trace_of(run_id);
         let scope = RunScope {
             run_id,
@@ -280,12 +318,9 @@ impl Orchestrator {
             trace: trace.clone(),
             decision,
         };
-        for sink in &self.engine.sinks {
-            sink.begin(run_id, &history);
-        }
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
-        self.engine.tasks.spawn(driver.drive());
+        self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(RunHandle {
             link,
             session_id,
@@ -312,22 +347,52 @@ impl Orchestrator {
         }
     }
 
-    fn run_spec(&self, run_id: RunId, request: &UserRequest, decision: &Decision) -> RunSpec {
+    /// Describes a run that adds no message yet.
+    pub(crate) fn run_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Decision,
+    ) -> RunSpec {
         let engine = &self.engine;
-        let mut agent = AgentSpec::new(engine.policy.profile(decision), decision.role.clone());
+        let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
         agent.tools = engine.offers.list(&engine.catalog, &decision.tools);
-        agent.system_prompt = self.engine.policy.system_prompt(decision);
+        agent.system_prompt = self.engine.policy.system_prompt(&decision);
         agent.limits = decision.limits;
         agent.max_output_tokens = decision.max_output_tokens;
         agent.temperature = decision.temperature;
         let offered: Vec<_> = decision.tools.iter().collect();
-        let agents = engine.agent_specs(&offered, Some(decision));
+        let agents = engine.agent_specs(&offered, Some(&decision));
         let root = engine.completed(agent);
-        let mut spec = RunSpec::new(run_id, [Message::user(request.message.as_str())], root);
+        let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
-        spec.decision = Some(decision.clone());
+        spec.decision = Some(decision);
         spec
+    }
+}
+
+/// The place of a run among those at work here: nobody else can take it up meanwhile.
+#[derive(Debug)]
+pub(crate) struct AtWork {
+    engine: Arc<Engine>,
+    run: RunId,
+}
+
+impl AtWork {
+    /// Takes the place of a run; `None` if it is taken.
+    pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
+        let is_new = engine.runs_at_work().insert(run);
+        is_new.then(|| Self {
+            engine: Arc::clone(engine),
+            run,
+        })
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.engine.runs_at_work().remove(&self.run);
     }
 }
 
@@ -353,6 +418,12 @@ impl Reserved {
     fn keep(mut self) {
         self.is_kept = true;
     }
+
+    /// Gives the session back at once, so that it is free when the caller hears of it.
+    async fn give_back(mut self) {
+        abandon(self.store.as_ref(), &self.lease).await;
+        self.is_kept = true;
+    }
 }
 
 impl Drop for Reserved {
@@ -362,10 +433,14 @@ impl Drop for Reserved {
         }
         let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
         self.engine.tasks.spawn(async move {
-            if let Err(error) = store.abandon_run(&lease).await {
-                tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
-            }
+            abandon(store.as_ref(), &lease).await;
         });
+    }
+}
+
+async fn abandon(store: &dyn SessionStore, lease: &RunLease) {
+    if let Err(error) = store.abandon_run(lease).await {
+        tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
     }
 }
 

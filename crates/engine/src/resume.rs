@@ -1,15 +1,16 @@
 //! Takes runs up again: after a crash, or because somebody answered what a run waited for.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, Attempt, Decision, EffectId, Input, InputError, InputId, Record,
-    RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq, SessionId, ToolCallId,
-    ToolFinished, ToolKind, ToolOutcome, Transcript,
+    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, Input, InputError, InputId,
+    Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq, SessionId, Stamp,
+    ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::StoreError;
+
+use crate::driver::told;
 
 /// What somebody brings a run that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +39,12 @@ pub enum ResumeError {
     /// No call of the run with this id waits for its client.
     #[error("call {0} is not waiting for a result")]
     NotWaiting(ToolCallId),
-    /// The run waits, and no answer was brought.
-    #[error("the run waits for answers and none was given")]
+    /// The run waits for its client alone, and no result was brought.
+    #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
+    /// The run is at work in this process: its handle takes answers.
+    #[error("run {0} is at work here")]
+    AtWork(RunId),
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
     Restore(#[from] RestoreError),
@@ -62,33 +66,49 @@ pub enum ResumeError {
 #[derive(Debug)]
 pub(crate) struct RestoredRun {
     pub(crate) tree: RunTree,
+    /// What it goes on from.
+    pub(crate) history: Transcript,
     pub(crate) records: Vec<Arc<Record>>,
-    pub(crate) inputs: VecDeque<Input>,
+    pub(crate) inputs: Vec<Input>,
 }
 
 impl RestoredRun {
-    /// Reads a run back. Unless answers are all it waits for, it is told that it was taken up again.
+    /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, it is first
+    /// told that it was taken up again, so that what was under way is asked for anew: the approver, too.
     pub(crate) fn read(
         history: Transcript,
         records: Vec<Arc<Record>>,
-        taken_up: Resumed,
-        answers: Vec<Answer>,
+        answers: &[Answer],
     ) -> Result<Self, ResumeError> {
-        let (tree, _) = RunTree::restore(history, &records)?;
+        let (tree, open) = RunTree::restore(history.clone(), &records)?;
         if tree.status().is_ended() {
             return Err(ResumeError::Ended(tree.run_id()));
         }
+        let is_asking = |effect: &Effect| matches!(effect, Effect::AskApproval(_));
         let waits = tree.status() == RunStatus::Waiting;
-        let resumed = (!waits).then_some(Input::Resumed(taken_up));
-        let mut inputs: VecDeque<Input> = resumed.into_iter().collect();
-        for answer in answers {
-            inputs.push_back(input(&records, answer)?);
+        if waits && answers.is_empty() && !open.iter().any(is_asking) {
+            return Err(ResumeError::NothingToDo);
         }
-        Ok(Self {
+        let is_taken_up = !waits || answers.is_empty();
+        let taken_up = is_taken_up.then(|| Input::Resumed(taken_up(&records)));
+        let answers = answers.iter().map(|answer| input(&records, answer));
+        let inputs = taken_up.into_iter().map(Ok).chain(answers);
+        let run = Self {
+            inputs: inputs.collect::<Result<_, _>>()?,
             tree,
+            history,
             records,
-            inputs,
-        })
+        };
+        let stamp = Stamp::new(run.last_at(), run.active());
+        let _ = told(&mut run.tree.clone(), stamp, run.inputs.clone())?;
+        Ok(run)
+    }
+
+    fn last_at(&self) -> Timestamp {
+        self.records
+            .last()
+            .map(|record| record.at)
+            .unwrap_or_default()
     }
 
     /// How long the run had been active when its last step was recorded.
@@ -102,28 +122,33 @@ impl RestoredRun {
     }
 }
 
-fn input(records: &[Arc<Record>], answer: Answer) -> Result<Input, ResumeError> {
+fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError> {
     match answer {
-        Answer::Approval(decided) => Ok(Input::ApprovalDecided(decided)),
+        Answer::Approval(decided) => Ok(Input::ApprovalDecided(decided.clone())),
         Answer::ToolResult {
             call,
             outcome,
             duration,
         } => {
-            let (effect_id, attempt) =
-                client_call(records, &call).ok_or(ResumeError::NotWaiting(call))?;
-            Ok(Input::ToolFinished(ToolFinished {
+            let waits = client_call(records, call);
+            let finished = waits.map(|(effect_id, attempt)| ToolFinished {
                 effect_id,
                 attempt,
-                outcome,
-                duration,
-            }))
+                outcome: outcome.clone(),
+                duration: *duration,
+            });
+            finished
+                .map(Input::ToolFinished)
+                .ok_or_else(|| ResumeError::NotWaiting(call.clone()))
         }
     }
 }
 
 /// Returns the effect that waits for a client's result of this call.
-fn client_call(records: &[Arc<Record>], call: &ToolCallId) -> Option<(EffectId, Attempt)> {
+pub(crate) fn client_call(
+    records: &[Arc<Record>],
+    call: &ToolCallId,
+) -> Option<(EffectId, Attempt)> {
     records.iter().rev().find_map(|record| match &record.body {
         RecordBody::ToolCall(started)
             if started.tool_call_id == *call && started.kind == ToolKind::Client =>
@@ -160,11 +185,11 @@ pub(crate) fn has_ended(records: &[Arc<Record>]) -> bool {
     })
 }
 
-/// Returns the id of a taking-up: one for each that the log has seen.
-pub(crate) fn taken_up(records: &[Arc<Record>], reason: &str) -> Resumed {
+/// A taking-up has an id of its own for each that the log has seen.
+fn taken_up(records: &[Arc<Record>]) -> Resumed {
     let after = records.last().map_or(Seq(0), |record| record.seq);
     Resumed {
         id: InputId::new(format!("resumed-after-{after}")),
-        reason: reason.to_owned(),
+        reason: "the run was taken up again".to_owned(),
     }
 }

@@ -1,10 +1,12 @@
 //! A run seen from outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, Transcript,
+    Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
+    Transcript,
 };
 use neuraxis_ports::{Ids, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -12,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
+use crate::resume;
 
 /// A run at work. Dropping the handle leaves it at work.
 #[derive(Debug, Clone)]
@@ -46,6 +49,18 @@ pub(crate) struct RunEnd {
 #[error("the run has ended or cannot take another input now")]
 #[non_exhaustive]
 pub struct RunEnded;
+
+/// Why a result that a client brought was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// No call with this id was handed to the client.
+    #[error("call {0} is not waiting for a result")]
+    NotWaiting(ToolCallId),
+    /// The run is over.
+    #[error(transparent)]
+    RunEnded(#[from] RunEnded),
+}
 
 impl RunHandle {
     /// Returns the run's id.
@@ -121,6 +136,30 @@ impl RunHandle {
         let message = Arc::new(Message::user(message));
         let steered = Steered::new(self.link.new_id(), message);
         self.link.send(Input::Steered(Steered { agent, ..steered }))
+    }
+
+    /// Brings the result of a tool that the caller runs.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was put
+    /// aside as waiting: then [`Orchestrator::resume`](crate::Orchestrator::resume) takes it.
+    pub fn bring(
+        &self,
+        call: &ToolCallId,
+        outcome: ToolOutcome,
+        duration: Duration,
+    ) -> Result<(), AnswerError> {
+        let (effect_id, attempt) = resume::client_call(&self.records(), call)
+            .ok_or_else(|| AnswerError::NotWaiting(call.clone()))?;
+        let finished = ToolFinished {
+            effect_id,
+            attempt,
+            outcome,
+            duration,
+        };
+        self.link.send(Input::ToolFinished(finished))?;
+        Ok(())
     }
 
     /// Decides about a call that waits for approval.

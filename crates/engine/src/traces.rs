@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{
     AgentId, CallIndex, Conversations, JsonText, LlmCall, Record, RecordBody, RunId, ToolCallId,
@@ -159,6 +159,10 @@ impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceEmitter<F> {
             runs: Mutex::default(),
         }
     }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Conversations>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<F> fmt::Debug for TraceEmitter<F> {
@@ -169,26 +173,32 @@ impl<F> fmt::Debug for TraceEmitter<F> {
 
 impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceSink for TraceEmitter<F> {
     fn begin(&self, run: RunId, history: &Transcript) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.insert(run, Conversations::after(history.clone()));
+        self.taken_up(run, history, &[]);
+    }
+
+    fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
+        let mut conversations = Conversations::after(history.clone());
+        for record in records {
+            conversations.read(record);
+        }
+        self.runs().insert(run, conversations);
     }
 
     fn record(&self, record: &Record) {
         let run = record.run_id;
         let traces = {
-            let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut runs = self.runs();
             let conversations = runs
                 .entry(run)
                 .or_insert_with(|| Conversations::after(Transcript::default()));
-            let traces = traced(conversations, record);
-            let ends = matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_));
-            if ends && record.agent == AgentId::ROOT {
-                runs.remove(&run);
-            }
-            traces
+            traced(conversations, record)
         };
         for trace in traces {
             (self.emit)(run, trace);
         }
+    }
+
+    fn end(&self, run: RunId) {
+        self.runs().remove(&run);
     }
 }

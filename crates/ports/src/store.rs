@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript, jiff::Timestamp};
+use neuraxis_core::{Record, RecordBody, RunId, Seq, SessionId, Transcript, jiff::Timestamp};
 
 /// Keeps sessions, and for each its runs' records. A session's messages are a projection of its records.
 ///
@@ -46,6 +46,38 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::NoSuchSession`].
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
+
+    /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
+    ///
+    /// As provided, it finds them at the beginning of the session's history, which later runs only add to unless they
+    /// leave something out to make room. A store that can tell more should.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if the history of then can no longer be told.
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        let records = self.records(run, Seq(0)).await?;
+        let started = records.first().and_then(|record| match &record.body {
+            RecordBody::RunStarted(started) => Some(started),
+            _ => None,
+        });
+        let session = started.and_then(|started| Some((started.session_id.as_ref()?, started)));
+        let Some((session, started)) = session else {
+            return Err(StoreError::Damaged(format!(
+                "run {run} does not say which session it belongs to"
+            )));
+        };
+        let history = self.history(session).await?;
+        let count = usize::try_from(started.history.count).unwrap_or(usize::MAX);
+        let before: Transcript = history.messages().iter().take(count).cloned().collect();
+        if before.digest() == started.history {
+            Ok(before)
+        } else {
+            Err(StoreError::Damaged(format!(
+                "the history that run {run} began with is no longer there"
+            )))
+        }
+    }
 
     /// Reserves a session for a run: from now on until that run has ended, nobody else can.
     ///

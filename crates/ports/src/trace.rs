@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use neuraxis_core::{Record, RunId, Transcript};
 
@@ -12,6 +13,14 @@ use neuraxis_core::{Record, RunId, Transcript};
 pub trait TraceSink: Debug + Send + Sync + 'static {
     /// Hears what a run goes on from, before its first record: records hold only what is new.
     fn begin(&self, _run: RunId, _history: &Transcript) {}
+
+    /// Hears, instead of [`begin`](Self::begin), that a process takes a run up again: what it goes on from and the
+    /// records it has so far, which the sink may have heard already or, in another process, may not.
+    fn taken_up(&self, _run: RunId, _history: &Transcript, _records: &[Arc<Record>]) {}
+
+    /// Hears that no record of a run will come any more, unless it is taken up again: it has ended, or waits for somebody
+    /// who is not here, or its process gave it up.
+    fn end(&self, _run: RunId) {}
 
     /// Takes one record.
     fn record(&self, record: &Record);

@@ -3,8 +3,8 @@
 //! **For** tests, as a dev-dependency:
 //!
 //! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
-//!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`VirtualClock`],
-//!   [`CountingIds`];
+//!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
+//!   [`ScriptedRunner`], [`VirtualClock`], [`CountingIds`];
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
@@ -31,6 +31,7 @@
 //! # }
 //! ```
 
+mod advisor;
 mod approver;
 mod clock;
 pub mod conformance;
@@ -47,8 +48,10 @@ mod run_log;
 mod spec;
 mod store;
 mod tool;
+mod tool_runner;
 mod trace;
 
+pub use advisor::ScriptedAdvisor;
 pub use approver::ScriptedApprover;
 pub use clock::{START, VirtualClock};
 pub use context::{call_context, tool_context};
@@ -60,4 +63,5 @@ pub use run_log::RunLog;
 pub use spec::{SpecBuilder, spec};
 pub use store::{FailingStore, Fault, StoreOperation};
 pub use tool::{Act, ScriptedTool, SeenToolCall};
+pub use tool_runner::ScriptedRunner;
 pub use trace::RecordingSink;

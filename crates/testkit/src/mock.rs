@@ -8,13 +8,13 @@ use mockall::mock;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    AskApproval, JsonText, LlmError, ModelRequest, Record, Reply, RunId, Seq, SessionId,
-    ToolOutput, ToolSpec, Transcript,
+    Advice, AskApproval, Consult, JsonText, LlmError, ModelRequest, Record, Reply, RunId, Seq,
+    SessionId, ToolName, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream, RunLease,
-    Session, SessionStore, StoreError, Tool, ToolContext, ToolError, TraceSink, TurnContext,
-    async_trait,
+    Advisor, Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream,
+    RunLease, Session, SessionStore, StoreError, Tool, ToolContext, ToolError, ToolRunner,
+    TraceSink, TurnContext, async_trait,
 };
 
 mock! {
@@ -80,6 +80,28 @@ mock! {
     #[async_trait]
     impl Approver for Approver {
         async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+    }
+}
+
+mock! {
+    /// A mock of [`Advisor`].
+    #[derive(Debug)]
+    pub Advisor {}
+
+    #[async_trait]
+    impl Advisor for Advisor {
+        async fn advise(&self, question: &Consult) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ToolRunner`].
+    #[derive(Debug)]
+    pub ToolRunner {}
+
+    #[async_trait]
+    impl ToolRunner for ToolRunner {
+        async fn run_tool(&self, tool: &ToolName, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
     }
 }
 

@@ -94,6 +94,13 @@ impl ScriptedModel {
         self
     }
 
+    /// Tells the context size of the model, in tokens.
+    #[must_use]
+    pub const fn with_context(mut self, tokens: u64) -> Self {
+        self.info.context_tokens = Some(tokens);
+        self
+    }
+
     /// Adds the script of the next call.
     #[must_use]
     pub fn then(self, script: impl Into<Script>) -> Self {

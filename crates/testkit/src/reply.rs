@@ -2,7 +2,7 @@
 
 use neuraxis_core::{
     BlockIndex, JsonText, ModelRef, ReasoningPart, Reply, ReplyFinish, ReplyPart, RequestedCall,
-    TextPart, Usage,
+    TextPart, TokenCount, Usage,
 };
 
 /// Makes a reply of one text.
@@ -42,6 +42,18 @@ pub fn text_and_calls<'a>(
         std::iter::once(text_part(text)).chain(calls.into_iter().map(call_part)),
         ReplyFinish::ToolCalls,
     )
+}
+
+/// Lets a reply tell what it used, as measured by the provider.
+#[must_use]
+pub fn using(reply: Reply, prompt: u64, completion: u64) -> Reply {
+    let usage = Usage {
+        prompt: TokenCount::measured(prompt),
+        completion: TokenCount::measured(completion),
+        total: TokenCount::measured(prompt + completion),
+        ..Usage::default()
+    };
+    Reply { usage, ..reply }
 }
 
 /// Makes a reply of nothing at all.

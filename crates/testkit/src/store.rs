@@ -142,6 +142,11 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.pass(StoreOperation::History, self.inner.history_before(run))
+            .await
+    }
+
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
         self.pass(StoreOperation::BeginRun, self.inner.begin_run(session, run))
             .await

@@ -106,6 +106,18 @@ impl Shelves {
         Ok(conversation.history.clone())
     }
 
+    /// Returns the history as a run found it, read anew from the runs before it: seldom asked for, so nothing is kept.
+    pub(crate) fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        let known = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
+        let conversation = self.conversation(&known.session)?;
+        let earlier = conversation.runs.iter().take_while(|other| **other != run);
+        let earlier = earlier.filter_map(|earlier| self.runs.get(earlier));
+        let seed = conversation.session.seed.clone();
+        Ok(earlier.fold(seed, |history, run| {
+            continued_history(&history, &run.records)
+        }))
+    }
+
     pub(crate) fn begin_run(
         &mut self,
         session: &SessionId,

@@ -52,6 +52,10 @@ impl SessionStore for MemoryStore {
         self.shelves().history(id)
     }
 
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.shelves().history_before(run)
+    }
+
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
         self.shelves().begin_run(session, run)
     }

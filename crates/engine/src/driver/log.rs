@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use backon::{ExponentialBuilder, Retryable};
-use neuraxis_core::{DataPolicy, Record};
+use neuraxis_core::{DataPolicy, Record, RunId};
 use neuraxis_ports::{RunLease, StoreError};
 
 use crate::feed::Feed;
@@ -16,6 +16,7 @@ const COMMIT_ATTEMPTS: usize = 5;
 /// Writes the log of one run.
 #[derive(Debug)]
 pub(super) struct RunLog {
+    pub(super) run_id: RunId,
     pub(super) engine: Arc<Engine>,
     /// The right to write; a run that is kept nowhere needs none.
     pub(super) lease: Option<RunLease>,
@@ -65,9 +66,12 @@ impl RunLog {
     }
 }
 
-/// Ends the feed however the run ends, so that no listener waits forever.
+/// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.
 impl Drop for RunLog {
     fn drop(&mut self) {
+        for sink in &self.engine.sinks {
+            sink.end(self.run_id);
+        }
         self.feed.end();
     }
 }

@@ -1,11 +1,22 @@
 //! The engine's behavior, driven through its public interface with scripted models and tools and paused time.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod agents;
 mod approvals;
+mod client_tools;
+mod context;
+mod crashes;
+mod delivery;
 mod endings;
 mod events;
 mod faults;
+mod forks;
+mod hooks;
 mod isolation;
+mod logs;
 mod sessions;
+mod stateless;
 mod support;
 mod tools;
+mod traces;
+mod waiting;

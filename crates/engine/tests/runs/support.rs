@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
+    AgentId, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
     Transcript,
 };
 use neuraxis_engine::{Event, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest};
@@ -78,13 +78,12 @@ impl Heard {
     /// Checks that the run ended once, as told, and left a history in which every call has its result.
     pub(crate) fn assert_valid(&self, status: RunStatus) {
         assert_eq!(self.result.status, status, "{:?}", self.result);
-        let ends = self
-            .kinds()
-            .iter()
-            .filter(|kind| matches!(**kind, "final" | "run_failed"))
-            .count();
-        assert_eq!(ends, 1, "{:?}", self.kinds());
-        assert_paired(&neuraxis_core::run_messages(&self.records()));
+        let records = self.records();
+        let ends = records.iter().filter(|record| {
+            record.agent == AgentId::ROOT && matches!(record.body.kind(), "final" | "run_failed")
+        });
+        assert_eq!(ends.count(), 1, "{:?}", self.kinds());
+        assert_paired(&neuraxis_core::run_messages(&records));
     }
 }
 

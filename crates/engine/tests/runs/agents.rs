@@ -1,0 +1,368 @@
+//! Sub-agents, from the call that starts them to the answer that their parent reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    AgentId, AgentSpec, ContentIndex, Limits, LiveBody, Mode, ModelRequest, Profile, Purpose,
+    RecordBody, Role, RunStatus, ToolFailure,
+};
+use neuraxis_engine::{AgentTool, CatalogError, Event, Orchestrator, OrchestratorBuilder};
+use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{Heard, builder, hear, request};
+
+const TOPICS: &str = r#"{"topics":["one","two","three"]}"#;
+
+fn research() -> AgentTool {
+    let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
+    agent.system_prompt = Some("You research one topic.".into());
+    agent.fan_out = Some("topics".to_owned());
+    AgentTool::new(spec("research").read_only().build(), agent)
+}
+
+/// A root that calls `research` and then answers, above agents that answer as told.
+fn with_agents(arguments: &str, agents: &Arc<ScriptedModel>) -> OrchestratorBuilder {
+    let root = ScriptedModel::new()
+        .then(reply::calls([("research", arguments)]))
+        .then(reply::text("All read."));
+    builder(root).model(Role::CODING, agents.clone())
+}
+
+/// The task that an agent was given.
+fn task(request: &ModelRequest) -> String {
+    request.messages.messages()[1].text()
+}
+
+/// Answers its task, the later ones sooner.
+fn answering() -> Arc<ScriptedModel> {
+    Arc::new(ScriptedModel::answering(|request| {
+        let task = task(request);
+        let wait = match task.as_str() {
+            "one" => 30,
+            "two" => 20,
+            _ => 10,
+        };
+        let answer = Script::from(reply::text(format!("about {task}"))).split(3);
+        answer.after(Duration::from_secs(wait))
+    }))
+}
+
+fn of_agent(heard: &Heard, agent: u32) -> Vec<&'static str> {
+    let records = heard.records().into_iter();
+    let own = records.filter(|record| record.agent == AgentId(agent));
+    own.map(|record| record.body.kind()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
+    let agents = answering();
+    let orchestrator = with_agents(TOPICS, &agents).agent(research()).build();
+    let heard = hear(&orchestrator.unwrap(), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(
+        heard.results()[0].value.as_str(),
+        r#"["about one","about two","about three"]"#
+    );
+    assert_eq!(agents.most_open_calls(), 3);
+    let prompts = agents.requests();
+    assert!(
+        prompts
+            .iter()
+            .all(|request| request.messages.messages()[0].text() == "You research one topic.")
+    );
+    // The third was the first to end.
+    let records = heard.records();
+    let ends = records
+        .iter()
+        .filter(|record| record.agent != AgentId::ROOT);
+    let ends = ends.filter(|record| record.body.kind() == "final");
+    let order: Vec<_> = ends.map(|record| record.agent.0).collect();
+    assert_eq!(order, [3, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
+    let agents = answering();
+    let mut supervisor = AgentSpec::new(Profile::researcher(), Role::ROUTER);
+    supervisor.profile.parallel_agents = 1;
+    let lead = AgentTool::new(spec("lead").read_only().build(), supervisor)
+        .with_tools(["research".parse().unwrap()]);
+    let root = ScriptedModel::new()
+        .then(reply::calls([("lead", r#"{"task":"all of it"}"#)]))
+        .then(reply::text("done"));
+    let middle = ScriptedModel::new()
+        .then(reply::calls([("research", TOPICS)]))
+        .then(reply::text("read it all"));
+    let orchestrator = builder(root)
+        .model(Role::ROUTER, Arc::new(middle))
+        .model(Role::CODING, agents.clone())
+        .agent(research())
+        .agent(lead)
+        .build()
+        .unwrap();
+    let before = tokio::time::Instant::now();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!((agents.calls().len(), agents.most_open_calls()), (3, 1));
+    assert_eq!(before.elapsed(), Duration::from_secs(30 + 20 + 10));
+    assert_eq!(
+        heard.results().last().unwrap().value.as_str(),
+        "\"read it all\""
+    );
+}
+
+#[tokio::test]
+async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let peek = Arc::new(ScriptedTool::echoing(spec("peek").read_only()));
+    let agents = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("peek", "{}"), ("look", r#"{"at":"it"}"#)]))
+            .then(reply::text("seen")),
+    );
+    let orchestrator = with_agents(r#"{"topics":["one"]}"#, &agents)
+        .tools([look.clone() as Arc<_>, peek.clone() as Arc<_>])
+        .agent(research().with_tools(["look".parse().unwrap()]))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!((look.count(), peek.count()), (1, 0));
+    let of_peek = heard
+        .results()
+        .into_iter()
+        .find(|result| result.name == "peek")
+        .unwrap();
+    assert_eq!(of_peek.failure, Some(ToolFailure::UnknownTool));
+    let told = of_peek.value.as_str();
+    assert!(
+        told.contains("look") && !told.contains("research"),
+        "{told}"
+    );
+    let offered: Vec<_> = agents.requests()[0]
+        .tools
+        .iter()
+        .map(|tool| tool.name.to_string())
+        .collect();
+    assert_eq!(offered, ["look"]);
+    assert_eq!(look.calls()[0].context.turn.agent, AgentId(1));
+}
+
+#[test]
+fn an_agent_with_a_tool_that_there_is_not_is_refused() {
+    let agent = research().with_tools(["gone".parse().unwrap()]);
+    let error = builder(ScriptedModel::new())
+        .agent(agent)
+        .build()
+        .unwrap_err();
+    let neuraxis_engine::BuildError::Tool(CatalogError::AgentWithoutTool { agent, tool, .. }) =
+        error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!((agent.as_str(), tool.as_str()), ("research", "gone"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agents_limits_are_no_looser_than_its_requests() {
+    let mut agent = research();
+    agent.agent.limits = Limits {
+        max_turns: Some(50),
+        max_tool_calls: Some(3),
+        deadline: Some(Duration::from_secs(36_000)),
+        ..Limits::NONE
+    };
+    let orchestrator = with_agents(TOPICS, &answering())
+        .agent(agent)
+        .tool_call_limit(4)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    let records = heard.records();
+    let RecordBody::RunStarted(started) = &records[0].body else {
+        panic!("{records:?}")
+    };
+    let limits = started.spec.agents.values().next().unwrap().limits;
+    assert_eq!(
+        (limits.max_turns, limits.max_tool_calls),
+        (Some(3), Some(3))
+    );
+    assert_eq!(limits.deadline, Some(Duration::from_secs(60)));
+    assert_eq!(started.spec.root.limits.max_tool_calls, Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_parallel_agents_do_is_told_apart_by_content_index() {
+    let look = ScriptedTool::answering(spec("look").read_only(), |arguments| {
+        Act::value("1")
+            .printing(arguments.as_str())
+            .after(Duration::from_secs(1))
+    });
+    let agents = Arc::new(ScriptedModel::answering(|request| {
+        if request.messages.len() == 2 {
+            let arguments = format!("{{\"at\":\"{}\"}}", task(request));
+            reply::calls([("look", arguments.as_str())])
+        } else {
+            reply::text("seen")
+        }
+    }));
+    let orchestrator = with_agents(TOPICS, &agents)
+        .tool(Arc::new(look))
+        .agent(research().with_tools(["look".parse().unwrap()]))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let mut owners: BTreeMap<ContentIndex, AgentId> = BTreeMap::new();
+    let mut printed = BTreeMap::new();
+    for event in &heard.events {
+        let (index, agent) = match event {
+            Event::Record(record) => (record.content_index, record.agent),
+            Event::Live(live) => {
+                if let LiveBody::ToolOutput { text, .. } = &live.body {
+                    printed.insert(live.agent, text.clone());
+                }
+                (Some(live.content_index), live.agent)
+            }
+        };
+        if let Some(index) = index {
+            assert_eq!(*owners.entry(index).or_insert(agent), agent, "{event:?}");
+        }
+    }
+    // Of the root: call, batch, call. Of each of three agents: the same.
+    assert_eq!(owners.len(), 3 + 3 * 3, "{owners:?}");
+    let printed: Vec<_> = printed
+        .into_iter()
+        .map(|(agent, text)| (agent.0, text))
+        .collect();
+    let expected = [(1, "one"), (2, "two"), (3, "three")];
+    let expected = expected.map(|(agent, at)| (agent, format!("{{\"at\":\"{at}\"}}")));
+    assert_eq!(printed, expected);
+}
+
+async fn started_agents(agents: &ScriptedModel) {
+    while agents.open_calls() < 3 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_steers_the_one_agent_it_is_for() {
+    let agents = answering();
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    started_agents(&agents).await;
+    handle.steer_agent(AgentId(2), "and its history").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    let steered: Vec<_> = agents
+        .requests()
+        .into_iter()
+        .filter(|request| request.messages.len() > 2)
+        .collect();
+    assert_eq!(steered.len(), 1);
+    assert_eq!(task(&steered[0]), "two");
+    assert_eq!(
+        steered[0].messages.messages().last().unwrap().text(),
+        "and its history"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_there_is() {
+    let agents = answering();
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    started_agents(&agents).await;
+    handle.cancel_agent(AgentId(1), "not needed").unwrap();
+    while events.next().await.is_some() {}
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "All read.")
+    );
+    let records = handle.records();
+    let value = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolResult(result) => Some(result.value.as_str().to_owned()),
+        _ => None,
+    });
+    let value = value.unwrap();
+    assert!(
+        value.starts_with(r#"[{"error":"#) && value.ends_with(r#","about two","about three"]"#),
+        "{value}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
+    let agents = Arc::new(ScriptedModel::always(Script::hanging()));
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    started_agents(&agents).await;
+    handle.cancel("enough").unwrap();
+    assert_eq!(
+        handle.result().await.unwrap().status,
+        RunStatus::Interrupted
+    );
+    orchestrator.shutdown().await;
+    assert_eq!(agents.open_calls(), 0);
+}
+
+#[tokio::test]
+async fn an_agents_call_is_approved_like_any_other() {
+    let write = Arc::new(ScriptedTool::echoing(spec("write")));
+    let agents = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("write", r#"{"n":1}"#)]))
+            .then(reply::text("written")),
+    );
+    let approver = Arc::new(ScriptedApprover::new().approve_with(r#"{"n":2}"#));
+    let orchestrator = with_agents(r#"{"topics":["one"]}"#, &agents)
+        .tool(write.clone())
+        .agent(research().with_tools(["write".parse().unwrap()]))
+        .approver(approver.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(approver.asks()[0].agent, AgentId(1));
+    assert_eq!(write.calls()[0].arguments.as_str(), r#"{"n":2}"#);
+    assert!(of_agent(&heard, 1).contains(&"approval_decided"));
+    assert_eq!(heard.result.reply, "All read.");
+}
+
+#[tokio::test]
+async fn what_agents_used_adds_up_in_their_runs_usage() {
+    let agents = Arc::new(ScriptedModel::always(reply::using(
+        reply::text("read"),
+        10,
+        1,
+    )));
+    let root = ScriptedModel::new()
+        .then(reply::using(reply::calls([("research", TOPICS)]), 100, 5))
+        .then(reply::using(reply::text("done"), 200, 7));
+    let orchestrator: Orchestrator = builder(root)
+        .model(Role::CODING, agents)
+        .agent(research())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let usage = &heard.result.usage;
+    assert_eq!(usage.total.total.tokens, 105 + 207 + 3 * 11);
+    assert_eq!(usage.roles[&Role::CODING].prompt.tokens, 30);
+    let of_turns = heard.records().into_iter().filter(
+        |record| matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Turn),
+    );
+    assert_eq!(of_turns.count(), 5);
+}

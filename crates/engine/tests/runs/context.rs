@@ -1,0 +1,204 @@
+//! Conversations that outgrow their model.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    LlmError, LlmErrorKind, Message, Purpose, RecordBody, Role, RunStatus, ToolChoice,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{Heard, assert_paired, builder, hear, history, request};
+
+/// A result of about a thousand tokens.
+fn long() -> ScriptedTool {
+    let value = format!("\"{}\"", "word ".repeat(800));
+    ScriptedTool::always(spec("read").read_only(), Act::value(&value))
+}
+
+/// Reads so many pages, each call another, then answers.
+fn reading(pages: usize) -> impl Fn(&neuraxis_core::ModelRequest) -> Script {
+    let read = std::sync::atomic::AtomicUsize::new(0);
+    move |request| {
+        let page = read.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        if page >= pages || request.tool_choice == ToolChoice::None {
+            return reply::text("Read.").into();
+        }
+        let arguments = format!("{{\"page\":{page}}}");
+        reply::calls([("read", arguments.as_str())]).into()
+    }
+}
+
+fn sizes(heard: &Heard) -> Vec<(u64, u64, bool)> {
+    let records = heard.records();
+    let trims = records.iter().filter_map(|record| match &record.body {
+        RecordBody::ContextTrimmed(cut) => Some((cut.messages, cut.tokens, cut.summary.is_some())),
+        _ => None,
+    });
+    trims.collect()
+}
+
+#[tokio::test]
+async fn a_run_of_long_results_in_a_small_context_is_trimmed_and_says_what_went() {
+    let store = Arc::new(MemoryStore::new());
+    let model = Arc::new(ScriptedModel::answering(reading(6)).with_context(4_000));
+    let summarizer = Arc::new(ScriptedModel::always(reply::text("Pages were read.")));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .model(Role::ROUTER, summarizer.clone())
+        .store(store.clone())
+        .tool(Arc::new(long()))
+        .build()
+        .unwrap();
+    // What was said before may go; the run at work may not.
+    for question in ["one", "two", "three"] {
+        let heard = hear(&orchestrator, request(question)).await;
+        heard.assert_valid(RunStatus::Done);
+        if question == "one" {
+            continue;
+        }
+        let cuts = sizes(&heard);
+        assert!(
+            cuts.iter()
+                .all(|(messages, tokens, _)| *messages > 0 && *tokens > 0),
+            "{cuts:?}"
+        );
+    }
+    assert!(!summarizer.calls().is_empty(), "nothing was summed up");
+    for request in model.requests() {
+        let messages = request.messages.messages();
+        assert!(
+            matches!(messages[0].as_ref(), Message::System { .. }),
+            "the prompt went"
+        );
+        assert_paired(&messages[1..]);
+    }
+    let last = model.requests().pop().unwrap();
+    let said: Vec<_> = last
+        .messages
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect();
+    assert!(
+        said.iter().any(|text| text == "three"),
+        "the last user message went"
+    );
+    assert_paired(history(store.as_ref()).await.messages());
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_what_went_and_stays_in_the_session() {
+    let store = Arc::new(MemoryStore::new());
+    let model =
+        Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
+    let summarizer = ScriptedModel::always(reply::text("They said word."));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .model(Role::ROUTER, Arc::new(summarizer))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let mut summaries = 0;
+    for _ in 0..8 {
+        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
+        heard.assert_valid(RunStatus::Done);
+        summaries += sizes(&heard)
+            .iter()
+            .filter(|(_, _, summed)| *summed)
+            .count();
+        let compactions = heard.records();
+        let compactions = compactions.iter().filter(|record| {
+            matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Compaction)
+        });
+        assert_eq!(compactions.count(), sizes(&heard).len());
+    }
+    assert!(summaries > 0);
+    let kept = history(store.as_ref()).await;
+    assert!(
+        kept.messages()
+            .iter()
+            .any(|message| message.text().contains("They said word."))
+    );
+    // Next to the 8 runs with 16 messages of 20,000 tokens in all.
+    assert!(kept.len() < 16, "{}", kept.len());
+}
+
+#[tokio::test]
+async fn an_overflow_error_leads_to_one_trimmed_retry() {
+    let overflow = || {
+        LlmError::new(
+            LlmErrorKind::ContextOverflow {
+                limit: Some(2_000),
+                needed: Some(2_600),
+            },
+            "too long",
+        )
+    };
+    let model = Arc::new(ScriptedModel::new());
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .build()
+        .unwrap();
+    for number in 0..4 {
+        model.push(reply::text(format!(
+            "answer {number} {}",
+            "word ".repeat(300)
+        )));
+        hear(&orchestrator, request("tell me more"))
+            .await
+            .assert_valid(RunStatus::Done);
+    }
+    model.push(overflow());
+    model.push(reply::text("shorter now"));
+    let heard = hear(&orchestrator, request("and now?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "shorter now");
+    assert_eq!(sizes(&heard).len(), 1);
+    let sent: Vec<_> = model
+        .requests()
+        .iter()
+        .rev()
+        .take(2)
+        .map(|request| request.messages.len())
+        .collect();
+    assert!(sent[0] < sent[1], "{sent:?}");
+
+    model.push(overflow());
+    model.push(overflow());
+    let heard = hear(&orchestrator, request("and again?")).await;
+    heard.assert_valid(RunStatus::Failed);
+    assert!(
+        heard.result.reply.contains("does not fit"),
+        "{}",
+        heard.result.reply
+    );
+}
+
+#[tokio::test]
+async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() {
+    use neuraxis_core::{AgentSpec, Profile};
+    use neuraxis_engine::AgentTool;
+    let contexts = |model: Option<u64>, agent: Option<u64>| async move {
+        let scripted = ScriptedModel::always(reply::text("ok"));
+        let scripted = match model {
+            Some(tokens) => scripted.with_context(tokens),
+            None => scripted,
+        };
+        let mut below = AgentSpec::new(Profile::researcher(), Role::CODING);
+        below.context_tokens = agent;
+        let tool = AgentTool::new(spec("ask").read_only().build(), below);
+        let orchestrator = builder(scripted).agent(tool).build().unwrap();
+        let heard = hear(&orchestrator, request("go")).await;
+        let records = heard.records();
+        let RecordBody::RunStarted(started) = &records[0].body else {
+            panic!("{records:?}")
+        };
+        let below = started.spec.agents.values().next().unwrap().context_tokens;
+        below
+    };
+    assert_eq!(contexts(Some(8_000), None).await, Some(8_000));
+    assert_eq!(contexts(Some(8_000), Some(2_000)).await, Some(2_000));
+    assert_eq!(contexts(Some(8_000), Some(90_000)).await, Some(8_000));
+    assert_eq!(contexts(None, Some(2_000)).await, Some(2_000));
+}

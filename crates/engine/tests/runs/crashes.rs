@@ -1,0 +1,267 @@
+//! Runs whose process died in the middle, taken up by another one with the same store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
+use neuraxis_engine::{OrchestratorResult, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{assert_paired, builder, request, session};
+
+/// A process: what runs in it is gone with it.
+fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+/// What survives: the store, and the world that models and tools change.
+struct World {
+    store: Arc<MemoryStore>,
+    model: Arc<ScriptedModel>,
+    tools: Vec<Arc<ScriptedTool>>,
+}
+
+impl World {
+    fn new(model: ScriptedModel, tools: Vec<ScriptedTool>) -> Self {
+        Self {
+            store: Arc::new(MemoryStore::new()),
+            model: Arc::new(model),
+            tools: tools.into_iter().map(Arc::new).collect(),
+        }
+    }
+
+    fn orchestrator(&self) -> neuraxis_engine::Orchestrator {
+        builder(ScriptedModel::new())
+            .model(neuraxis_core::Role::REASONING, self.model.clone())
+            .store(self.store.clone())
+            .ids(Arc::new(neuraxis_engine::UuidV7))
+            .tools(self.tools.iter().map(|tool| tool.clone() as Arc<_>))
+            .approver(Arc::new(
+                neuraxis_testkit::ScriptedApprover::new().approve(),
+            ))
+            .build()
+            .unwrap()
+    }
+
+    /// Begins a run in a process that dies after so much time.
+    fn dies_after(&self, request: UserRequest, time: Duration) -> RunId {
+        let process = process();
+        process.block_on(async {
+            let (handle, _) = self.orchestrator().stream(request).await.unwrap();
+            tokio::time::sleep(time).await;
+            handle.run_id()
+        })
+    }
+
+    fn taken_up(&self, run: RunId) -> OrchestratorResult {
+        process().block_on(async {
+            let handle = self.orchestrator().resume(run, Vec::new()).await.unwrap();
+            handle.result().await.unwrap()
+        })
+    }
+
+    fn records(&self, run: RunId) -> Vec<Arc<Record>> {
+        let records = process().block_on(self.store.records(run, Seq(0))).unwrap();
+        for (record, seq) in records.iter().zip(1..) {
+            assert_eq!(record.seq, Seq(seq));
+        }
+        assert_paired(&neuraxis_core::run_messages(&records));
+        let (restored, _) =
+            neuraxis_core::RunTree::restore(neuraxis_core::Transcript::default(), &records)
+                .unwrap();
+        assert_eq!(restored.status(), RunStatus::Done);
+        records
+    }
+
+    fn results(&self, run: RunId) -> Vec<ToolResult> {
+        let records = self.records(run);
+        let results = records.iter().filter_map(|record| match &record.body {
+            RecordBody::ToolResult(result) => Some((**result).clone()),
+            _ => None,
+        });
+        results.collect()
+    }
+}
+
+fn one_second(value: &str) -> Act {
+    Act::value(value).after(Duration::from_secs(1))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_finished_call_is_not_made_again_and_a_read_only_one_in_doubt_is() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("quick", "{}"), ("slow", "{}")]))
+        .then(reply::text("ok"));
+    let world = World::new(
+        model,
+        vec![
+            ScriptedTool::always(spec("quick").read_only(), one_second("1")),
+            ScriptedTool::always(spec("slow").read_only(), Act::value("2").after(seconds(10))),
+        ],
+    );
+    let run = world.dies_after(request("go"), seconds(5));
+    let result = world.taken_up(run);
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "ok")
+    );
+    assert_eq!((world.tools[0].count(), world.tools[1].count()), (1, 2));
+    let calls = world.tools[1].calls();
+    assert_eq!(
+        (calls[0].context.effect_id, calls[1].context.attempt.0),
+        (calls[1].context.effect_id, 2),
+        "the idempotency key stays"
+    );
+    assert_eq!(world.results(run).len(), 2);
+}
+
+#[test]
+fn an_irreversible_call_in_doubt_is_told_as_unknown_and_never_made_again() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("I will check."));
+    let pay = ScriptedTool::always(spec("pay"), Act::value("1").after(seconds(10)));
+    let world = World::new(model, vec![pay]);
+    let run = world.dies_after(request("go"), seconds(5));
+    assert_eq!(world.tools[0].count(), 1);
+    let result = world.taken_up(run);
+    assert_eq!(result.status, RunStatus::Done);
+    assert_eq!(world.tools[0].count(), 1, "paid twice");
+    let told = &world.results(run)[0];
+    assert_eq!(told.failure, Some(ToolFailure::OutcomeUnknown));
+    assert!(told.value.as_str().contains("outcome is unknown"));
+}
+
+#[test]
+fn a_model_call_in_the_air_is_made_anew_as_the_next_attempt() {
+    let model = ScriptedModel::new()
+        .then(Script::hanging())
+        .then(reply::text("here"));
+    let world = World::new(model, Vec::new());
+    let run = world.dies_after(request("go"), seconds(5));
+    let result = world.taken_up(run);
+    assert_eq!(result.reply, "here");
+    let calls = world.model.calls();
+    assert_eq!(
+        (calls[0].context.attempt.0, calls[1].context.attempt.0),
+        (1, 2)
+    );
+    assert_eq!(calls[0].context.effect_id, calls[1].context.effect_id);
+    assert_eq!(
+        result.usage.total.total.label,
+        neuraxis_core::CountLabel::Unknown,
+        "nobody knows what the lost attempt used"
+    );
+    world.records(run);
+}
+
+#[test]
+fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
+    let model = ScriptedModel::always(Script::hanging());
+    let world = World::new(model, Vec::new());
+    let run = world.dies_after(request("go"), seconds(100));
+    for _ in 0..3 {
+        process().block_on(async {
+            let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
+            tokio::time::sleep(seconds(100)).await;
+        });
+    }
+    world.model.push(reply::text("at last"));
+    let result = world.taken_up(run);
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "at last")
+    );
+    let resumed = world.records(run);
+    let resumed = resumed
+        .iter()
+        .filter(|record| record.body.kind() == "resumed");
+    assert_eq!(resumed.count(), 4);
+}
+
+#[test]
+fn an_open_question_to_an_approver_is_asked_again() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", "{}")]))
+        .then(reply::text("paid"));
+    let pay = ScriptedTool::always(spec("pay"), Act::value("1"));
+    let world = World::new(model, vec![pay]);
+    let silent = neuraxis_testkit::ScriptedApprover::new().stay_silent();
+    let run = process().block_on(async {
+        let orchestrator = builder(ScriptedModel::new())
+            .model(neuraxis_core::Role::REASONING, world.model.clone())
+            .store(world.store.clone())
+            .tools(world.tools.iter().map(|tool| tool.clone() as Arc<_>))
+            .approver(Arc::new(silent))
+            .build()
+            .unwrap();
+        let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+        tokio::time::sleep(seconds(5)).await;
+        handle.run_id()
+    });
+    let result = world.taken_up(run);
+    assert_eq!((result.reply.as_str(), world.tools[0].count()), ("paid", 1));
+    world.records(run);
+}
+
+#[test]
+fn the_session_of_a_dead_run_stays_its_own_until_it_was_taken_up() {
+    let model = ScriptedModel::new()
+        .then(Script::hanging())
+        .then(reply::text("one"));
+    let world = World::new(model, Vec::new());
+    let run = world.dies_after(request("first"), seconds(1));
+    process().block_on(async {
+        let busy = world.orchestrator().handle(request("second")).await;
+        assert!(matches!(
+            busy,
+            Err(neuraxis_engine::RequestError::Busy { .. })
+        ));
+    });
+    world.taken_up(run);
+    world.model.push(reply::text("two"));
+    process().block_on(async {
+        let orchestrator = world.orchestrator();
+        assert_eq!(
+            orchestrator.handle(request("second")).await.unwrap().reply,
+            "two"
+        );
+        let history = world.store.history(&session()).await.unwrap();
+        assert_eq!(history.len(), 4);
+    });
+}
+
+#[test]
+fn a_process_that_lost_its_run_to_another_can_write_no_more() {
+    let model = ScriptedModel::new()
+        .then(Script::from(reply::text("late")).after(seconds(60)))
+        .then(reply::text("taken over"));
+    let world = World::new(model, Vec::new());
+    process().block_on(async {
+        let (first, _) = world.orchestrator().stream(request("go")).await.unwrap();
+        tokio::time::sleep(seconds(5)).await;
+        let second = world
+            .orchestrator()
+            .resume(first.run_id(), Vec::new())
+            .await
+            .unwrap();
+        assert_eq!(second.result().await.unwrap().reply, "taken over");
+        let first = first.result().await.unwrap();
+        assert_eq!(first.status, RunStatus::Failed);
+        assert!(
+            first.reply.contains("no longer holds its session"),
+            "{}",
+            first.reply
+        );
+    });
+    let history = process().block_on(world.store.history(&session())).unwrap();
+    assert_eq!(history.messages().last().unwrap().text(), "taken over");
+}

@@ -1,0 +1,232 @@
+//! Runs that branch off from others.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    FinishReason, ForkPoint, RecordBody, Role, RunId, RunStatus, Seq, SessionId, Transcript, Turn,
+};
+use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_testkit::{
+    CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
+
+use crate::support::{assert_paired, builder, hear, request, session};
+
+struct Forked {
+    orchestrator: Orchestrator,
+    model: Arc<ScriptedModel>,
+    coder: Arc<ScriptedModel>,
+    store: Arc<FailingStore<MemoryStore>>,
+    /// The second run of the session: two turns with calls, then an answer.
+    run: RunId,
+}
+
+async fn two_runs() -> Forked {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::text("Hello."))
+            .then(reply::calls([("look", r#"{"n":1}"#)]))
+            .then(reply::calls([("look", r#"{"n":2}"#)]))
+            .then(reply::text("Two doors.")),
+    );
+    let coder = Arc::new(ScriptedModel::always(reply::text("by the coder")));
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .model(Role::CODING, coder.clone())
+        .store(store.clone())
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .build()
+        .unwrap();
+    hear(&orchestrator, request("Hi."))
+        .await
+        .assert_valid(RunStatus::Done);
+    let second = hear(&orchestrator, request("What is there?")).await;
+    second.assert_valid(RunStatus::Done);
+    Forked {
+        orchestrator,
+        model,
+        coder,
+        store,
+        run: second.result.run_id,
+    }
+}
+
+fn other() -> SessionId {
+    "other".parse().unwrap()
+}
+
+fn texts(history: &Transcript) -> Vec<String> {
+    history
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
+    let world = two_runs().await;
+    let before = world.store.history(&session()).await.unwrap();
+    let kept = world.store.records(world.run, Seq(0)).await.unwrap();
+    world.model.push(reply::text("One door."));
+    let options = ForkOptions::new(other());
+    let handle = world
+        .orchestrator
+        .fork(world.run, Turn(1), options)
+        .await
+        .unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "One door.")
+    );
+    assert_eq!(result.session_id, other());
+
+    let seed = world.store.session(&other()).await.unwrap().seed;
+    assert_eq!(
+        texts(&seed),
+        ["Hi.", "Hello.", "What is there?", "", r#"{"n":1}"#]
+    );
+    assert_eq!(
+        seed.messages(),
+        &before.messages()[..5],
+        "shared, not made anew"
+    );
+    let history = world.store.history(&other()).await.unwrap();
+    assert_eq!(texts(&history)[5..], ["One door."]);
+    assert_paired(history.messages());
+    let sent = world.model.requests().pop().unwrap();
+    assert_eq!(sent.messages.messages()[1..], *seed.messages());
+
+    let records = handle.records();
+    let RecordBody::RunStarted(started) = &records[0].body else {
+        panic!("{records:?}")
+    };
+    let point = ForkPoint {
+        run_id: world.run,
+        turn: Turn(1),
+    };
+    assert_eq!(started.spec.forked_from, Some(point));
+    assert_eq!(
+        world.store.history(&session()).await.unwrap(),
+        before,
+        "the old session changed"
+    );
+    assert_eq!(world.store.records(world.run, Seq(0)).await.unwrap(), kept);
+}
+
+#[tokio::test]
+async fn at_each_turn_a_fork_has_what_was_said_by_then() {
+    let world = two_runs().await;
+    for (turn, messages) in [(0, 3), (1, 5), (2, 7), (3, 8), (99, 8)] {
+        world.model.push(reply::text("ok"));
+        let id: SessionId = format!("fork-{turn}").parse().unwrap();
+        let options = ForkOptions::new(id.clone()).message("And then?");
+        let handle = world
+            .orchestrator
+            .fork(world.run, Turn(turn), options)
+            .await
+            .unwrap();
+        let result = handle.result().await.unwrap();
+        assert_eq!(
+            result.finish_reason,
+            Some(FinishReason::Stop),
+            "turn {turn}"
+        );
+        let seed = world.store.session(&id).await.unwrap().seed;
+        assert_eq!(seed.len(), messages, "turn {turn}: {:?}", texts(&seed));
+        let history = world.store.history(&id).await.unwrap();
+        assert_eq!(texts(&history)[messages..], ["And then?", "ok"]);
+        assert_paired(history.messages());
+    }
+}
+
+#[tokio::test]
+async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
+    let world = two_runs().await;
+    for answer in ["One door.", "Still one.", "None."] {
+        world.model.push(reply::text(answer));
+    }
+    let first = ForkOptions::new(other());
+    let first = world
+        .orchestrator
+        .fork(world.run, Turn(1), first)
+        .await
+        .unwrap();
+    first.result().await.unwrap();
+    let next = neuraxis_engine::UserRequest::new(other(), "Sure?");
+    assert_eq!(
+        world.orchestrator.handle(next).await.unwrap().reply,
+        "Still one."
+    );
+    let third: SessionId = "third".parse().unwrap();
+    let options = ForkOptions::new(third.clone()).message("Look again.");
+    let second = world
+        .orchestrator
+        .fork(first.run_id(), Turn(1), options)
+        .await
+        .unwrap();
+    assert_eq!(second.result().await.unwrap().reply, "None.");
+    let history = world.store.history(&third).await.unwrap();
+    assert_eq!(texts(&history)[5..], ["One door.", "Look again.", "None."]);
+}
+
+#[tokio::test]
+async fn another_role_may_serve_the_fork_if_policy_allows_it() {
+    let world = two_runs().await;
+    let options = ForkOptions::new(other()).role(Role::CODING);
+    let handle = world
+        .orchestrator
+        .fork(world.run, Turn(1), options)
+        .await
+        .unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "by the coder");
+    assert_eq!(world.coder.calls().len(), 1);
+
+    let options = ForkOptions::new("third".parse().unwrap()).role(Role::new("oracle"));
+    let refused = world.orchestrator.fork(world.run, Turn(1), options).await;
+    let Err(ForkError::RoleNotAllowed { allowed, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(allowed.contains("reasoning"), "{allowed}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_forked_is_refused_and_leaves_no_session_behind() {
+    let world = two_runs().await;
+    let fork = |run, turn, options| world.orchestrator.fork(run, Turn(turn), options);
+    let taken = fork(world.run, 1, ForkOptions::new(session())).await;
+    assert!(
+        matches!(taken, Err(ForkError::SessionExists(_))),
+        "{taken:?}"
+    );
+    let answered = fork(world.run, 3, ForkOptions::new(other())).await;
+    assert!(
+        matches!(answered, Err(ForkError::NothingToAnswer)),
+        "{answered:?}"
+    );
+    let unknown = fork(CountingIds::nth_run(77), 1, ForkOptions::new(other())).await;
+    assert!(
+        matches!(unknown, Err(ForkError::Store(StoreError::NoSuchRun(_)))),
+        "{unknown:?}"
+    );
+    let mode = ForkOptions::new(other()).mode(neuraxis_core::Mode::new("YOLO"));
+    let refused = fork(world.run, 1, mode).await;
+    assert!(
+        matches!(refused, Err(ForkError::Request(RequestError::Policy(_)))),
+        "{refused:?}"
+    );
+    let fault = Fault::Refuse(StoreError::Damaged("page 7".to_owned()));
+    world.store.fail_next(StoreOperation::Commit, fault);
+    let failed = fork(world.run, 1, ForkOptions::new(other())).await;
+    assert!(
+        matches!(failed, Err(ForkError::Request(RequestError::Store(_)))),
+        "{failed:?}"
+    );
+    tokio::task::yield_now().await;
+    let sessions = world.store.sessions().await.unwrap();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+}

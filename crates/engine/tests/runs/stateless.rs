@@ -1,0 +1,326 @@
+//! Runs without sessions: `execute`, `execute_with_history` and `run`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{AgentSpec, BudgetKind, FinishReason, Message, Profile, Role, RunStatus};
+use neuraxis_engine::{AgentTool, Execution, Orchestrator, RequestError, TraceType};
+use neuraxis_ports::ToolRunner;
+use neuraxis_testkit::{
+    Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
+};
+
+use crate::support::assert_paired;
+
+fn orchestrator(model: &Arc<ScriptedModel>, tools: Vec<ScriptedTool>) -> Orchestrator {
+    let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
+    Orchestrator::builder()
+        .model(Role::REASONING, model.clone())
+        .tools(tools)
+        .build()
+        .unwrap()
+}
+
+fn two_turns() -> Arc<ScriptedModel> {
+    let first = reply::calls([("look", r#"{"at":"the door"}"#), ("gone", "{}")]);
+    Arc::new(
+        ScriptedModel::new()
+            .then(reply::using(first, 10, 2))
+            .then(reply::using(
+                reply::reasoned("A door.", "It is a door."),
+                20,
+                3,
+            )),
+    )
+}
+
+fn look() -> ScriptedTool {
+    ScriptedTool::always(
+        spec("look"),
+        Act::value("\"a door\"").after(Duration::from_millis(250)),
+    )
+}
+
+fn texts(execution: &Execution) -> Vec<String> {
+    execution
+        .message_history
+        .iter()
+        .map(|message| message.text())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
+    let model = two_turns();
+    let done = orchestrator(&model, vec![look()])
+        .execute("You look.", "What is there?")
+        .await
+        .unwrap();
+    assert_eq!((done.content.as_str(), done.turns), ("It is a door.", 2));
+    assert_eq!(
+        (done.status, &done.finish_reason),
+        (RunStatus::Done, &FinishReason::Stop)
+    );
+    assert_eq!(done.usage.total.total.tokens, 12 + 23);
+    assert_eq!(
+        texts(&done)[..2],
+        ["You look.".to_owned(), "What is there?".to_owned()]
+    );
+    assert_eq!(done.message_history.len(), 6);
+    assert_paired(&done.message_history);
+
+    let [refused, looked] = done.tool_calls.as_slice() else {
+        panic!("{:?}", done.tool_calls)
+    };
+    assert_eq!(
+        (refused.name.as_str(), refused.success, refused.duration_ms),
+        ("gone", false, 0)
+    );
+    assert_eq!(
+        (looked.name.as_str(), looked.success, looked.duration_ms),
+        ("look", true, 250)
+    );
+    assert_eq!(looked.arguments.as_str(), r#"{"at":"the door"}"#);
+    assert_eq!(looked.result.as_str(), "\"a door\"");
+
+    let kinds: Vec<_> = done.traces.iter().map(|trace| trace.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            TraceType::LlmCall,
+            TraceType::ToolResult,
+            TraceType::ToolCall,
+            TraceType::ToolResult,
+            TraceType::LlmCall,
+            TraceType::ReasoningContent,
+        ]
+    );
+    let json = serde_json::to_value(&done).unwrap();
+    assert_eq!(json["finish_reason"], "stop");
+    assert_eq!(json["tool_calls"][1]["duration_ms"], 250);
+}
+
+#[tokio::test]
+async fn the_system_prompt_goes_first_unless_there_is_one_already() {
+    let asked = |messages: Vec<Message>, prompt: Option<&'static str>| async move {
+        let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+        let orchestrator = orchestrator(&model, Vec::new());
+        let done = orchestrator.run(messages, prompt).await.unwrap();
+        let sent = model.requests()[0].messages.clone();
+        assert_eq!(sent.messages(), &done.message_history[..sent.len()]);
+        let sent: Vec<_> = sent
+            .messages()
+            .iter()
+            .map(|message| message.text())
+            .collect();
+        sent
+    };
+    let user = || vec![Message::user("hi")];
+    assert_eq!(asked(user(), Some("Be brief.")).await, ["Be brief.", "hi"]);
+    assert_eq!(asked(user(), None).await, ["hi"]);
+    let mut with_system = user();
+    with_system.insert(0, Message::system("Be long."));
+    assert_eq!(
+        asked(with_system, Some("Be brief.")).await,
+        ["Be long.", "hi"]
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let orchestrator = orchestrator(&model, Vec::new());
+    let history = vec![
+        Message::user("look"),
+        messages::calls([("c1", "look", "{}")]),
+        Message::user("well?"),
+    ];
+    let done = orchestrator.execute_with_history(history).await.unwrap();
+    assert_paired(&done.message_history);
+    assert_eq!(done.message_history.len(), 5);
+    let again = done
+        .message_history
+        .iter()
+        .map(|message| (**message).clone());
+    let again = again.chain([Message::user("more")]).collect();
+    let more = orchestrator.execute_with_history(again).await.unwrap();
+    assert_eq!(more.message_history[..5], done.message_history[..]);
+}
+
+#[tokio::test]
+async fn a_conversation_without_a_message_to_answer_is_refused() {
+    let model = Arc::new(ScriptedModel::new());
+    let orchestrator = orchestrator(&model, Vec::new());
+    for messages in [Vec::new(), vec![Message::system("x")]] {
+        let refused = orchestrator.run(messages, None).await;
+        assert!(matches!(refused, Err(RequestError::EmptyMessage)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_future_cancels_the_run() {
+    let model = Arc::new(ScriptedModel::always(Script::hanging()));
+    let orchestrator = orchestrator(&model, Vec::new());
+    let asking = orchestrator.execute("", "hi");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), asking)
+            .await
+            .is_err()
+    );
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(model.open_calls(), 0);
+}
+
+#[tokio::test]
+async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
+    let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Unauthorized, "no key");
+    let model = Arc::new(ScriptedModel::always(error));
+    let done = orchestrator(&model, Vec::new())
+        .execute("", "hi")
+        .await
+        .unwrap();
+    assert_eq!(done.status, RunStatus::Failed);
+    assert!(
+        done.content.starts_with("I could not finish this"),
+        "{}",
+        done.content
+    );
+    assert_eq!(done.message_history.last().unwrap().text(), "hi");
+}
+
+#[tokio::test]
+async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on_from_their_results()
+ {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("pick", r#"{"of":2}"#)]))
+            .then(reply::text("The second.")),
+    );
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, model.clone())
+        .client_tool(spec("pick").build())
+        .build()
+        .unwrap();
+    let first = orchestrator.execute("", "choose").await.unwrap();
+    assert_eq!(first.finish_reason, FinishReason::ClientTools);
+    let mut history: Vec<Message> = first
+        .message_history
+        .iter()
+        .map(|message| (**message).clone())
+        .collect();
+    let call = history.last().unwrap().tool_calls().next().unwrap().clone();
+    assert_eq!(call.arguments.as_str(), r#"{"of":2}"#);
+    history.push(messages::result(call.id.as_str(), "pick", "2"));
+    let second = orchestrator.execute_with_history(history).await.unwrap();
+    assert_eq!(second.content, "The second.");
+    assert_paired(&second.message_history);
+}
+
+#[tokio::test]
+async fn a_sub_agent_has_no_tools_of_the_callers_since_nobody_could_bring_it_their_results() {
+    let root = ScriptedModel::new()
+        .then(reply::calls([("ask", r#"{"task":"pick"}"#)]))
+        .then(reply::text("ok"));
+    let below = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("pick", "{}")]))
+            .then(reply::text("cannot")),
+    );
+    let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
+    let agent = AgentTool::new(spec("ask").build(), agent).with_tools(["pick".parse().unwrap()]);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(root))
+        .model(Role::CODING, below.clone())
+        .client_tool(spec("pick").build())
+        .agent(agent)
+        .build()
+        .unwrap();
+    let done = orchestrator.execute("", "go").await.unwrap();
+    assert_eq!(
+        (done.status, done.content.as_str()),
+        (RunStatus::Done, "ok")
+    );
+    assert!(below.requests()[0].tools.is_empty());
+}
+
+#[tokio::test]
+async fn a_runner_runs_the_tools_it_has() {
+    let model = two_turns();
+    let looks = Arc::new(look());
+    let runner = ScriptedRunner::new([looks.clone()]);
+    let specs = runner.specs();
+    let runner: Arc<dyn ToolRunner> = Arc::new(runner);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, model)
+        .tool_runner(&runner, specs)
+        .project_id("p7")
+        .build()
+        .unwrap();
+    let done = orchestrator.execute("", "look").await.unwrap();
+    assert_eq!(done.content, "It is a door.");
+    let call = &looks.calls()[0];
+    assert_eq!(call.context.project_id.as_deref(), Some("p7"));
+    assert_eq!(call.arguments.as_str(), r#"{"at":"the door"}"#);
+}
+
+/// Calls a tool in every turn that allows it.
+fn tireless() -> Arc<ScriptedModel> {
+    let turn = std::sync::atomic::AtomicU32::new(0);
+    Arc::new(ScriptedModel::answering(move |request| {
+        let turn = turn.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        if request.tool_choice == neuraxis_core::ToolChoice::None {
+            return reply::text("what I have");
+        }
+        let arguments = format!("{{\"n\":{turn}}}");
+        reply::calls([("look", arguments.as_str())])
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_tool_calls_ends_a_run_with_an_answer() {
+    let model = tireless();
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, model)
+        .tool(Arc::new(look()))
+        .tool_call_limit(3)
+        .build()
+        .unwrap();
+    let done = orchestrator.execute("", "go").await.unwrap();
+    assert_eq!(
+        done.finish_reason,
+        FinishReason::Budget(BudgetKind::ToolCalls)
+    );
+    assert_eq!(done.content, "what I have");
+    assert_eq!(
+        done.tool_calls.iter().filter(|call| call.success).count(),
+        3
+    );
+    assert_paired(&done.message_history);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_limits_the_one_that_is_reached_first_ends_the_run_whichever_it_is() {
+    // Ten turns are the loop's own limit.
+    for (calls, reason, turns) in [
+        (4, FinishReason::Budget(BudgetKind::ToolCalls), 4),
+        (40, FinishReason::MaxTurns, 10),
+    ] {
+        let orchestrator = Orchestrator::builder()
+            .model(Role::REASONING, tireless())
+            .tool(Arc::new(look()))
+            .tool_call_limit(calls)
+            .build()
+            .unwrap();
+        let done = orchestrator.execute("", "go").await.unwrap();
+        assert_eq!(
+            (done.finish_reason, done.content.as_str()),
+            (reason, "what I have")
+        );
+        assert_eq!(
+            done.tool_calls.iter().filter(|call| call.success).count(),
+            turns
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Trace records, as they are emitted and as they are collected.
+
+use std::sync::{Arc, Mutex};
+
+use neuraxis_core::{AgentSpec, Mode, Profile, Role, RunId, RunStatus, Transcript};
+use neuraxis_engine::{AgentTool, TraceEmitter, TraceRecord, TraceType, trace_records};
+use neuraxis_ports::{ApproverReply, TraceSink};
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, request};
+
+type Emitted = Arc<Mutex<Vec<(RunId, TraceRecord)>>>;
+
+fn emitter() -> (Arc<dyn TraceSink>, Emitted) {
+    let emitted = Emitted::default();
+    let sink = {
+        let emitted = Arc::clone(&emitted);
+        TraceEmitter::new(move |run, trace| emitted.lock().unwrap().push((run, trace)))
+    };
+    (Arc::new(sink), emitted)
+}
+
+fn of_run(emitted: &Emitted, run: RunId) -> Vec<TraceRecord> {
+    let emitted = emitted.lock().unwrap();
+    let own = emitted.iter().filter(|(of, _)| *of == run);
+    own.map(|(_, trace)| trace.clone()).collect()
+}
+
+#[tokio::test]
+async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
+    let (sink, emitted) = emitter();
+    let root = ScriptedModel::new()
+        .then(reply::calls([("look", "{}"), ("ask", r#"{"task":"why"}"#)]))
+        .then(reply::reasoned("Hm.", "one"))
+        .then(reply::text("two"));
+    let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
+    let orchestrator = builder(root)
+        .model(
+            Role::CODING,
+            Arc::new(ScriptedModel::always(reply::text("because"))),
+        )
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .agent(AgentTool::new(spec("ask").read_only().build(), agent))
+        .trace_sink(sink)
+        .build()
+        .unwrap();
+    let first = hear(&orchestrator, request("first")).await;
+    first.assert_valid(RunStatus::Done);
+    let traces = trace_records(&Transcript::default(), &first.records());
+    assert_eq!(of_run(&emitted, first.result.run_id), traces);
+    let of_agent = traces
+        .iter()
+        .find(|trace| trace.data["agent"] == "a1")
+        .unwrap();
+    assert_eq!(of_agent.kind, TraceType::LlmCall);
+    assert_eq!(of_agent.data["messages"][0]["parts"][0]["text"], "why");
+
+    let history = neuraxis_core::continued_history(&Transcript::default(), &first.records());
+    let second = hear(&orchestrator, request("second")).await;
+    let traces = trace_records(&history, &second.records());
+    assert_eq!(of_run(&emitted, second.result.run_id), traces);
+    let sent = traces[0].data["messages"].as_array().unwrap().len();
+    assert_eq!(
+        sent,
+        1 + history.len() + 1,
+        "prompt, history and question stand whole"
+    );
+}
+
+#[tokio::test]
+async fn the_end_at_max_turns_is_traced_as_a_pair() {
+    let (sink, emitted) = emitter();
+    let model = ScriptedModel::answering(|request| {
+        if request.tool_choice == neuraxis_core::ToolChoice::None {
+            reply::text("what I have")
+        } else {
+            reply::calls([("look", "{}")])
+        }
+    });
+    let orchestrator = builder(model)
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .trace_sink(sink)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
+    let traces = of_run(&emitted, heard.result.run_id);
+    let kinds: Vec<_> = traces.iter().map(|trace| trace.kind).collect();
+    let reached = kinds
+        .iter()
+        .position(|kind| *kind == TraceType::MaxTurnsReached)
+        .unwrap();
+    assert_eq!(
+        kinds[reached..],
+        [
+            TraceType::MaxTurnsReached,
+            TraceType::MaxTurnsPromptInjected,
+            TraceType::LlmCall
+        ]
+    );
+    assert_eq!(traces[reached].data["turns"], 3);
+    assert_eq!(traces.last().unwrap().data["purpose"], "last_answer");
+}
+
+#[tokio::test]
+async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_before() {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("write", "{}")]))
+            .then(reply::text("ok")),
+    );
+    let later = ScriptedApprover::new().then(ApproverReply::Later);
+    let store = Arc::new(neuraxis_memory::MemoryStore::new());
+    let process = |approver: ScriptedApprover, sink| {
+        builder(ScriptedModel::new())
+            .model(Role::REASONING, model.clone())
+            .store(store.clone())
+            .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+            .approver(Arc::new(approver))
+            .trace_sink(sink)
+            .build()
+            .unwrap()
+    };
+    let (sink, before) = emitter();
+    let waiting = hear(&process(later, sink), request("go").mode(Mode::MODERATE)).await;
+    let run = waiting.result.run_id;
+    let (sink, after) = emitter();
+    let other = process(ScriptedApprover::new().approve(), sink);
+    let handle = other.resume(run, Vec::new()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    let mut emitted = of_run(&before, run);
+    emitted.extend(of_run(&after, run));
+    assert_eq!(
+        emitted,
+        trace_records(&Transcript::default(), &handle.records())
+    );
+    let last = emitted.last().unwrap();
+    assert_eq!(last.data["messages"].as_array().unwrap().len(), 4);
+}

@@ -1,0 +1,223 @@
+//! Runs that are put aside until somebody decides, and taken up again.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, InputError, InputId, JsonText, Mode,
+    PendingKind, RecordBody, RunStatus, ToolFailure,
+};
+use neuraxis_engine::{Answer, Orchestrator, OrchestratorResult, RequestError, ResumeError};
+use neuraxis_ports::ApproverReply;
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{Heard, builder, hear, request};
+
+struct PutAside {
+    orchestrator: Orchestrator,
+    approver: Arc<ScriptedApprover>,
+    tool: Arc<ScriptedTool>,
+    heard: Heard,
+}
+
+/// A run that calls `write`, and an approver who will say later.
+async fn put_aside(approver: ScriptedApprover, calls: &[(&str, &str)]) -> PutAside {
+    let model = ScriptedModel::new()
+        .then(reply::calls(calls.iter().copied()))
+        .then(reply::text("ok"));
+    let tool = Arc::new(ScriptedTool::echoing(
+        spec("write").schema(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),
+    ));
+    let approver = Arc::new(approver);
+    let orchestrator = builder(model)
+        .tool(tool.clone())
+        .approver(approver.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    assert_eq!(heard.result.status, RunStatus::Waiting);
+    PutAside {
+        orchestrator,
+        approver,
+        tool,
+        heard,
+    }
+}
+
+fn later(times: usize) -> ScriptedApprover {
+    (0..times).fold(ScriptedApprover::new(), |approver, _| {
+        approver.then(ApproverReply::Later)
+    })
+}
+
+impl PutAside {
+    fn asked(&self) -> Vec<ApprovalRequested> {
+        let records = self.heard.records();
+        let asked = records.iter().filter_map(|record| match &record.body {
+            RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    async fn resume(&self, answers: Vec<Answer>) -> Result<OrchestratorResult, ResumeError> {
+        let handle = self
+            .orchestrator
+            .resume(self.heard.result.run_id, answers)
+            .await?;
+        Ok(handle.result().await.unwrap())
+    }
+}
+
+fn decided(asked: &ApprovalRequested, decision: ApprovalDecision) -> Answer {
+    Answer::Approval(ApprovalDecided {
+        id: InputId::new(format!("decision-{}", asked.effect_id)),
+        tool_call_id: asked.tool_call_id.clone(),
+        arguments_hash: asked.arguments_hash,
+        decision,
+        by: Some("ada".to_owned()),
+    })
+}
+
+fn approve(arguments: Option<&str>) -> ApprovalDecision {
+    ApprovalDecision::Approve {
+        arguments: arguments.map(JsonText::from_text),
+    }
+}
+
+#[tokio::test]
+async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
+    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    assert_eq!(run.heard.result.pending[0].kind, PendingKind::Approval);
+    let result = run
+        .resume(vec![decided(&run.asked()[0], approve(None))])
+        .await
+        .unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "ok")
+    );
+    assert_eq!(run.tool.calls()[0].arguments.as_str(), r#"{"n":1}"#);
+    assert_eq!(run.approver.asks().len(), 1, "asked again");
+}
+
+#[tokio::test]
+async fn arguments_edited_with_the_approval_are_checked_again_and_are_what_runs() {
+    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let edited = decided(&run.asked()[0], approve(Some(r#"{"n":2}"#)));
+    let result = run.resume(vec![edited]).await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    assert_eq!(run.tool.calls()[0].arguments.as_str(), r#"{"n":2}"#);
+
+    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let edited = decided(&run.asked()[0], approve(Some(r#"{"n":"two"}"#)));
+    let result = run.resume(vec![edited]).await.unwrap();
+    assert_eq!((result.status, run.tool.count()), (RunStatus::Done, 0));
+}
+
+#[tokio::test]
+async fn a_denial_and_an_expiry_are_told_apart() {
+    let denied = ApprovalDecision::Deny {
+        reason: Some("too risky".to_owned()),
+    };
+    for (decision, failure) in [
+        (denied, ToolFailure::Denied),
+        (ApprovalDecision::Expired, ToolFailure::ApprovalExpired),
+    ] {
+        let run = put_aside(later(1), &[("write", "{}")]).await;
+        let handle = run
+            .orchestrator
+            .resume(
+                run.heard.result.run_id,
+                vec![decided(&run.asked()[0], decision)],
+            )
+            .await
+            .unwrap();
+        assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+        let records = handle.records();
+        let told = records.iter().find_map(|record| match &record.body {
+            RecordBody::ToolResult(result) => result.failure,
+            _ => None,
+        });
+        assert_eq!((told, run.tool.count()), (Some(failure), 0));
+    }
+}
+
+#[tokio::test]
+async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
+    let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
+    let mut asked = run.asked()[0].clone();
+    asked.arguments_hash = JsonText::from_text(r#"{"n":99}"#).hash();
+    let refused = run.resume(vec![decided(&asked, approve(None))]).await;
+    assert!(
+        matches!(
+            refused,
+            Err(ResumeError::Refused(InputError::ApprovalMismatch(_)))
+        ),
+        "{refused:?}"
+    );
+    // Nobody's right to the run was taken: the right answer still counts.
+    let right = vec![decided(&run.asked()[0], approve(None))];
+    assert_eq!(run.resume(right).await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test]
+async fn if_one_of_several_answers_is_wrong_none_counts() {
+    let run = put_aside(
+        later(2),
+        &[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#)],
+    )
+    .await;
+    let asked = run.asked();
+    let mut wrong = asked[1].clone();
+    wrong.arguments_hash = JsonText::from_text("{}").hash();
+    let answers = vec![
+        decided(&asked[0], approve(None)),
+        decided(&wrong, approve(None)),
+    ];
+    let refused = run.resume(answers).await;
+    assert!(
+        matches!(refused, Err(ResumeError::Refused(_))),
+        "{refused:?}"
+    );
+    assert_eq!(run.tool.count(), 0);
+    let right = asked.iter().map(|asked| decided(asked, approve(None)));
+    let result = run.resume(right.collect()).await.unwrap();
+    assert_eq!((result.status, run.tool.count()), (RunStatus::Done, 2));
+}
+
+#[tokio::test]
+async fn a_session_whose_run_waits_refuses_the_next_and_is_free_once_it_ended() {
+    let run = put_aside(later(1), &[("write", "{}")]).await;
+    let busy = run.orchestrator.handle(request("more")).await;
+    assert!(
+        matches!(&busy, Err(RequestError::Busy { run: held, .. }) if *held == run.heard.result.run_id),
+        "{busy:?}"
+    );
+    let denied = decided(&run.asked()[0], ApprovalDecision::Deny { reason: None });
+    run.resume(vec![denied]).await.unwrap();
+    let freed = run.orchestrator.handle(request("more")).await;
+    assert!(!matches!(freed, Err(RequestError::Busy { .. })));
+}
+
+#[tokio::test]
+async fn taken_up_without_an_answer_the_approver_is_asked_again() {
+    let approver = later(1).approve();
+    let run = put_aside(approver, &[("write", r#"{"n":1}"#)]).await;
+    let result = run.resume(Vec::new()).await.unwrap();
+    assert_eq!((result.status, run.tool.count()), (RunStatus::Done, 1));
+    let asks = run.approver.asks();
+    assert_eq!((asks.len(), &asks[0]), (2, &asks[1]));
+}
+
+#[tokio::test]
+async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
+    let run = put_aside(later(1), &[("write", "{}")]).await;
+    run.resume(vec![decided(&run.asked()[0], approve(None))])
+        .await
+        .unwrap();
+    let again = run.resume(Vec::new()).await;
+    assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
+    let unknown = neuraxis_testkit::CountingIds::nth_run(99);
+    let unknown = run.orchestrator.resume(unknown, Vec::new()).await;
+    assert!(matches!(unknown, Err(ResumeError::Store(_))), "{unknown:?}");
+}
