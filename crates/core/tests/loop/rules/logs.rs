@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    Channel, ContentHash, Decision, Input, JsonText, LlmCall, Message, Mode, NextAttempt, Opening,
-    PrefixDigest, RecordBody, RestoreError, Role, RunId, RunSpec, RunTree, Transcript,
+    Channel, ContentHash, Decision, Input, JsonText, Keep, LlmCall, Message, Mode, NextAttempt,
+    Opening, PrefixDigest, RecordBody, RestoreError, Role, RunId, RunSpec, RunTree, ToolSignal,
+    Transcript,
 };
 
 use crate::support::*;
@@ -113,6 +114,27 @@ fn values_with_space_around_them_come_back_as_they_were() {
         run.reply(says("Blue."));
         assert_log(&run);
     }
+}
+
+#[test]
+fn the_record_of_a_result_holds_all_that_its_tool_said() {
+    let mut run = Script::start(spec());
+    let mut said = done("[1,2]");
+    said.output.metadata = Some(JsonText::from_text(r#"{"source":"cache"}"#));
+    said.output.keep = Keep::Summary;
+    said.output.summary = Some("two numbers".to_owned());
+    let plan = JsonText::from_text("[\"read\"]");
+    said.output.signal = Some(ToolSignal::Plan { plan });
+    run.reply(calls_to(&[READ])).allow().finish(0, said.clone());
+    assert_eq!(run.just_recorded(), ["tool_result", "plan"]);
+    let result = run.result(0);
+    assert_eq!(result.outcome(), said);
+    assert_eq!(result.duration, Some(std::time::Duration::from_millis(3)));
+    assert_eq!(
+        run.tool_messages(),
+        ["[1,2]"],
+        "the model reads the value alone"
+    );
 }
 
 #[test]
