@@ -5,6 +5,7 @@
 
 mod body;
 mod cause;
+mod kept;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, de};

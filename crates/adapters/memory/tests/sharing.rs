@@ -47,22 +47,3 @@ async fn a_deleted_session_frees_its_records() {
     store.delete_session(&session.id).await.unwrap();
     assert_eq!(Arc::strong_count(&records[0]), 1);
 }
-
-#[tokio::test]
-async fn of_sessions_of_the_same_moment_the_later_one_is_listed_first() {
-    let store = MemoryStore::new();
-    for id in ["b", "c", "a"] {
-        store
-            .create_session(&Session::new(id.parse().unwrap(), START))
-            .await
-            .unwrap();
-    }
-    let listed: Vec<_> = store
-        .sessions()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|session| session.id.to_string())
-        .collect();
-    assert_eq!(listed, ["a", "c", "b"]);
-}
