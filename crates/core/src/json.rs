@@ -3,11 +3,14 @@
 //! The exact bytes matter (they are hashed, shown for approval and sent again), so they are never re-encoded.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+
+use crate::ids::InvalidId;
 
 /// A text that is, or claims to be, JSON. Model output may be anything; [`JsonText::is_valid`] tells.
 ///
@@ -170,6 +173,18 @@ impl ContentHash {
         Self(hasher.finalize().into())
     }
 
+    /// Returns the 32 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Takes 32 bytes that are a hash; `None` if they are not 32.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// The start of a chain: all zeros.
     pub const EMPTY: Self = Self([0; 32]);
 }
@@ -183,6 +198,19 @@ impl fmt::Display for ContentHash {
 impl fmt::Debug for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ContentHash({self})")
+    }
+}
+
+impl FromStr for ContentHash {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| InvalidId {
+            what: "hash",
+            rule: "64 hexadecimal digits",
+        })?;
+        Ok(Self(bytes))
     }
 }
 

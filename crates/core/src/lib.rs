@@ -52,11 +52,13 @@ mod effect;
 mod error;
 mod finish;
 mod ids;
+mod inbox;
 mod input;
 mod json;
 mod limits;
 mod live;
 mod message;
+mod metrics;
 mod outcome;
 mod profile;
 mod project;
@@ -84,6 +86,7 @@ pub use ids::{
     AgentId, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId, InputId, InvalidId,
     Mode, PlanName, Role, RunId, Seq, SessionId, ToolCallId, ToolName, Turn,
 };
+pub use inbox::{ClientResult, InboxEntry, InboxInput};
 pub use input::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, Input, ModelFailed,
     ModelReplied, NextAttempt, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
@@ -95,6 +98,7 @@ pub use message::{
     AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
+pub use metrics::SessionMetrics;
 pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, ToolSignal};
 pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,

@@ -6,6 +6,7 @@
 mod addressed;
 mod body;
 mod cause;
+mod kept;
 mod withhold;
 
 use jiff::Timestamp;

@@ -44,7 +44,11 @@ pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
-pub use store::{RunLease, Session, SessionStore, StoreError};
+pub use store::{
+    ChainHead, Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES,
+    RunBounds, RunLease, RunSize, RunSummary, Session, SessionCursor, SessionFilter, SessionStore,
+    StoreError, UsageOf, check_input,
+};
 pub use tool::{Isolation, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
 pub use tool_runner::ToolRunner;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

@@ -1,22 +1,47 @@
 //! The port to what is kept: sessions, runs and their records.
 
+mod bounds;
+mod error;
+mod run;
+mod session;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use neuraxis_core::{Record, RecordBody, RunId, Seq, SessionId, Transcript, jiff::Timestamp};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, Seq, SessionId,
+    SessionMetrics, Transcript,
+};
+
+pub use bounds::{
+    Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, RunBounds,
+    RunSize, check_input,
+};
+pub use error::StoreError;
+pub use run::{RunLease, RunSummary};
+pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 
 /// Keeps sessions, and for each its runs' records. A session's messages are a projection of its records.
 ///
-/// **Who repeats.** The caller, on [`StoreError::is_retryable`]. **Cancel safety.** A dropped `commit` has happened whole
-/// or not at all. **Order.** Commits of one run are called one after the other and become visible in that order.
+/// **Who repeats.** The caller, on [`StoreError::is_retryable`]. Repeating is safe: `commit` and `post` recognize what
+/// they have kept already, and the rest either changes nothing the second time or says that it was done.
+/// **Cancel safety.** A dropped call has happened whole or not at all. **Order.** Commits of one run are called one after
+/// the other and become visible in that order. What a call that returned has written, every later call sees, in this
+/// process and in others.
+///
+/// **Leases.** A run is driven by one holder at a time, to which [`begin_run`](Self::begin_run) gives a lease. A lease
+/// lasts for a time that the store is set up with; every commit and [`renew`](Self::renew) begin that time anew. Once it
+/// has run out, another store over the same data may take the run over, and what the old holder still writes is refused
+/// as [`StoreError::Stale`].
 #[async_trait]
 pub trait SessionStore: Debug + Send + Sync + 'static {
     /// Adds a session.
     ///
     /// # Errors
     ///
-    /// [`StoreError::SessionExists`] if the id is taken.
+    /// [`StoreError::SessionExists`] if the id is taken, be it by an earlier attempt; [`StoreError::Invalid`].
     async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
 
     /// Returns a session.
@@ -26,19 +51,27 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     /// [`StoreError::NoSuchSession`].
     async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
 
-    /// Returns all sessions, the newest first.
+    /// Returns a page of sessions, the newest first, at most [`SessionFilter::MAX_LIMIT`]. Their seeds are left out.
     ///
     /// # Errors
     ///
     /// Only what can befall the store itself.
-    async fn sessions(&self) -> Result<Vec<Session>, StoreError>;
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
 
-    /// Removes a session with all of its runs.
+    /// Removes a session with all of its runs, their inboxes and their metrics.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Removes all sessions in which nothing has happened since the given time, and returns how many. One with a run
+    /// that has not ended stays.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself; some may be gone by then.
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
     /// Returns the messages of a session as its ended runs left them.
     ///
@@ -81,10 +114,30 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
 
     /// Reserves a session for a run: from now on until that run has ended, nobody else can.
     ///
+    /// A run that has not ended may be begun again, to go on with it: at once by the store that leased it last, by
+    /// another once that lease has run out or was released. The older lease is void from then on.
+    ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] if another run has not ended.
+    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] if another run has not ended, or another store drives
+    /// this one; [`StoreError::Stale`] if the run has ended or belongs to another session.
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
+
+    /// Begins the time of a lease anew. Has to be called a few times within that time by whoever drives a run that has
+    /// nothing to commit.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid.
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError>;
+
+    /// Gives a lease back: nobody drives the run any more. The run stays unfinished and keeps its session busy; anybody
+    /// may begin it again. Giving it back twice changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if somebody else has the run by now.
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
 
     /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
     ///
@@ -93,13 +146,15 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     /// [`StoreError::Stale`] if the lease is no longer valid or records were committed.
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
 
-    /// Appends the records of one step, all or none. A record that ends the run frees its session.
+    /// Appends the records of one step, all or none. A record that ends the run frees its session. Inbox entries whose
+    /// inputs the records hold ([`Record::inbox_id`]) are taken with them.
     ///
     /// Committing the last step once more changes nothing and succeeds: a caller whose answer was lost may repeat it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last ones kept.
+    /// [`StoreError::Stale`] if the lease is no longer valid or the records do not follow the last ones kept;
+    /// [`StoreError::RunTooLarge`] if the run is as long as it may be and does not end with these records.
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
 
     /// Returns the records of a run after the given one, in order.
@@ -108,102 +163,90 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::NoSuchRun`].
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
-}
 
-/// A conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Session {
-    /// Its id.
-    pub id: SessionId,
-    /// Whose it is; `None` where there is only one user.
-    pub owner: Option<String>,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// What its history begins with, where it goes on from another conversation.
-    pub seed: Transcript,
-}
+    /// Returns a run in a few words.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
 
-impl Session {
-    /// Describes a session of the only user.
-    #[must_use]
-    pub fn new(id: SessionId, created_at: Timestamp) -> Self {
-        Self {
-            id,
-            owner: None,
-            created_at,
-            seed: Transcript::default(),
-        }
-    }
+    /// Returns the runs of a session, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// Lets its history begin with another conversation.
-    #[must_use]
-    pub fn seeded(mut self, history: Transcript) -> Self {
-        self.seed = history;
-        self
-    }
-}
+    /// Returns the runs that have not ended and that nobody drives: their leases have run out or were released. The
+    /// oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
 
-/// The right to write the records of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunLease {
-    /// The session.
-    pub session: SessionId,
-    /// The run.
-    pub run: RunId,
-    /// Grows with every lease of the session, so that a stalled holder that comes back cannot write.
-    pub token: u64,
-}
+    /// Puts an input into the inbox of a run, from any process. Posting the same again changes nothing, even after it
+    /// was taken.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::RunEnded`]; [`StoreError::InputReused`] if another input has this id;
+    /// [`StoreError::InboxFull`]; [`StoreError::Invalid`].
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError>;
 
-impl RunLease {
-    /// Makes a lease; for implementations of [`SessionStore`].
-    #[must_use]
-    pub const fn new(session: SessionId, run: RunId, token: u64) -> Self {
-        Self {
-            session,
-            run,
-            token,
-        }
-    }
-}
+    /// Returns what waits in the inbox of a run, the oldest first. It stays there until it is taken by a commit or
+    /// settled.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid.
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError>;
 
-/// Why the store could not do it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// No session has this id.
-    #[error("there is no session {0}")]
-    NoSuchSession(SessionId),
-    /// A session already has this id.
-    #[error("there already is a session {0}")]
-    SessionExists(SessionId),
-    /// No run has this id.
-    #[error("there is no run {0}")]
-    NoSuchRun(RunId),
-    /// Another run of the session has not ended.
-    #[error("session {session} is busy with run {run}")]
-    SessionBusy {
-        /// The session.
-        session: SessionId,
-        /// The run that holds it.
-        run: RunId,
-    },
-    /// The writer no longer holds the session, or missed records of its own run.
-    #[error("run {0} no longer holds its session")]
-    Stale(RunId),
-    /// The store cannot be reached or is overloaded.
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    /// What is stored cannot be read.
-    #[error("the store is damaged: {0}")]
-    Damaged(String),
-}
+    /// Takes entries out of the inbox that no record will name: the machine refused them or had no use for them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid.
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
 
-impl StoreError {
-    /// Tells whether the same request may succeed when it is made again.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
+    /// Returns what a session used.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError>;
+
+    /// Returns what was used since a time, by the time of the records: what daily budgets are checked against. What is
+    /// deleted no longer counts.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]. An owner without sessions has used nothing.
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError>;
+
+    /// Returns the last plan of a session, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError>;
+
+    /// Checks that a session's records are those that were kept, none changed, removed or moved, and returns where their
+    /// hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
+    /// head that was noted elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain does not
+    /// end with the expected hash.
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError>;
 }

@@ -24,7 +24,7 @@ use crate::clock::START;
 /// assert_eq!(records[2].seq.0, 3);
 /// # Ok::<(), neuraxis_core::InvalidId>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RunLog {
     run: RunId,
     session: SessionId,

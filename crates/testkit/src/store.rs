@@ -4,8 +4,15 @@ use std::collections::VecDeque;
 use std::future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript};
-use neuraxis_ports::{RunLease, Session, SessionStore, StoreError, async_trait};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
+    Transcript,
+};
+use neuraxis_ports::{
+    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
+    async_trait,
+};
 
 /// Passes everything on to another store, but for the faults that a test orders.
 #[derive(Debug)]
@@ -34,6 +41,19 @@ pub enum StoreOperation {
     AbandonRun,
     Commit,
     Records,
+    Prune,
+    Renew,
+    Release,
+    Run,
+    Runs,
+    Unfinished,
+    Post,
+    Inbox,
+    Settle,
+    Metrics,
+    UsageSince,
+    Plan,
+    Verify,
 }
 
 /// How an operation goes wrong.
@@ -127,8 +147,8 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
-    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
-        self.pass(StoreOperation::Sessions, self.inner.sessions())
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        self.pass(StoreOperation::Sessions, self.inner.sessions(filter))
             .await
     }
 
@@ -164,6 +184,81 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
 
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
         self.pass(StoreOperation::Records, self.inner.records(run, after))
+            .await
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.pass(StoreOperation::Prune, self.inner.prune(before))
+            .await
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Renew, self.inner.renew(lease))
+            .await
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Release, self.inner.release(lease))
+            .await
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.pass(StoreOperation::Run, self.inner.run(run)).await
+    }
+
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
+        self.pass(StoreOperation::Runs, self.inner.runs(session))
+            .await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        self.pass(StoreOperation::Unfinished, self.inner.unfinished())
+            .await
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Post, self.inner.post(run, entry))
+            .await
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.pass(StoreOperation::Inbox, self.inner.inbox(lease))
+            .await
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
+            .await
+    }
+
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
+        self.pass(StoreOperation::Metrics, self.inner.metrics(session))
+            .await
+    }
+
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError> {
+        self.pass(
+            StoreOperation::UsageSince,
+            self.inner.usage_since(of, since),
+        )
+        .await
+    }
+
+    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
+        self.pass(StoreOperation::Plan, self.inner.plan(session))
+            .await
+    }
+
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        self.pass(StoreOperation::Verify, self.inner.verify(session, expect))
             .await
     }
 }

@@ -3,8 +3,8 @@
 //! **For** embedding, for tests, and for a deployment that needs nothing to outlive its process. It is the fastest
 //! store there is: records and messages are shared, never copied or encoded.
 //!
-//! **Not for** keeping anything: what it holds is gone with the process. Nothing bounds it but what its callers put in;
-//! deleting a session frees all that belongs to it.
+//! **Not for** keeping anything: what it holds is gone with the process. A run is bounded by [`RunBounds`](neuraxis_ports::RunBounds), by an
+//! estimate of its bytes; how many there are is up to the callers. Deleting a session frees all that belongs to it.
 //!
 //! ```
 //! use neuraxis_core::jiff::Timestamp;
@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod run;
 mod shelves;
 mod store;
 

@@ -1,30 +1,32 @@
-//! What is kept, and the rules by which it changes.
+//! What is kept, and the rules by which it changes: sessions, and which run holds each.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::time::Duration;
 
-use neuraxis_core::{
-    AgentId, Record, RecordBody, RunId, Seq, SessionId, Transcript, continued_history,
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{RunId, SessionId, SessionMetrics, Transcript, continued_history};
+use neuraxis_ports::{
+    ChainHead, RunLease, RunSummary, Session, SessionCursor, SessionFilter, StoreError, UsageOf,
 };
-use neuraxis_ports::{RunLease, Session, StoreError};
+
+use crate::run::Run;
 
 /// All sessions and runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shelves {
     sessions: HashMap<SessionId, Conversation>,
     runs: HashMap<RunId, Run>,
-    /// Counts sessions made, to tell apart those of the same moment.
-    sessions_made: u64,
     /// Counts leases over all sessions, so that a token never comes back, not even with a session deleted and made anew.
     leases_given: u64,
+    /// How long a lease lasts.
+    lease: Duration,
 }
 
 #[derive(Debug)]
 struct Conversation {
     session: Session,
-    number: u64,
     runs: Vec<RunId>,
     /// The run at work.
     holder: Option<RunId>,
@@ -35,23 +37,23 @@ struct Conversation {
     read: usize,
 }
 
-#[derive(Debug)]
-pub(crate) struct Run {
-    id: RunId,
-    session: SessionId,
-    token: u64,
-    records: Vec<Arc<Record>>,
-}
-
 impl Shelves {
+    pub(crate) fn new(lease: Duration) -> Self {
+        Self {
+            sessions: HashMap::new(),
+            runs: HashMap::new(),
+            leases_given: 0,
+            lease,
+        }
+    }
+
     pub(crate) fn create_session(&mut self, session: &Session) -> Result<(), StoreError> {
+        session.check()?;
         if self.sessions.contains_key(&session.id) {
             return Err(StoreError::SessionExists(session.id.clone()));
         }
-        self.sessions_made += 1;
         let conversation = Conversation {
             session: session.clone(),
-            number: self.sessions_made,
             runs: Vec::new(),
             holder: None,
             history: session.seed.clone(),
@@ -66,15 +68,20 @@ impl Shelves {
             .map(|conversation| conversation.session.clone())
     }
 
-    pub(crate) fn sessions(&self) -> Vec<Session> {
-        let mut conversations: Vec<_> = self.sessions.values().collect();
-        conversations.sort_by_key(|conversation| {
-            Reverse((conversation.session.created_at, conversation.number))
+    pub(crate) fn sessions(&self, filter: &SessionFilter) -> Vec<Session> {
+        let sessions = self
+            .sessions
+            .values()
+            .map(|conversation| &conversation.session);
+        let mut shown: Vec<_> = sessions.filter(|session| filter.shows(session)).collect();
+        shown.sort_by_cached_key(|session| Reverse(SessionCursor::of(session)));
+        shown.truncate(filter.limit.min(SessionFilter::MAX_LIMIT));
+        let listed = shown.into_iter().map(|session| {
+            let mut listed = Session::new(session.id.clone(), session.created_at);
+            listed.owner.clone_from(&session.owner);
+            listed
         });
-        conversations
-            .into_iter()
-            .map(|conversation| conversation.session.clone())
-            .collect()
+        listed.collect()
     }
 
     /// Removes a session and returns its runs, for the caller to free.
@@ -91,6 +98,21 @@ impl Shelves {
             .collect())
     }
 
+    /// Removes the sessions in which nothing has happened since, and returns the runs of each, for the caller to free.
+    pub(crate) fn prune(&mut self, before: Timestamp) -> Vec<Vec<Run>> {
+        let is_old = |conversation: &&Conversation| {
+            let mut runs = self.runs_of(conversation);
+            conversation.session.created_at < before
+                && conversation.holder.is_none()
+                && runs.all(|run| run.ended_before(before))
+        };
+        let old: Vec<_> = self.sessions.values().filter(is_old).collect();
+        let old: Vec<_> = old.iter().map(|old| old.session.id.clone()).collect();
+        old.iter()
+            .filter_map(|id| self.delete_session(id).ok())
+            .collect()
+    }
+
     /// Returns the history, after reading the runs that ended since it was last asked for: most sessions have one run and
     /// are never asked for it again.
     pub(crate) fn history(&mut self, id: &SessionId) -> Result<Transcript, StoreError> {
@@ -100,7 +122,7 @@ impl Shelves {
         let unread = conversation.runs.iter().skip(conversation.read);
         let ended = unread.take_while(|run| Some(**run) != conversation.holder);
         for run in ended.filter_map(|run| self.runs.get(run)) {
-            conversation.history = continued_history(&conversation.history, &run.records);
+            conversation.history = continued_history(&conversation.history, run.records());
             conversation.read += 1;
         }
         Ok(conversation.history.clone())
@@ -109,12 +131,12 @@ impl Shelves {
     /// Returns the history as a run found it, read anew from the runs before it: seldom asked for, so nothing is kept.
     pub(crate) fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         let known = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
-        let conversation = self.conversation(&known.session)?;
+        let conversation = self.conversation(known.session())?;
         let earlier = conversation.runs.iter().take_while(|other| **other != run);
         let earlier = earlier.filter_map(|earlier| self.runs.get(earlier));
         let seed = conversation.session.seed.clone();
         Ok(earlier.fold(seed, |history, run| {
-            continued_history(&history, &run.records)
+            continued_history(&history, run.records())
         }))
     }
 
@@ -131,19 +153,15 @@ impl Shelves {
         match self.runs.entry(run) {
             // Taken up again: the older lease is void from now on.
             Entry::Occupied(mut known) if conversation.holder == Some(run) => {
-                known.get_mut().token = token;
+                known.get_mut().lease_to(token, self.lease);
             }
             // It has ended, or belongs to another session.
             Entry::Occupied(_) => return Err(StoreError::Stale(run)),
             Entry::Vacant(new) => {
                 conversation.holder = Some(run);
                 conversation.runs.push(run);
-                new.insert(Run {
-                    id: run,
-                    session: session.clone(),
-                    token,
-                    records: Vec::new(),
-                });
+                new.insert(Run::new(run, session.clone()))
+                    .lease_to(token, self.lease);
             }
         }
         self.leases_given = token;
@@ -151,10 +169,8 @@ impl Shelves {
     }
 
     pub(crate) fn abandon_run(&mut self, lease: &RunLease) -> Result<(), StoreError> {
-        let stale = || StoreError::Stale(lease.run);
-        let run = self.runs.get(&lease.run).ok_or_else(stale)?;
-        if run.session != lease.session || run.token != lease.token || !run.records.is_empty() {
-            return Err(stale());
+        if !self.leased(lease)?.records().is_empty() {
+            return Err(StoreError::Stale(lease.run));
         }
         self.runs.remove(&lease.run);
         if let Some(conversation) = self.sessions.get_mut(&lease.session) {
@@ -164,34 +180,86 @@ impl Shelves {
         Ok(())
     }
 
-    pub(crate) fn commit(
-        &mut self,
-        lease: &RunLease,
-        records: &[Arc<Record>],
-    ) -> Result<(), StoreError> {
-        let stale = || StoreError::Stale(lease.run);
-        let conversation = self.sessions.get_mut(&lease.session).ok_or_else(stale)?;
-        let run = self.runs.get_mut(&lease.run).ok_or_else(stale)?;
-        if !run.is_leased_by(lease) {
-            return Err(stale());
-        }
-        if run.has_just_kept(records) {
-            return Ok(());
-        }
-        if conversation.holder != Some(lease.run) || !run.is_followed_by(records) {
-            return Err(stale());
-        }
-        run.records.extend(records.iter().cloned());
-        if records.iter().any(|record| ends_the_run(record)) {
-            conversation.holder = None;
-        }
-        Ok(())
+    /// Returns the run of a lease, if the lease is the newest one of that run.
+    pub(crate) fn leased(&mut self, lease: &RunLease) -> Result<&mut Run, StoreError> {
+        let run = self.runs.get_mut(&lease.run);
+        run.filter(|run| run.is_leased_by(lease))
+            .ok_or(StoreError::Stale(lease.run))
     }
 
-    pub(crate) fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        let kept = self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))?;
-        let start = kept.records.partition_point(|record| record.seq <= after);
-        Ok(kept.records.get(start..).unwrap_or_default().to_vec())
+    /// Frees the session of a run that has ended, unless another run has it by now.
+    pub(crate) fn free(&mut self, lease: &RunLease) {
+        if let Some(conversation) = self.sessions.get_mut(&lease.session)
+            && conversation.holder == Some(lease.run)
+        {
+            conversation.holder = None;
+        }
+    }
+
+    pub(crate) fn run(&self, run: RunId) -> Result<&Run, StoreError> {
+        self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))
+    }
+
+    pub(crate) fn run_mut(&mut self, run: RunId) -> Result<&mut Run, StoreError> {
+        self.runs.get_mut(&run).ok_or(StoreError::NoSuchRun(run))
+    }
+
+    /// How long a lease lasts.
+    pub(crate) const fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    pub(crate) fn unfinished(&self) -> Vec<RunSummary> {
+        let held = self
+            .sessions
+            .values()
+            .filter_map(|conversation| conversation.holder);
+        let runs = held.filter_map(|run| self.runs.get(&run));
+        let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
+        unfinished.sort_by_key(|run| run.id());
+        unfinished.into_iter().map(Run::summary).collect()
+    }
+
+    /// Returns the runs of a session, the oldest first.
+    pub(crate) fn session_runs(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl DoubleEndedIterator<Item = &Run>, StoreError> {
+        Ok(self.runs_of(self.conversation(id)?))
+    }
+
+    pub(crate) fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError> {
+        let mut used = SessionMetrics::default();
+        match of {
+            UsageOf::Session(id) => {
+                let runs = self.session_runs(id)?;
+                runs.for_each(|run| run.add_usage(&mut used, since));
+            }
+            UsageOf::Owner(owner) => {
+                let theirs = self.sessions.values();
+                let theirs = theirs.filter(|it| it.session.owner == *owner);
+                let runs = theirs.flat_map(|conversation| self.runs_of(conversation));
+                runs.for_each(|run| run.add_usage(&mut used, since));
+            }
+        }
+        Ok(used)
+    }
+
+    pub(crate) fn chain(&self, id: &SessionId) -> Result<ChainHead, StoreError> {
+        let conversation = self.conversation(id)?;
+        let records = self
+            .runs_of(conversation)
+            .flat_map(|run| run.records().iter());
+        Ok(ChainHead::start(&conversation.session).with_records(records.map(AsRef::as_ref)))
+    }
+
+    fn runs_of(&self, conversation: &Conversation) -> impl DoubleEndedIterator<Item = &Run> {
+        let runs = conversation.runs.iter();
+        runs.filter_map(|run| self.runs.get(run))
     }
 
     fn conversation(&self, id: &SessionId) -> Result<&Conversation, StoreError> {
@@ -212,35 +280,4 @@ impl Conversation {
             _ => Ok(()),
         }
     }
-}
-
-impl Run {
-    /// Tells whether the lease is the newest one of this run.
-    fn is_leased_by(&self, lease: &RunLease) -> bool {
-        self.session == lease.session && self.token == lease.token
-    }
-
-    /// Tells whether exactly these records were kept last: the commit is repeated because its answer was lost.
-    fn has_just_kept(&self, records: &[Arc<Record>]) -> bool {
-        !records.is_empty() && self.records.ends_with(records)
-    }
-
-    /// Tells whether the records are the next ones.
-    fn is_followed_by(&self, records: &[Arc<Record>]) -> bool {
-        let mut last = self
-            .records
-            .last()
-            .map(|record| record.seq)
-            .unwrap_or_default();
-        records.iter().all(|record| {
-            let follows = record.run_id == self.id && record.seq == last.next();
-            last = record.seq;
-            follows
-        })
-    }
-}
-
-fn ends_the_run(record: &Record) -> bool {
-    let is_end = matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_));
-    is_end && record.agent == AgentId::ROOT
 }

@@ -1,29 +1,66 @@
 //! The store: its data behind one lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript};
-use neuraxis_ports::{RunLease, Session, SessionStore, StoreError, async_trait};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
+    Transcript,
+};
+use neuraxis_ports::{
+    ChainHead, Ending, RunBounds, RunLease, RunSummary, Session, SessionFilter, SessionStore,
+    StoreError, UsageOf, async_trait,
+};
 
+use crate::run::Run;
 use crate::shelves::Shelves;
+
+/// How long a lease lasts unless told otherwise.
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// Keeps sessions in memory.
 ///
 /// Cancel safe without exception: no method ever waits, so that none can be dropped midway.
-#[derive(Debug, Default)]
-pub struct MemoryStore(Mutex<Shelves>);
+#[derive(Debug)]
+pub struct MemoryStore {
+    shelves: Mutex<Shelves>,
+    bounds: RunBounds,
+}
 
 impl MemoryStore {
-    /// Makes an empty store.
+    /// Makes an empty store, whose leases last 30 seconds.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::with_lease(DEFAULT_LEASE)
+    }
+
+    /// Makes an empty store, whose leases last so long.
+    #[must_use]
+    pub fn with_lease(lease: Duration) -> Self {
+        Self {
+            shelves: Mutex::new(Shelves::new(lease)),
+            bounds: RunBounds::default(),
+        }
+    }
+
+    /// Lets runs become so long at the most.
+    #[must_use]
+    pub const fn bounded(mut self, bounds: RunBounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// Locks the data, for no longer than a few lookups; never across an `await`. What is behind the lock stays whole
     /// even if its holder panics, since every change checks first and then only adds or removes.
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -37,8 +74,8 @@ impl SessionStore for MemoryStore {
         self.shelves().session(id)
     }
 
-    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
-        Ok(self.shelves().sessions())
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        Ok(self.shelves().sessions(filter))
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
@@ -46,6 +83,11 @@ impl SessionStore for MemoryStore {
         let deleted = self.shelves().delete_session(id)?;
         drop(deleted);
         Ok(())
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let deleted = self.shelves().prune(before);
+        Ok(deleted.len().try_into().unwrap_or(u64::MAX))
     }
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
@@ -60,15 +102,84 @@ impl SessionStore for MemoryStore {
         self.shelves().begin_run(session, run)
     }
 
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        let mut shelves = self.shelves();
+        let time = shelves.lease();
+        shelves.leased(lease)?.renew(time)
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.shelves().leased(lease).map(Run::release)
+    }
+
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.shelves().abandon_run(lease)
     }
 
     async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        self.shelves().commit(lease, records)
+        let mut shelves = self.shelves();
+        let time = shelves.lease();
+        let ending = shelves.leased(lease)?.commit(records, &self.bounds, time)?;
+        if ending == Ending::Ends {
+            shelves.free(lease);
+        }
+        Ok(())
     }
 
     async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        self.shelves().records(run, after)
+        let shelves = self.shelves();
+        Ok(shelves.run(run)?.records_after(after).to_vec())
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.shelves().run(run).map(Run::summary)
+    }
+
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
+        let shelves = self.shelves();
+        Ok(shelves.session_runs(session)?.map(Run::summary).collect())
+    }
+
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(self.shelves().unfinished())
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.shelves().run_mut(run)?.post(entry)
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.shelves().leased(lease).map(|run| run.inbox())
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.shelves().leased(lease).map(|run| run.settle(ids))
+    }
+
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
+        let of = UsageOf::Session(session.clone());
+        self.shelves().usage_since(&of, Timestamp::MIN)
+    }
+
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError> {
+        self.shelves().usage_since(of, since)
+    }
+
+    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
+        let shelves = self.shelves();
+        let plan = shelves.session_runs(session)?.rev().find_map(Run::plan);
+        Ok(plan)
+    }
+
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        self.shelves().chain(session)?.expect(expect)
     }
 }

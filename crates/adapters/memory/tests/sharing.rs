@@ -49,25 +49,6 @@ async fn a_deleted_session_frees_its_records() {
 }
 
 #[tokio::test]
-async fn of_sessions_of_the_same_moment_the_later_one_is_listed_first() {
-    let store = MemoryStore::new();
-    for id in ["b", "c", "a"] {
-        store
-            .create_session(&Session::new(id.parse().unwrap(), START))
-            .await
-            .unwrap();
-    }
-    let listed: Vec<_> = store
-        .sessions()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|session| session.id.to_string())
-        .collect();
-    assert_eq!(listed, ["a", "c", "b"]);
-}
-
-#[tokio::test]
 async fn a_history_asked_for_at_any_time_holds_each_ended_run_once_and_in_order() {
     let store = MemoryStore::new();
     let session = Session::new("main".parse().unwrap(), START);

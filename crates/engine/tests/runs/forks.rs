@@ -227,6 +227,10 @@ async fn what_cannot_be_forked_is_refused_and_leaves_no_session_behind() {
         "{failed:?}"
     );
     tokio::task::yield_now().await;
-    let sessions = world.store.sessions().await.unwrap();
+    let sessions = world
+        .store
+        .sessions(&neuraxis_ports::SessionFilter::default())
+        .await
+        .unwrap();
     assert_eq!(sessions.len(), 1, "{sessions:?}");
 }

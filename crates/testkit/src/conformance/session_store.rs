@@ -1,8 +1,12 @@
 //! The rules of the [`SessionStore`] port.
 
+pub mod inbox;
+pub mod integrity;
+pub mod leases;
 pub mod records;
 pub mod runs;
 pub mod sessions;
+pub mod telling;
 
 use std::sync::Arc;
 
@@ -29,6 +33,11 @@ macro_rules! session_store_suite {
             an_ended_run_adds_its_messages_to_the_history
             a_run_at_work_adds_nothing_to_the_history
             sessions_do_not_mix
+            a_seed_comes_back_and_begins_the_history
+            sessions_are_listed_page_by_page
+            an_owner_s_sessions_are_listed_alone
+            an_owner_that_cannot_be_kept_is_refused
+            old_sessions_are_pruned_and_busy_ones_stay
         ] }
         $crate::mount_rules! { session_store::runs, $store, [
             a_busy_session_takes_no_second_run
@@ -58,6 +67,43 @@ macro_rules! session_store_suite {
             a_lease_of_nobody_is_refused
             a_commit_of_nothing_changes_nothing
             a_dropped_commit_has_happened_whole_or_not_at_all
+            hostile_texts_and_long_values_come_back_as_they_were
+            nothing_follows_the_end_of_a_run_within_a_commit
+            a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end
+            runs_that_commit_at_once_keep_their_order
+        ] }
+        $crate::mount_rules! { session_store::leases, $store, [
+            a_released_run_stays_unfinished_and_keeps_its_session
+            a_released_lease_writes_nothing_more
+            a_released_run_is_taken_up_again
+            a_lease_is_renewed_by_its_holder_alone
+            a_run_that_somebody_drives_is_not_left
+            a_lease_of_an_older_holder_is_good_for_nothing
+        ] }
+        $crate::mount_rules! { session_store::inbox, $store, [
+            what_is_posted_waits_in_its_order_until_it_is_settled
+            an_entry_posted_twice_is_kept_once
+            another_input_under_the_same_id_is_refused
+            a_commit_takes_the_entries_that_its_records_hold
+            a_client_s_result_is_taken_with_its_record
+            a_refused_commit_takes_nothing
+            an_entry_that_was_taken_is_still_known
+            an_unknown_or_ended_run_takes_no_entries
+            an_inbox_is_bounded
+            an_entry_that_cannot_be_kept_is_refused
+        ] }
+        $crate::mount_rules! { session_store::telling, $store, [
+            a_run_is_told_in_a_few_words
+            a_waiting_run_says_what_it_waits_for
+            runs_are_listed_in_their_order
+            what_is_unknown_is_named_in_every_question
+            metrics_add_up_over_runs_at_work_and_ended_ones
+            usage_counts_from_a_time_on
+            the_last_plan_of_a_session_is_known
+        ] }
+        $crate::mount_rules! { session_store::integrity, $store, [
+            the_chain_of_a_session_is_that_of_its_records
+            an_expected_head_is_compared
         ] }
     };
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use neuraxis_core::{Record, Seq};
-use neuraxis_ports::{RunLease, SessionStore, StoreError};
+use neuraxis_ports::{RunBounds, RunLease, SessionStore, StoreError};
 
-use super::{Busy, history, records};
+use super::{Busy, history, records, session_of};
 use crate::ids::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
@@ -202,4 +202,108 @@ pub async fn a_dropped_commit_has_happened_whole_or_not_at_all(store: impl Sessi
     drop(store.commit(&busy.lease, &all).now_or_never());
     let kept = records(&store, busy.log.run()).await;
     assert!(kept.is_empty() || kept == all, "a part was kept: {kept:?}");
+}
+
+/// Whatever a text holds comes back: control characters, escapes of lone surrogates, a megabyte in one value.
+pub async fn hostile_texts_and_long_values_come_back_as_they_were(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let long = "🦀".repeat(300_000);
+    let arguments = [
+        r#"{"lone":"\ud800"}"#,
+        "{\"nul\":\"\\u0000\"}",
+        "not JSON \u{0}\u{1b}[31m\u{2028}\r\n",
+        "@0000000000000000000000000000000000000000000000000000000000000000",
+        &long,
+    ];
+    let calls = arguments.map(|arguments| ("look", arguments));
+    let all = [
+        busy.log.started("nul \0, bell \u{7}, tag \u{e0041}"),
+        busy.log.replied(reply::calls(calls)),
+        busy.log.warned(&long),
+        busy.log.warned(&long),
+    ];
+    busy.commit(&store, &all).await;
+    assert_eq!(
+        store.commit(&busy.lease, &all).await,
+        Ok(()),
+        "not known again"
+    );
+    assert_eq!(records(&store, busy.log.run()).await, all);
+    let told = store.run(busy.log.run()).await.expect("the run is known");
+    assert_eq!(
+        told.text.as_deref(),
+        Some("nul \u{fffd}, bell \u{7}, tag \u{e0041}")
+    );
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+/// A commit in which a record follows the end of the run is refused whole.
+pub async fn nothing_follows_the_end_of_a_run_within_a_commit(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let all = [
+        busy.log.started("Hello?"),
+        busy.log.finished("Hi."),
+        busy.log.warned("slow"),
+    ];
+    let refused = store.commit(&busy.lease, &all).await;
+    assert_eq!(refused, Err(StoreError::Stale(run)));
+    assert_eq!(records(&store, run).await, []);
+    let [started, finished, _] = all;
+    busy.commit(&store, &[started, finished]).await;
+}
+
+/// A run that has become as long as a run may be is refused everything but its end.
+pub async fn a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end(store: impl SessionStore) {
+    let most = RunBounds::default().max_records;
+    let mut busy = Busy::new(&store).await;
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    let many: Vec<_> = (1..most).map(|_| busy.log.warned("slow")).collect();
+    busy.commit(&store, &many).await;
+    let after_most = busy.log.clone();
+    let one_more = [busy.log.warned("slow")];
+    let refused = store.commit(&busy.lease, &one_more).await;
+    let Err(StoreError::RunTooLarge { records, .. }) = refused else {
+        unreachable!("a run of {} records was taken: {refused:?}", most + 1)
+    };
+    assert_eq!(records, most + 1);
+    busy.log = after_most;
+    let end = [busy.log.failed("too long")];
+    busy.commit(&store, &end).await;
+    let told = store.run(busy.log.run()).await.expect("the run is known");
+    assert_eq!((told.records, told.ended_at.is_some()), (most + 1, true));
+}
+
+/// Of many runs that commit at the same time, each keeps its own records in their order.
+pub async fn runs_that_commit_at_once_keep_their_order(store: impl SessionStore) {
+    const RUNS: u64 = 32;
+    const STEPS: usize = 20;
+    let store = Arc::new(store);
+    let drive = |number: u64| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let session = session_of(&format!("s{number}"), number);
+            store
+                .create_session(&session)
+                .await
+                .expect("the session is new");
+            let mut busy = Busy::begin(store.as_ref(), &session.id, number).await;
+            let mut all = vec![busy.log.started(&format!("run {number}?"))];
+            busy.commit(store.as_ref(), &all).await;
+            for step in 0..STEPS {
+                let records = [
+                    busy.log.warned(&format!("{number}.{step}")),
+                    busy.log.warned("and"),
+                ];
+                busy.commit(store.as_ref(), &records).await;
+                all.extend(records);
+            }
+            (busy.log.run(), all)
+        })
+    };
+    for driven in (1..=RUNS).map(drive).collect::<Vec<_>>() {
+        let (run, all) = driven.await.expect("a run is driven to its end");
+        assert_eq!(records(store.as_ref(), run).await, all);
+    }
 }

@@ -1,8 +1,8 @@
 //! Rules of sessions and their history.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
-use neuraxis_core::{Message, Seq, run_messages};
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_core::{Message, Seq, Transcript, run_messages};
+use neuraxis_ports::{MAX_OWNER_BYTES, SessionFilter, SessionStore, StoreError};
 
 use super::{Busy, history, id, session_of};
 use crate::ids::CountingIds;
@@ -46,12 +46,13 @@ pub async fn an_unknown_session_is_named_in_the_error(store: impl SessionStore) 
 
 /// Sessions are listed by the time they were made, the newest first, not by id or by order of creation.
 pub async fn sessions_are_listed_the_newest_first(store: impl SessionStore) {
-    assert_eq!(store.sessions().await, Ok(Vec::new()));
+    let all = SessionFilter::default();
+    assert_eq!(store.sessions(&all).await, Ok(Vec::new()));
     let (middle, newest, oldest) = (session_of("b", 5), session_of("a", 9), session_of("c", 1));
     for session in [&middle, &newest, &oldest] {
         assert_eq!(store.create_session(session).await, Ok(()));
     }
-    assert_eq!(store.sessions().await, Ok(vec![newest, middle, oldest]));
+    assert_eq!(store.sessions(&all).await, Ok(vec![newest, middle, oldest]));
 }
 
 /// With a session its runs and their records are gone.
@@ -68,7 +69,8 @@ pub async fn a_deleted_session_is_gone_with_its_runs(store: impl SessionStore) {
         store.records(run, Seq(0)).await,
         Err(StoreError::NoSuchRun(run))
     );
-    assert_eq!(store.sessions().await, Ok(Vec::new()));
+    let all = SessionFilter::default();
+    assert_eq!(store.sessions(&all).await, Ok(Vec::new()));
 }
 
 /// The id of a deleted session is free, and a new session under it starts with nothing.
@@ -151,4 +153,105 @@ pub async fn sessions_do_not_mix(store: impl SessionStore) {
     main.commit(&store, &rest).await;
     assert_eq!(history(&store, &main.session).await, ["main?", "main!"]);
     assert_eq!(history(&store, &id("side")).await, ["side?", "side!"]);
+}
+
+/// What a session goes on from is kept with it, to the byte, and is the beginning of its history.
+pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) {
+    let seed: Transcript = [
+        Message::user("Ünïcode 🦀\0 and\nlines?"),
+        Message::assistant("\u{202e}Yes."),
+    ]
+    .into_iter()
+    .collect();
+    let session = session_of("main", 0).seeded(seed.clone());
+    assert_eq!(store.create_session(&session).await, Ok(()));
+    assert_eq!(store.session(&session.id).await, Ok(session.clone()));
+    assert_eq!(store.history(&session.id).await, Ok(seed));
+    Busy::begin(&store, &session.id, 1)
+        .await
+        .finish(&store, "And now?", "Now.")
+        .await;
+    let texts = history(&store, &session.id).await;
+    assert_eq!(
+        texts.get(2..),
+        Some(&["And now?".into(), "Now.".into()][..])
+    );
+}
+
+/// A list is read page by page; sessions of the same time are neither left out nor shown twice.
+pub async fn sessions_are_listed_page_by_page(store: impl SessionStore) {
+    for (text, seconds) in [("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3)] {
+        assert_eq!(
+            store.create_session(&session_of(text, seconds)).await,
+            Ok(())
+        );
+    }
+    let mut filter = SessionFilter::default().limited_to(2);
+    let mut pages = Vec::new();
+    loop {
+        let page = store.sessions(&filter).await.expect("the store lists");
+        let Some(last) = page.last() else { break };
+        filter = filter.after(last);
+        let ids = page.iter().map(|session| session.id.to_string());
+        pages.push(ids.collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(pages, ["e d", "c b", "a"]);
+}
+
+/// An owner sees the owner's own sessions, whatever the name holds.
+pub async fn an_owner_s_sessions_are_listed_alone(store: impl SessionStore) {
+    let hostile = "x' OR '1'='1";
+    for (text, owner) in [("a", "ann"), ("b", hostile), ("c", "ann")] {
+        let session = session_of(text, 1).owned_by(owner);
+        assert_eq!(store.create_session(&session).await, Ok(()));
+    }
+    let of = async |owner: &str| {
+        let filter = SessionFilter::default().owned_by(owner);
+        let listed = store.sessions(&filter).await.expect("the store lists");
+        let ids = listed.iter().map(|session| session.id.to_string());
+        ids.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(of("ann").await, "c a");
+    assert_eq!(of(hostile).await, "b");
+    assert_eq!(of("nobody").await, "");
+}
+
+/// An owner's name that not every store can keep is refused by all.
+pub async fn an_owner_that_cannot_be_kept_is_refused(store: impl SessionStore) {
+    for owner in ["a\0b".to_owned(), "x".repeat(MAX_OWNER_BYTES + 1)] {
+        let session = session_of("main", 0).owned_by(owner);
+        let refused = store.create_session(&session).await;
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { what: "owner", .. })),
+            "{refused:?}"
+        );
+    }
+    let longest = session_of("main", 0).owned_by("x".repeat(MAX_OWNER_BYTES));
+    assert_eq!(store.create_session(&longest).await, Ok(()));
+    assert_eq!(store.session(&longest.id).await, Ok(longest));
+}
+
+/// Sessions in which nothing happened since a time are pruned; the others and those with a run at work stay.
+pub async fn old_sessions_are_pruned_and_busy_ones_stay(store: impl SessionStore) {
+    let old = Busy::new(&store).await;
+    let old_run = old.log.run();
+    old.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(store.create_session(&session_of("busy", 0)).await, Ok(()));
+    let busy = Busy::begin(&store, &id("busy"), 2).await;
+    assert_eq!(store.create_session(&session_of("empty", 0)).await, Ok(()));
+    assert_eq!(store.create_session(&session_of("new", 60)).await, Ok(()));
+
+    // The log of a run makes a record a second: the old session's last one came two seconds after the start.
+    let after = |seconds| session_of("time", seconds).created_at;
+    assert_eq!(store.prune(after(0)).await, Ok(0));
+    assert_eq!(store.prune(after(2)).await, Ok(1), "the empty session goes");
+    assert_eq!(store.prune(after(3)).await, Ok(1), "the ended one goes");
+    assert_eq!(
+        store.records(old_run, Seq(0)).await,
+        Err(StoreError::NoSuchRun(old_run))
+    );
+    let left = store.sessions(&SessionFilter::default()).await;
+    let left: Vec<_> = left.iter().flatten().map(|it| it.id.to_string()).collect();
+    assert_eq!(left, ["new", "busy"]);
+    busy.finish(&store, "Hello?", "Hi.").await;
 }

@@ -1,0 +1,241 @@
+//! One run: its records, its lease and its inbox.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, Seq, SessionId,
+    SessionMetrics,
+};
+use neuraxis_ports::{
+    Ending, MAX_INBOX_ENTRIES, RunBounds, RunLease, RunSize, RunSummary, StoreError, check_input,
+};
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    id: RunId,
+    session: SessionId,
+    token: u64,
+    /// When the lease runs out; `None` if nobody holds it.
+    leased_until: Option<Instant>,
+    records: Vec<Arc<Record>>,
+    bytes: u64,
+    inbox: Vec<Posted>,
+}
+
+/// An inbox entry. Once it was taken only what it takes to recognize it is left.
+#[derive(Debug)]
+struct Posted {
+    id: InputId,
+    hash: ContentHash,
+    entry: Option<InboxEntry>,
+}
+
+impl Run {
+    pub(crate) const fn new(id: RunId, session: SessionId) -> Self {
+        Self {
+            id,
+            session,
+            token: 0,
+            leased_until: None,
+            records: Vec::new(),
+            bytes: 0,
+            inbox: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn id(&self) -> RunId {
+        self.id
+    }
+
+    pub(crate) const fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    pub(crate) fn records(&self) -> &[Arc<Record>] {
+        &self.records
+    }
+
+    pub(crate) fn records_after(&self, after: Seq) -> &[Arc<Record>] {
+        let start = self.records.partition_point(|record| record.seq <= after);
+        self.records.get(start..).unwrap_or_default()
+    }
+
+    /// Gives the run to a new holder.
+    pub(crate) fn lease_to(&mut self, token: u64, lease: Duration) {
+        self.token = token;
+        self.leased_until = Instant::now().checked_add(lease);
+    }
+
+    /// Begins the time of the lease anew.
+    pub(crate) fn renew(&mut self, lease: Duration) -> Result<(), StoreError> {
+        if self.leased_until.is_none() || self.has_ended() {
+            return Err(StoreError::Stale(self.id));
+        }
+        self.lease_to(self.token, lease);
+        Ok(())
+    }
+
+    pub(crate) const fn release(&mut self) {
+        self.leased_until = None;
+    }
+
+    /// Tells whether the lease is the newest one of this run.
+    pub(crate) fn is_leased_by(&self, lease: &RunLease) -> bool {
+        self.session == lease.session && self.token == lease.token
+    }
+
+    /// Tells whether nobody drives the run any more.
+    pub(crate) fn is_left(&self) -> bool {
+        !self.has_ended()
+            && self
+                .leased_until
+                .is_none_or(|until| until <= Instant::now())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.records
+            .last()
+            .is_some_and(|record| record.ends_the_run())
+    }
+
+    pub(crate) fn ended_before(&self, time: Timestamp) -> bool {
+        let last = self.records.last();
+        last.is_some_and(|last| last.ends_the_run() && last.at < time)
+    }
+
+    /// Appends records, all or none, and tells whether the run has ended with them.
+    pub(crate) fn commit(
+        &mut self,
+        records: &[Arc<Record>],
+        bounds: &RunBounds,
+        lease: Duration,
+    ) -> Result<Ending, StoreError> {
+        let ended = match self.has_ended() {
+            true => Ending::Ends,
+            false => Ending::GoesOn,
+        };
+        if self.has_just_kept(records) {
+            return Ok(ended);
+        }
+        if ended == Ending::Ends || self.leased_until.is_none() || !self.is_followed_by(records) {
+            return Err(StoreError::Stale(self.id));
+        }
+        let ending = match records.last() {
+            Some(last) if last.ends_the_run() => Ending::Ends,
+            _ => Ending::GoesOn,
+        };
+        let weight = records.iter().map(|record| record.weight()).sum();
+        let before = self.size();
+        let after = before.with(records.len().try_into().unwrap_or(u64::MAX), weight);
+        after.check(bounds, self.id, ending)?;
+        if after.has_crossed(before, bounds) {
+            tracing::warn!(run = %self.id, records = after.records, bytes = after.bytes, "a run grows long");
+        }
+        self.records.extend(records.iter().cloned());
+        self.bytes = after.bytes;
+        self.take(records);
+        self.lease_to(self.token, lease);
+        Ok(ending)
+    }
+
+    fn size(&self) -> RunSize {
+        RunSize {
+            records: self.records.len().try_into().unwrap_or(u64::MAX),
+            bytes: self.bytes,
+        }
+    }
+
+    /// Tells whether exactly these records were kept last: the commit is repeated because its answer was lost.
+    fn has_just_kept(&self, records: &[Arc<Record>]) -> bool {
+        !records.is_empty() && self.records.ends_with(records)
+    }
+
+    /// Tells whether the records are the next ones.
+    fn is_followed_by(&self, records: &[Arc<Record>]) -> bool {
+        let mut last = self
+            .records
+            .last()
+            .map(|record| record.seq)
+            .unwrap_or_default();
+        let mut has_ended = false;
+        records.iter().all(|record| {
+            let follows = record.run_id == self.id && record.seq == last.next() && !has_ended;
+            last = record.seq;
+            has_ended = record.ends_the_run();
+            follows
+        })
+    }
+
+    pub(crate) fn post(&mut self, entry: &InboxEntry) -> Result<(), StoreError> {
+        let hash = ContentHash::of(check_input(entry)?.as_bytes());
+        if let Some(known) = self.inbox.iter().find(|posted| posted.id == entry.id) {
+            let (run, id) = (self.id, entry.id.clone());
+            let is_same = known.hash == hash;
+            return is_same
+                .then_some(())
+                .ok_or(StoreError::InputReused { run, id });
+        }
+        if self.has_ended() {
+            return Err(StoreError::RunEnded(self.id));
+        }
+        let waiting = self.inbox.iter().filter(|posted| posted.entry.is_some());
+        if waiting.count() >= MAX_INBOX_ENTRIES {
+            return Err(StoreError::InboxFull(self.id));
+        }
+        self.inbox.push(Posted {
+            id: entry.id.clone(),
+            hash,
+            entry: Some(entry.clone()),
+        });
+        Ok(())
+    }
+
+    pub(crate) fn inbox(&self) -> Vec<InboxEntry> {
+        let waiting = self.inbox.iter();
+        waiting.filter_map(|posted| posted.entry.clone()).collect()
+    }
+
+    pub(crate) fn settle(&mut self, ids: &[InputId]) {
+        let settled = self.inbox.iter_mut();
+        settled
+            .filter(|posted| ids.contains(&posted.id))
+            .for_each(|posted| posted.entry = None);
+    }
+
+    /// Takes the entries that records hold.
+    fn take(&mut self, records: &[Arc<Record>]) {
+        if self.inbox.is_empty() {
+            return;
+        }
+        let taken: Vec<_> = records
+            .iter()
+            .filter_map(|record| record.inbox_id())
+            .collect();
+        self.settle(&taken);
+    }
+
+    pub(crate) fn summary(&self) -> RunSummary {
+        let mut summary = RunSummary::new(self.id, self.session.clone());
+        self.records.iter().for_each(|record| summary.read(record));
+        summary
+    }
+
+    /// Adds what was used since a time.
+    pub(crate) fn add_usage(&self, used: &mut SessionMetrics, since: Timestamp) {
+        for record in &self.records {
+            used.read_since(record, since);
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Option<JsonText> {
+        self.records
+            .iter()
+            .rev()
+            .find_map(|record| match &record.body {
+                RecordBody::Plan(changed) => Some(changed.plan.clone()),
+                _ => None,
+            })
+    }
+}

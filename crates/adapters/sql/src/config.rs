@@ -1,0 +1,115 @@
+//! The configuration section `[store]`, as far as it concerns databases.
+
+use std::fmt;
+use std::time::Duration;
+
+use neuraxis_ports::RunBounds;
+use serde::{Deserialize, Deserializer};
+
+use crate::database::shown;
+
+/// Which database, and what it promises.
+///
+/// ```
+/// use neuraxis_sql::{Durability, SqlConfig};
+///
+/// let config: SqlConfig = toml::from_str(r#"
+///     url = "sqlite:///home/me/.local/share/neuraxis/sessions.db"
+///     durability = "normal"
+///     lease_ms = 10000
+/// "#)?;
+/// assert_eq!(config.durability, Durability::Normal);
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SqlConfig {
+    /// `sqlite://PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The folder of a file is made if it is missing.
+    pub url: String,
+    /// What survives a power cut: `full` or `normal`. `full`.
+    #[serde(default)]
+    pub durability: Durability,
+    /// How long a run stays with a process that no longer says that it is alive. 30,000.
+    #[serde(
+        default = "default_lease",
+        rename = "lease_ms",
+        deserialize_with = "millis"
+    )]
+    pub lease: Duration,
+    /// The most connections for reading at the same time; one more writes. 8.
+    #[serde(default = "default_max_connections")]
+    pub max_connections: u32,
+    /// How long a locked file or a silent server is waited for. 5,000.
+    #[serde(
+        default = "default_patience",
+        rename = "patience_ms",
+        deserialize_with = "millis"
+    )]
+    pub patience: Duration,
+    /// How long one run may become; not part of the section.
+    #[serde(skip)]
+    pub bounds: RunBounds,
+    /// The most pages of 4 KiB that a file may have; not part of the section. No limit but that of the disk if `None`.
+    #[serde(skip)]
+    pub max_pages: Option<u32>,
+}
+
+impl SqlConfig {
+    /// Describes a database with the defaults of everything else.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            durability: Durability::default(),
+            lease: default_lease(),
+            max_connections: default_max_connections(),
+            patience: default_patience(),
+            bounds: RunBounds::default(),
+            max_pages: None,
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for SqlConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlConfig")
+            .field("url", &shown(&self.url))
+            .field("durability", &self.durability)
+            .field("lease", &self.lease)
+            .field("max_connections", &self.max_connections)
+            .field("patience", &self.patience)
+            .field("bounds", &self.bounds)
+            .field("max_pages", &self.max_pages)
+            .finish()
+    }
+}
+
+/// What is still there after the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Durability {
+    /// Everything that was committed, also after a power cut: each commit waits for the disk.
+    #[default]
+    Full,
+    /// Everything that was committed after a crash of this process. A power cut, or a crash of the database server, may
+    /// take the last commits, never a part of one and never one from the middle.
+    Normal,
+}
+
+const fn default_lease() -> Duration {
+    Duration::from_secs(30)
+}
+
+const fn default_max_connections() -> u32 {
+    8
+}
+
+const fn default_patience() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
+}

@@ -1,0 +1,186 @@
+//! Either database: how to connect to it, and where its dialect differs.
+
+mod postgres;
+mod sqlite;
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Error, PgPool, SqlitePool};
+
+use crate::config::SqlConfig;
+use crate::error::{Failure, OpenError};
+use crate::link::{Link, Wire};
+use crate::schema;
+
+/// A database with a current schema.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// What people call it: the file, or the server and the database, without user and password.
+    pub(crate) place: String,
+    pub(crate) dialect: Dialect,
+    patience: Duration,
+    pools: Pools,
+}
+
+/// Whose words are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+#[derive(Debug)]
+enum Pools {
+    Sqlite {
+        writer: SqliteConnectOptions,
+        readers: SqlitePool,
+    },
+    Postgres {
+        writer: PgConnectOptions,
+        readers: PgPool,
+    },
+}
+
+impl Database {
+    /// Connects, and brings the schema up to date.
+    pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = match scheme(&config.url) {
+            Some(Dialect::Sqlite) => sqlite::prepare(config)?,
+            Some(Dialect::Postgres) => postgres::prepare(config)?,
+            None => {
+                let url = shown(&config.url);
+                return Err(OpenError::Url { url });
+            }
+        };
+        let connected = database.writer().await;
+        let mut link = connected.map_err(|error| database.told(error.into()))?;
+        schema::migrate(&database, &mut link).await?;
+        Ok(database)
+    }
+
+    /// Makes a connection that may write.
+    pub(crate) async fn writer(&self) -> Result<Link, Error> {
+        match &self.pools {
+            Pools::Sqlite { writer, .. } => {
+                Ok(Link::new(Wire::Sqlite(writer.connect().await?), None))
+            }
+            Pools::Postgres { writer, .. } => {
+                let connected = tokio::time::timeout(self.patience, writer.connect()).await;
+                let wire = connected.map_err(|_| Error::PoolTimedOut)??;
+                Ok(Link::new(Wire::Postgres(wire), Some(self.patience)))
+            }
+        }
+    }
+
+    /// Takes a connection that reads.
+    pub(crate) async fn reader(&self) -> Result<Link, Error> {
+        match &self.pools {
+            Pools::Sqlite { readers, .. } => {
+                let wire = Wire::PooledSqlite(readers.acquire().await?);
+                Ok(Link::new(wire, None))
+            }
+            Pools::Postgres { readers, .. } => {
+                let wire = Wire::PooledPostgres(readers.acquire().await?);
+                Ok(Link::new(wire, Some(self.patience)))
+            }
+        }
+    }
+
+    /// Closes the connections that read.
+    pub(crate) async fn close(&self) {
+        match &self.pools {
+            Pools::Sqlite { readers, .. } => readers.close().await,
+            Pools::Postgres { readers, .. } => readers.close().await,
+        }
+    }
+
+    pub(crate) fn told(&self, failure: Failure) -> neuraxis_ports::StoreError {
+        failure.told(&self.place)
+    }
+}
+
+impl Dialect {
+    /// Begins a transaction that writes.
+    pub(crate) const fn begin(self) -> &'static str {
+        match self {
+            // At once, so that it need not be given up later because somebody else wrote meanwhile.
+            Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => "BEGIN",
+        }
+    }
+
+    /// The database's own time in milliseconds: one clock for all processes that share it.
+    pub(crate) const fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+
+    /// Locks the rows that a transaction reads. SQLite has one writer at a time anyway.
+    pub(crate) const fn for_update(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " FOR UPDATE",
+        }
+    }
+
+    /// Returns the number of a new lease.
+    pub(crate) const fn next_lease(self) -> &'static str {
+        match self {
+            Self::Sqlite => "UPDATE leases SET last = last + 1 RETURNING last",
+            Self::Postgres => "SELECT nextval('leases')",
+        }
+    }
+}
+
+fn scheme(url: &str) -> Option<Dialect> {
+    match url.split_once(':')?.0 {
+        "sqlite" => Some(Dialect::Sqlite),
+        "postgres" | "postgresql" => Some(Dialect::Postgres),
+        _ => None,
+    }
+}
+
+/// Returns a URL without what may be secret in it: user, password and parameters.
+pub(crate) fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return match url.strip_prefix("sqlite:") {
+            Some(_) => url.to_owned(),
+            None => "the URL".to_owned(),
+        };
+    };
+    if scheme == "sqlite" {
+        return url.to_owned();
+    }
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown_wherever_it_stands_in_the_url() {
+        for url in [
+            "postgres://me:s3cret@db:5432/nx",
+            "postgres://me:s3cret@db:5432/nx?password=s3cret",
+            "postgres://me:p@s3cret@db:5432/nx",
+            "postgresql://db/nx?user=me&password=s3cret",
+            "mysql://me:s3cret@db/nx",
+            "postgres:me:s3cret@db",
+            "s3cret",
+        ] {
+            let config = format!("{:?}", SqlConfig::new(url));
+            assert!(!config.contains("s3cret"), "{url} is shown as {config}");
+        }
+        assert_eq!(
+            shown("postgres://me:s3cret@db:5432/nx"),
+            "postgres://db:5432/nx"
+        );
+    }
+}

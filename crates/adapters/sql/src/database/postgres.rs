@@ -1,0 +1,41 @@
+//! A database of a Postgres server.
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use super::{Database, Dialect, Pools, shown};
+use crate::config::{Durability, SqlConfig};
+use crate::error::OpenError;
+
+/// The schema in which the tables stand: a database may hold other things.
+pub(super) const SCHEMA: &str = "neuraxis";
+
+pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
+    let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
+        url: shown(&config.url),
+    })?;
+    let durable = match config.durability {
+        Durability::Full => "on",
+        Durability::Normal => "off",
+    };
+    // The server gives up on its own what nobody waits for any more.
+    let patience = config.patience.as_millis().to_string();
+    let options = options.application_name("neuraxis").options([
+        ("search_path", SCHEMA),
+        ("synchronous_commit", durable),
+        ("statement_timeout", &patience),
+        ("idle_in_transaction_session_timeout", &patience),
+    ]);
+    let readers = PgPoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .acquire_timeout(config.patience)
+        .connect_lazy_with(options.clone());
+    Ok(Database {
+        place: shown(&config.url),
+        dialect: Dialect::Postgres,
+        patience: config.patience,
+        pools: Pools::Postgres {
+            writer: options,
+            readers,
+        },
+    })
+}

@@ -1,0 +1,97 @@
+//! A file of SQLite.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+
+use super::{Database, Dialect, Pools};
+use crate::config::{Durability, SqlConfig};
+use crate::error::OpenError;
+
+pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
+    let path = path(&config.url).ok_or_else(|| OpenError::Url {
+        url: config.url.clone(),
+    })?;
+    create(&path)?;
+    let synchronous = match config.durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Normal => SqliteSynchronous::Normal,
+    };
+    let common = SqliteConnectOptions::new()
+        .filename(&path)
+        .busy_timeout(config.patience)
+        .synchronous(synchronous);
+    let mut writer = common
+        .clone()
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .journal_mode(SqliteJournalMode::Wal)
+        // What is deleted is overwritten, not just forgotten.
+        .pragma("secure_delete", "ON");
+    if let Some(pages) = config.max_pages {
+        writer = writer.pragma("max_page_count", pages.to_string());
+    }
+    let readers = SqlitePoolOptions::new()
+        .max_connections(config.max_connections.max(1))
+        .acquire_timeout(config.patience.max(Duration::from_secs(1)))
+        .connect_lazy_with(common.read_only(true));
+    Ok(Database {
+        place: path.display().to_string(),
+        dialect: Dialect::Sqlite,
+        patience: config.patience,
+        pools: Pools::Sqlite { writer, readers },
+    })
+}
+
+fn path(url: &str) -> Option<PathBuf> {
+    let rest = url.strip_prefix("sqlite:")?;
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    // A database in memory would be another one for each connection.
+    let is_file = !path.is_empty() && !path.starts_with(':') && !path.contains(['?', '\0']);
+    is_file.then(|| PathBuf::from(path))
+}
+
+/// Makes the file if it is not there, for nobody else to read. SQLite gives the same rights to the files beside it.
+fn create(path: &Path) -> Result<(), OpenError> {
+    let failed = |path: &Path, source| OpenError::File {
+        path: path.to_owned(),
+        source,
+    };
+    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let made = builder.create(folder);
+        made.map_err(|error| failed(folder, error))?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed(path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_be_absolute_or_not_and_must_be_a_file() {
+        let path = |url| path(url).map(|path| path.display().to_string());
+        assert_eq!(path("sqlite:///var/a b.db"), Some("/var/a b.db".to_owned()));
+        assert_eq!(path("sqlite://a.db"), Some("a.db".to_owned()));
+        assert_eq!(path("sqlite:a.db"), Some("a.db".to_owned()));
+        for url in ["sqlite:", "sqlite::memory:", "sqlite://a.db?mode=ro"] {
+            assert_eq!(path(url), None, "{url}");
+        }
+    }
+}

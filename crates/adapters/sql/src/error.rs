@@ -1,0 +1,160 @@
+//! What goes wrong with a database, in the words of the port.
+
+use std::path::PathBuf;
+
+use neuraxis_ports::StoreError;
+use sqlx::Error;
+
+/// Why a database cannot be used. No variant holds a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names no database that this store can use.
+    #[error(
+        "{url} names no database: it must be sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    Url {
+        /// The URL, without its password.
+        url: String,
+    },
+    /// The folder or the file cannot be made.
+    #[error("{} cannot be made", path.display())]
+    File {
+        /// The folder or the file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another program's data is there.
+    #[error("{place} holds something else than sessions: nothing was changed")]
+    Foreign {
+        /// The database.
+        place: String,
+    },
+    /// A newer version of this program has used it.
+    #[error(
+        "{place} has schema version {found}, and this program knows versions up to {known}: use a newer one"
+    )]
+    Newer {
+        /// The database.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The database itself cannot be reached or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The rules of the store forbid it. Nothing was changed.
+    Refused(StoreError),
+    /// The database failed.
+    Database(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Failure {
+    /// Says it in the words of the port; `place` is the file or the server.
+    pub(crate) fn told(self, place: &str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Database(error) => told(&error, place),
+        }
+    }
+}
+
+/// How a failure of the database goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The connection is of no more use; a new one may work.
+    Broken,
+    /// It passes: a lock, a full disk, a server that restarts.
+    Passing,
+    /// The disk failed: nothing more may be promised.
+    Disk,
+    /// What is stored cannot be read, or this program is wrong.
+    Lasting,
+}
+
+pub(crate) fn kind(error: &Error) -> Kind {
+    match error {
+        Error::Io(_)
+        | Error::Tls(_)
+        | Error::Protocol(_)
+        | Error::PoolTimedOut
+        | Error::PoolClosed
+        | Error::WorkerCrashed => Kind::Broken,
+        Error::Database(error) => {
+            let code = error.code().unwrap_or_default();
+            if error
+                .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+                .is_some()
+            {
+                postgres_kind(&code)
+            } else {
+                sqlite_kind(&code)
+            }
+        }
+        _ => Kind::Lasting,
+    }
+}
+
+/// By SQLite's extended result codes, whose low byte is the primary one (<https://www.sqlite.org/rescode.html>).
+fn sqlite_kind(code: &str) -> Kind {
+    match code.parse::<u32>().unwrap_or_default() & 0xff {
+        // BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN, PROTOCOL
+        5 | 6 | 7 | 8 | 13 | 14 | 15 => Kind::Passing,
+        // IOERR
+        10 => Kind::Disk,
+        _ => Kind::Lasting,
+    }
+}
+
+/// By the classes of SQLSTATE (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn postgres_kind(code: &str) -> Kind {
+    match code.get(..2).unwrap_or_default() {
+        // connection exception; operator intervention such as a shutdown
+        "08" | "57" => Kind::Broken,
+        // rollback for concurrency; insufficient resources; lock not available; system error; not yet authenticated
+        "40" | "53" | "55" | "58" | "28" | "3D" => Kind::Passing,
+        _ => Kind::Lasting,
+    }
+}
+
+fn told(error: &Error, place: &str) -> StoreError {
+    // Of a server's words only its message: details may hold data.
+    let why = match error {
+        Error::Database(error) => match error.code() {
+            Some(code) => format!("{} (code {code})", error.message()),
+            None => error.message().to_owned(),
+        },
+        Error::PoolTimedOut => "no answer in time".to_owned(),
+        Error::PoolClosed | Error::WorkerCrashed => "the connection is closed".to_owned(),
+        Error::Io(error) => error.to_string(),
+        Error::Tls(_) => "no encrypted connection".to_owned(),
+        Error::Configuration(_) => "the connection is not set up right".to_owned(),
+        other => other.to_string(),
+    };
+    let told = format!("{place}: {why}");
+    match kind(error) {
+        Kind::Broken | Kind::Passing => StoreError::Unavailable(told),
+        Kind::Disk | Kind::Lasting => StoreError::Damaged(told),
+    }
+}

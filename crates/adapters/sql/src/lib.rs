@@ -1,0 +1,39 @@
+//! A session store in a database: an adapter of the `SessionStore` port on SQLite, or on Postgres for a fleet.
+//!
+//! **For** sessions that survive: what was acknowledged is still there after a crash of this process, and with
+//! [`Durability::Full`] after a power cut. SQLite needs no set-up, only a file; any number of processes may share either.
+//! Every step is one row of JSON Lines, and a hash chain over each session tells whether anything was changed.
+//!
+//! **Not for** deciding who goes on with a run that was left: it only says which those are, and lets one have each.
+//!
+//! ```
+//! use neuraxis_core::jiff::Timestamp;
+//! use neuraxis_ports::{Session, SessionStore};
+//! use neuraxis_sql::{SqlConfig, SqlStore};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("sessions.db");
+//! let store = SqlStore::open(&SqlConfig::new(format!("sqlite://{}", file.display()))).await?;
+//! let session = Session::new("main".parse()?, Timestamp::UNIX_EPOCH);
+//! store.create_session(&session).await?;
+//! assert!(store.history(&session.id).await?.is_empty());
+//! # store.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod database;
+mod error;
+mod link;
+mod read;
+mod schema;
+mod step;
+mod store;
+mod writer;
+
+pub use config::{Durability, SqlConfig};
+pub use error::OpenError;
+pub use store::SqlStore;

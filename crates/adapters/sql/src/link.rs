@@ -1,0 +1,227 @@
+//! One connection to either database, and what goes over it: the few kinds of values that the schema knows.
+//!
+//! Statements are the same text for both wherever they can be; `$1` stands for a value in both.
+
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{
+    Arguments, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
+};
+
+/// A value of a statement; `None` is NULL of that type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+    Bytes(Option<&'a [u8]>),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Int(Some(number))
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Some(text))
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(Some(bytes))
+    }
+}
+
+/// Turns values into those of a statement.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { &[$($crate::link::Value::from($value)),*] };
+}
+pub(crate) use values;
+
+/// A row of a result.
+#[derive(Debug)]
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+/// Reads a column of either database.
+macro_rules! column {
+    ($row:expr, $column:expr) => {
+        match $row {
+            Row::Sqlite(row) => row.try_get($column),
+            Row::Postgres(row) => row.try_get($column),
+        }
+    };
+}
+
+impl Row {
+    pub(crate) fn int(&self, column: usize) -> Result<i64, Error> {
+        column!(self, column)
+    }
+
+    pub(crate) fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        column!(self, column)
+    }
+
+    pub(crate) fn text(&self, column: usize) -> Result<String, Error> {
+        column!(self, column)
+    }
+
+    pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        column!(self, column)
+    }
+
+    pub(crate) fn bytes(&self, column: usize) -> Result<Vec<u8>, Error> {
+        column!(self, column)
+    }
+
+    pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, Error> {
+        column!(self, column)
+    }
+}
+
+/// A connection. One to a server that did not answer in time is closed and never used again.
+#[derive(Debug)]
+pub(crate) struct Link {
+    wire: Option<Wire>,
+    /// How long a statement may take.
+    patience: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+    PooledSqlite(PoolConnection<Sqlite>),
+    PooledPostgres(PoolConnection<Postgres>),
+}
+
+enum WireMut<'a> {
+    Sqlite(&'a mut SqliteConnection),
+    Postgres(&'a mut PgConnection),
+}
+
+impl Link {
+    pub(crate) const fn new(wire: Wire, patience: Option<Duration>) -> Self {
+        Self {
+            wire: Some(wire),
+            patience,
+        }
+    }
+
+    /// Runs a statement and returns its rows.
+    pub(crate) async fn rows(
+        &mut self,
+        sql: impl SqlSafeStr + Send,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        self.in_time(async |wire| match wire {
+            WireMut::Sqlite(wire) => {
+                let arguments = sqlite_arguments(values)?;
+                let rows = sqlx::query_with(sql, arguments).fetch_all(wire).await?;
+                Ok(rows.into_iter().map(Row::Sqlite).collect())
+            }
+            WireMut::Postgres(wire) => {
+                let arguments = postgres_arguments(values)?;
+                let rows = sqlx::query_with(sql, arguments).fetch_all(wire).await?;
+                Ok(rows.into_iter().map(Row::Postgres).collect())
+            }
+        })
+        .await
+    }
+
+    /// Runs a statement and returns its first row, if there is one.
+    pub(crate) async fn row(
+        &mut self,
+        sql: impl SqlSafeStr + Send,
+        values: &[Value<'_>],
+    ) -> Result<Option<Row>, Error> {
+        Ok(self.rows(sql, values).await?.into_iter().next())
+    }
+
+    /// Runs a statement and returns how many rows it changed.
+    pub(crate) async fn run(
+        &mut self,
+        sql: impl SqlSafeStr + Send,
+        values: &[Value<'_>],
+    ) -> Result<u64, Error> {
+        self.in_time(async |wire| match wire {
+            WireMut::Sqlite(wire) => {
+                let arguments = sqlite_arguments(values)?;
+                let done = sqlx::query_with(sql, arguments).execute(wire).await?;
+                Ok(done.rows_affected())
+            }
+            WireMut::Postgres(wire) => {
+                let arguments = postgres_arguments(values)?;
+                let done = sqlx::query_with(sql, arguments).execute(wire).await?;
+                Ok(done.rows_affected())
+            }
+        })
+        .await
+    }
+
+    /// Runs several statements that take no values.
+    pub(crate) async fn script(&mut self, sql: &'static str) -> Result<(), Error> {
+        self.in_time(async |wire| match wire {
+            WireMut::Sqlite(wire) => sqlx::raw_sql(sql).execute(wire).await.map(drop),
+            WireMut::Postgres(wire) => sqlx::raw_sql(sql).execute(wire).await.map(drop),
+        })
+        .await
+    }
+
+    async fn in_time<T>(
+        &mut self,
+        work: impl AsyncFnOnce(WireMut<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let wire = match &mut self.wire {
+            None => return Err(Error::PoolClosed),
+            Some(Wire::Sqlite(wire)) => WireMut::Sqlite(wire),
+            Some(Wire::Postgres(wire)) => WireMut::Postgres(wire),
+            Some(Wire::PooledSqlite(wire)) => WireMut::Sqlite(&mut *wire),
+            Some(Wire::PooledPostgres(wire)) => WireMut::Postgres(&mut *wire),
+        };
+        let Some(patience) = self.patience else {
+            return work(wire).await;
+        };
+        if let Ok(result) = tokio::time::timeout(patience, work(wire)).await {
+            return result;
+        }
+        // Its answer would be taken for that of the next statement.
+        if let Some(Wire::PooledPostgres(wire)) = self.wire.take() {
+            drop(wire.detach());
+        }
+        Err(Error::PoolTimedOut)
+    }
+}
+
+fn sqlite_arguments(values: &[Value<'_>]) -> Result<SqliteArguments, Error> {
+    let mut arguments = SqliteArguments::default();
+    for value in values {
+        match *value {
+            Value::Int(number) => arguments.add(number),
+            Value::Text(text) => arguments.add(text),
+            Value::Bytes(bytes) => arguments.add(bytes),
+        }
+        .map_err(Error::Encode)?;
+    }
+    Ok(arguments)
+}
+
+fn postgres_arguments(values: &[Value<'_>]) -> Result<PgArguments, Error> {
+    let mut arguments = PgArguments::default();
+    for value in values {
+        match *value {
+            Value::Int(number) => arguments.add(number),
+            Value::Text(text) => arguments.add(text),
+            Value::Bytes(bytes) => arguments.add(bytes),
+        }
+        .map_err(Error::Encode)?;
+    }
+    Ok(arguments)
+}

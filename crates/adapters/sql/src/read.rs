@@ -1,0 +1,9 @@
+//! Reading, past the writer: each question is one statement, or several over what no longer changes.
+
+pub(crate) mod ids;
+pub(crate) mod inbox;
+pub(crate) mod records;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod usage;
+pub(crate) mod verify;

@@ -1,0 +1,118 @@
+//! The records of a run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use neuraxis_core::{ContentHash, Record, RunId};
+use neuraxis_ports::StoreError;
+
+use crate::error::Failure;
+use crate::link::{Link, values};
+use crate::step::{Line, lines};
+
+/// How many bytes are read in between other work. More are read on a thread that may be busy for a while.
+const QUICK_BYTES: usize = 64 * 1024;
+
+/// A stored step.
+pub(crate) struct Stored {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) chain: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Records that are kept beside, by their hash.
+pub(crate) type Beside = HashMap<ContentHash, Vec<u8>>;
+
+/// Returns the key of a run.
+pub(crate) async fn key(link: &mut Link, run: RunId) -> Result<i64, Failure> {
+    let sql = "SELECT key FROM runs WHERE id = $1";
+    let row = link.row(sql, values![run.0.as_bytes().as_slice()]).await?;
+    Ok(row.ok_or(StoreError::NoSuchRun(run))?.int(0)?)
+}
+
+/// Returns the steps of a run that hold records after the given one.
+pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<Stored>, Failure> {
+    let sql = "SELECT first_seq, last_seq, chain, body FROM steps \
+               WHERE run = $1 AND last_seq > $2 ORDER BY first_seq";
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let rows = link.rows(sql, values![key, after]).await?;
+    let steps = rows.iter().map(|row| {
+        Ok(Stored {
+            first: row.int(0)?.cast_unsigned(),
+            last: row.int(1)?.cast_unsigned(),
+            chain: row.bytes(2)?,
+            body: row.bytes(3)?,
+        })
+    });
+    steps.collect()
+}
+
+/// Returns what a run keeps beside, if its steps name any of it.
+pub(crate) async fn beside(link: &mut Link, key: i64, steps: &[Stored]) -> Result<Beside, Failure> {
+    let mut found = Beside::new();
+    let named = steps.iter().flat_map(|step| lines(&step.body));
+    let named: Vec<_> = named
+        .filter_map(|line| match line {
+            Some(Line::Beside(hash)) => Some(hash),
+            _ => None,
+        })
+        .collect();
+    for hash in named {
+        let sql = "SELECT body FROM payloads WHERE run = $1 AND hash = $2";
+        let values = values![key, hash.as_bytes().as_slice()];
+        if let Some(row) = link.row(sql, values).await? {
+            found.insert(hash, row.bytes(0)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the records of a run after the given one.
+pub(crate) async fn of_run(
+    link: &mut Link,
+    key: i64,
+    run: RunId,
+    after: u64,
+) -> Result<Vec<Arc<Record>>, Failure> {
+    let steps = steps(link, key, after).await?;
+    let beside = beside(link, key, &steps).await?;
+    let bytes: usize = steps.iter().map(|step| step.body.len()).sum();
+    let decode = move || decode(run, &steps, &beside, after);
+    if bytes <= QUICK_BYTES {
+        return Ok(decode()?);
+    }
+    let decoded = tokio::task::spawn_blocking(decode).await;
+    let aborted = |_| StoreError::Unavailable("the program is ending".to_owned());
+    Ok(decoded.map_err(aborted)??)
+}
+
+fn decode(
+    run: RunId,
+    steps: &[Stored],
+    beside: &Beside,
+    after: u64,
+) -> Result<Vec<Arc<Record>>, StoreError> {
+    let mut records = Vec::new();
+    for step in steps {
+        for (line, seq) in lines(&step.body).zip(step.first..) {
+            if seq <= after {
+                continue;
+            }
+            let text = match line {
+                Some(Line::Record(text)) => Some(text),
+                Some(Line::Beside(hash)) => beside.get(&hash).map(Vec::as_slice),
+                None => None,
+            };
+            let text = text.and_then(|text| std::str::from_utf8(text).ok());
+            let record = text.and_then(|text| Record::from_json(text).ok());
+            let record = record.filter(|record| record.seq.0 == seq && record.run_id == run);
+            records.push(Arc::new(record.ok_or_else(|| unreadable(run, seq))?));
+        }
+    }
+    Ok(records)
+}
+
+fn unreadable(run: RunId, seq: u64) -> StoreError {
+    StoreError::Damaged(format!("record {seq} of run {run} cannot be read"))
+}

@@ -1,0 +1,85 @@
+//! Runs in a few words.
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{JsonText, RunId, RunStatus, SessionId};
+use neuraxis_ports::{RunSummary, StoreError};
+use sqlx::AssertSqlSafe;
+
+use super::ids::run_id;
+use super::sessions;
+use crate::database::Dialect;
+use crate::error::Failure;
+use crate::link::{Link, Row, values};
+
+const SELECT: &str = "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, \
+                      records FROM runs JOIN sessions ON sessions.key = runs.session";
+
+/// Returns the word for a status.
+pub(crate) const fn status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Done => "done",
+        RunStatus::Failed => "failed",
+        RunStatus::Interrupted => "interrupted",
+    }
+}
+
+pub(crate) async fn find(link: &mut Link, run: RunId) -> Result<RunSummary, Failure> {
+    let sql = format!("{SELECT} WHERE runs.id = $1");
+    let id = run.0.as_bytes().as_slice();
+    let row = link.row(AssertSqlSafe(sql), values![id]).await?;
+    let row = row.ok_or(StoreError::NoSuchRun(run))?;
+    summary(&row)
+}
+
+pub(crate) async fn of_session(
+    link: &mut Link,
+    session: &SessionId,
+) -> Result<Vec<RunSummary>, Failure> {
+    let key = sessions::key(link, session).await?;
+    let sql = format!("{SELECT} WHERE runs.session = $1 ORDER BY runs.key");
+    let rows = link.rows(AssertSqlSafe(sql), values![key]).await?;
+    rows.iter().map(summary).collect()
+}
+
+pub(crate) async fn unfinished(
+    link: &mut Link,
+    dialect: Dialect,
+) -> Result<Vec<RunSummary>, Failure> {
+    let sql = format!(
+        "{SELECT} WHERE ended_at IS NULL AND (leased_until IS NULL OR leased_until <= {}) ORDER BY runs.key",
+        dialect.now()
+    );
+    let rows = link.rows(AssertSqlSafe(sql), &[]).await?;
+    rows.iter().map(summary).collect()
+}
+
+fn summary(row: &Row) -> Result<RunSummary, Failure> {
+    let run = run_id(row, 0)?;
+    let damaged =
+        |what: &str| StoreError::Damaged(format!("the {what} of run {run} cannot be read"));
+    let session = row.text(1)?.parse().map_err(|_| damaged("session"))?;
+    let mut summary = RunSummary::new(run, session);
+    let status = row.text(2)?;
+    let quoted = JsonText::string(&status);
+    summary.status = quoted.decode().map_err(|_| damaged("status"))?;
+    let time = |micros: Option<i64>| {
+        let time = micros.map(Timestamp::from_microsecond).transpose();
+        time.map_err(|_| damaged("time"))
+    };
+    summary.started_at = time(row.maybe_int(3)?)?;
+    summary.ended_at = time(row.maybe_int(4)?)?;
+    summary.turns = u32::try_from(row.int(5)?).map_err(|_| damaged("turns"))?;
+    if let Some(reason) = row.maybe_text(6)? {
+        let reason = JsonText::from_text(reason).decode();
+        summary.finish_reason = Some(reason.map_err(|_| damaged("finish reason"))?);
+    }
+    summary.text = row.maybe_text(7)?;
+    if let Some(pending) = row.maybe_text(8)? {
+        let pending = JsonText::from_text(pending).decode();
+        summary.pending = pending.map_err(|_| damaged("pending list"))?;
+    }
+    summary.records = row.int(9)?.cast_unsigned();
+    Ok(summary)
+}

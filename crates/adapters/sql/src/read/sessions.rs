@@ -1,0 +1,90 @@
+//! Sessions, and their history.
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{JsonText, SessionId, Transcript, continued_history};
+use neuraxis_ports::{Session, SessionFilter, StoreError};
+use sqlx::AssertSqlSafe;
+
+use super::ids::run_id;
+use super::records;
+use crate::error::Failure;
+use crate::link::{Link, Row, Value, values};
+
+/// Reads a session from its id, owner, time and seed, the first of which is the column given.
+pub(crate) fn session_of(row: &Row, column: usize) -> Result<Session, Failure> {
+    let damaged = |what: &str| StoreError::Damaged(format!("{what} of a session cannot be read"));
+    let id = row.text(column)?.parse().map_err(|_| damaged("the id"))?;
+    let created_at = Timestamp::from_microsecond(row.int(column + 2)?);
+    let mut session = Session::new(id, created_at.map_err(|_| damaged("the time"))?);
+    session.owner = row.maybe_text(column + 1)?;
+    if let Some(seed) = row.maybe_bytes(column + 3)? {
+        let seed = String::from_utf8(seed).map_err(|_| damaged("the seed"))?;
+        let seed = JsonText::from_text(seed).decode();
+        session.seed = seed.map_err(|_| damaged("the seed"))?;
+    }
+    Ok(session)
+}
+
+/// Returns the key of a session and the session itself.
+pub(crate) async fn find(link: &mut Link, id: &SessionId) -> Result<(i64, Session), Failure> {
+    let sql = "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1";
+    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    Ok((row.int(0)?, session_of(&row, 1)?))
+}
+
+/// Returns the key of a session.
+pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure> {
+    let sql = "SELECT key FROM sessions WHERE id = $1";
+    let row = link.row(sql, values![id.as_str()]).await?;
+    let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+    Ok(row.int(0)?)
+}
+
+pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<Session>, Failure> {
+    let limit = filter.limit.min(SessionFilter::MAX_LIMIT);
+    let mut conditions = Vec::new();
+    let mut values = Vec::new();
+    if let Some(owner) = &filter.owner {
+        values.push(Value::from(owner.as_str()));
+        conditions.push("owner = $1".to_owned());
+    }
+    if let Some(before) = &filter.before {
+        let (time, id) = (values.len() + 1, values.len() + 2);
+        values.push(Value::from(before.created_at.as_microsecond()));
+        values.push(Value::from(before.id.as_str()));
+        conditions.push(format!("(created_at, id) < (${time}, ${id})"));
+    }
+    let conditions = match conditions.is_empty() {
+        true => String::new(),
+        false => format!("WHERE {}", conditions.join(" AND ")),
+    };
+    let sql = format!(
+        "SELECT id, owner, created_at, NULL FROM sessions {conditions} \
+         ORDER BY created_at DESC, id DESC LIMIT {limit}"
+    );
+    let rows = link.rows(AssertSqlSafe(sql), &values).await?;
+    rows.iter().map(|row| listed(row)).collect()
+}
+
+/// A session without its seed.
+fn listed(row: &Row) -> Result<Session, Failure> {
+    let damaged = |_| StoreError::Damaged("a session cannot be read".to_owned());
+    let created_at = Timestamp::from_microsecond(row.int(2)?).map_err(damaged)?;
+    let id = row.text(0)?.parse();
+    let unreadable = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
+    let mut session = Session::new(id.map_err(unreadable)?, created_at);
+    session.owner = row.maybe_text(1)?;
+    Ok(session)
+}
+
+pub(crate) async fn history(link: &mut Link, id: &SessionId) -> Result<Transcript, Failure> {
+    let (key, session) = find(link, id).await?;
+    let sql = "SELECT key, id FROM runs WHERE session = $1 AND ended_at IS NOT NULL ORDER BY key";
+    let mut history = session.seed;
+    for row in link.rows(sql, values![key]).await? {
+        let records = records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await?;
+        history = continued_history(&history, &records);
+    }
+    Ok(history)
+}

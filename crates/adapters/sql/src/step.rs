@@ -1,0 +1,131 @@
+//! A step as it is stored: its records as JSON Lines, long ones beside.
+
+use std::sync::Arc;
+
+use neuraxis_core::{ContentHash, InputId, JsonText, Record, RecordBody};
+use neuraxis_ports::{ChainHead, Ending, RunLease, StoreError};
+
+/// The most bytes of a record that stands among the others. A longer one is kept beside, by its hash.
+const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// Begins a line that is the hash of a record. A record begins with a brace.
+const BESIDE: u8 = b'@';
+
+/// A step on its way to the database.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) lease: RunLease,
+    pub(crate) records: Vec<Arc<Record>>,
+    /// The lines, each with its line break.
+    pub(crate) body: Vec<u8>,
+    /// The hash of each line, before anything was put beside.
+    hashes: Vec<ContentHash>,
+    /// What is kept beside.
+    pub(crate) beside: Vec<(ContentHash, Vec<u8>)>,
+    /// The length of the lines, before anything was put beside.
+    pub(crate) bytes: u64,
+    pub(crate) ending: Ending,
+    /// The inbox entries that the step takes.
+    pub(crate) taken: Vec<InputId>,
+}
+
+impl Step {
+    /// Encodes the records of a commit, which must follow each other.
+    pub(crate) fn new(lease: &RunLease, records: &[Arc<Record>]) -> Result<Self, StoreError> {
+        let stale = || StoreError::Stale(lease.run);
+        let mut step = Self {
+            lease: lease.clone(),
+            records: records.to_vec(),
+            body: Vec::with_capacity(records.len() * 512),
+            hashes: Vec::with_capacity(records.len()),
+            beside: Vec::new(),
+            bytes: 0,
+            ending: Ending::GoesOn,
+            taken: Vec::new(),
+        };
+        let mut next = records.first().map(|record| record.seq);
+        for record in records {
+            // Nothing follows the end of a run.
+            if record.run_id != lease.run || next != Some(record.seq) || step.ending == Ending::Ends
+            {
+                return Err(stale());
+            }
+            next = Some(record.seq.next());
+            step.push(record)?;
+        }
+        Ok(step)
+    }
+
+    fn push(&mut self, record: &Record) -> Result<(), StoreError> {
+        let start = self.body.len();
+        serde_json::to_writer(&mut self.body, record).map_err(|_| StoreError::Invalid {
+            what: "record",
+            rule: "one that can be written as JSON",
+        })?;
+        let line = self.body.get_mut(start..).unwrap_or_default();
+        // JSON has line breaks between its words only, where a blank means the same.
+        for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+            *byte = b' ';
+        }
+        let hash = ContentHash::of(line);
+        self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
+        self.hashes.push(hash);
+        if line.len() > MAX_INLINE_BYTES {
+            self.beside.push((hash, self.body.split_off(start)));
+            self.body.push(BESIDE);
+            self.body.extend_from_slice(hash.to_string().as_bytes());
+        }
+        self.body.push(b'\n');
+        if record.ends_the_run() {
+            self.ending = Ending::Ends;
+        }
+        self.taken.extend(record.inbox_id());
+        Ok(())
+    }
+
+    /// Returns the first and the last number of its records.
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        Some((self.records.first()?.seq.0, self.records.last()?.seq.0))
+    }
+
+    /// Returns where the chain stands after this step.
+    pub(crate) fn chained(&self, head: ChainHead) -> ChainHead {
+        self.hashes.iter().copied().fold(head, ChainHead::with_hash)
+    }
+
+    /// Returns the plan that the step leaves, if it changes it.
+    pub(crate) fn plan(&self) -> Option<&JsonText> {
+        self.records
+            .iter()
+            .rev()
+            .find_map(|record| match &record.body {
+                RecordBody::Plan(changed) => Some(&changed.plan),
+                _ => None,
+            })
+    }
+}
+
+/// A line of a stored step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// A record.
+    Record(&'a [u8]),
+    /// The hash of one that is kept beside.
+    Beside(ContentHash),
+}
+
+/// Returns the lines of a stored step; `None` for one that is neither a record nor a hash.
+pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = Option<Line<'_>>> {
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    body.split(|byte| *byte == b'\n')
+        .map(|line| match line.split_first() {
+            Some((&BESIDE, hash)) => hash_of_text(hash).map(Line::Beside),
+            Some((b'{', _)) => Some(Line::Record(line)),
+            _ => None,
+        })
+}
+
+/// Reads a hash from its hexadecimal digits.
+fn hash_of_text(text: &[u8]) -> Option<ContentHash> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

@@ -1,0 +1,233 @@
+//! The store: questions go past the writer, everything else through it.
+
+use std::sync::Arc;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
+    Transcript,
+};
+use neuraxis_ports::{
+    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
+    async_trait, check_input,
+};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::config::SqlConfig;
+use crate::database::Database;
+use crate::error::{Failure, OpenError};
+use crate::link::Link;
+use crate::read;
+use crate::step::Step;
+use crate::writer::{Act, Done, Settings, Writer};
+
+/// Keeps sessions in a database.
+///
+/// A clone is another way to the same store. Several stores may share a database, in one process or in many: leases
+/// keep them out of each other's runs.
+#[derive(Debug, Clone)]
+pub struct SqlStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    database: Arc<Database>,
+    /// Taken when the store is closed.
+    writer: std::sync::RwLock<Option<Writer>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SqlStore {
+    /// Opens a database, makes it if there is none, and brings its schema up to date. Needs a tokio runtime, in which
+    /// the task that writes runs from then on.
+    ///
+    /// # Errors
+    ///
+    /// An [`OpenError`] if the URL names no database, if the database cannot be reached or is damaged, holds something
+    /// else, or was written by a newer version. Nothing is changed then.
+    pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = Arc::new(Database::open(config).await?);
+        let settings = Settings {
+            holder: Uuid::new_v4().to_string(),
+            lease: config.lease,
+            bounds: config.bounds,
+        };
+        let (writer, task) = Writer::start(Arc::clone(&database), settings);
+        Ok(Self(Arc::new(Inner {
+            database,
+            writer: std::sync::RwLock::new(Some(writer)),
+            task: Mutex::new(Some(task)),
+        })))
+    }
+
+    /// Finishes what is being written and closes all connections. From then on everything is refused as
+    /// [`StoreError::Unavailable`]. Not needed for safety: what was acknowledged is kept without it.
+    pub async fn close(&self) {
+        let writer = self.0.writer.write().map(|mut writer| writer.take());
+        drop(writer);
+        if let Some(task) = self.0.task.lock().await.take() {
+            // A task that panicked has nothing left to finish.
+            let _ = task.await;
+        }
+        self.0.database.close().await;
+    }
+
+    fn writer(&self) -> Result<Writer, StoreError> {
+        let writer = self.0.writer.read().ok().and_then(|writer| writer.clone());
+        writer.ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    }
+
+    async fn act(&self, act: Act) -> Result<Done, StoreError> {
+        self.writer()?.act(act).await
+    }
+
+    async fn link(&self) -> Result<Link, StoreError> {
+        let link = self.0.database.reader().await;
+        link.map_err(|error| self.told(error.into()))
+    }
+
+    fn told(&self, failure: Failure) -> StoreError {
+        self.0.database.told(failure)
+    }
+}
+
+#[async_trait]
+impl SessionStore for SqlStore {
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
+        session.check()?;
+        self.act(Act::Create(session.clone())).await.map(drop)
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
+        let found = read::sessions::find(&mut self.link().await?, id).await;
+        found
+            .map(|(_, session)| session)
+            .map_err(|failure| self.told(failure))
+    }
+
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        let found = read::sessions::list(&mut self.link().await?, filter).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.act(Act::Delete(id.clone())).await.map(drop)
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let mut pruned = 0;
+        loop {
+            // A page at a time, so that others may write in between.
+            match self.act(Act::Prune(before.as_microsecond())).await? {
+                Done::Counted(count) if count > 0 => pruned += count,
+                _ => return Ok(pruned),
+            }
+        }
+    }
+
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        let found = read::sessions::history(&mut self.link().await?, id).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
+        match self.act(Act::Begin(session.clone(), run)).await? {
+            Done::Leased(lease) => Ok(lease),
+            _ => Err(StoreError::Stale(run)),
+        }
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Renew(lease.clone())).await.map(drop)
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Release(lease.clone())).await.map(drop)
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Abandon(lease.clone())).await.map(drop)
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        let step = Step::new(lease, records)?;
+        self.writer()?.commit(step).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        let mut link = self.link().await?;
+        let found = async {
+            let key = read::records::key(&mut link, run).await?;
+            read::records::of_run(&mut link, key, run, after.0).await
+        };
+        found.await.map_err(|failure| self.told(failure))
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        let found = read::runs::find(&mut self.link().await?, run).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
+        let found = read::runs::of_session(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        let dialect = self.0.database.dialect;
+        let found = read::runs::unfinished(&mut self.link().await?, dialect).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        let body = check_input(entry)?;
+        let hash = ContentHash::of(body.as_bytes());
+        let id = entry.id.clone();
+        let act = Act::Post {
+            run,
+            id,
+            body,
+            hash,
+        };
+        self.act(act).await.map(drop)
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        let found = read::inbox::of_lease(&mut self.link().await?, lease).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        let act = Act::Settle(lease.clone(), ids.to_vec());
+        self.act(act).await.map(drop)
+    }
+
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
+        let of = UsageOf::Session(session.clone());
+        self.usage_since(&of, Timestamp::MIN).await
+    }
+
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError> {
+        let found = read::usage::since(&mut self.link().await?, of, since).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
+        let found = read::usage::plan(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        let found = read::verify::session(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))?.expect(expect)
+    }
+}

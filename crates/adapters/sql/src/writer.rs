@@ -1,0 +1,298 @@
+//! The one task that writes: it drains what all runs wait for into one transaction after the other.
+//!
+//! The queue is bounded: who writes faster than the disk waits. What comes of a job is told only after the commit of its
+//! transaction. Not for reading, which goes past it.
+
+mod act;
+mod begin;
+mod commit;
+mod delete;
+mod inbox;
+mod lease;
+mod run_state;
+mod upsert;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::RunId;
+use neuraxis_ports::{RunBounds, RunLease, StoreError};
+use sqlx::Error;
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use act::{Act, Done};
+use run_state::RunState;
+
+use crate::database::Database;
+use crate::error::{self, Failure, Kind};
+use crate::link::Link;
+use crate::step::Step;
+
+/// How many jobs may wait.
+const QUEUE: usize = 256;
+
+/// The most jobs of one transaction.
+const BATCH: usize = 128;
+
+/// How often a transaction is tried that fails for a reason that passes by itself.
+const ATTEMPTS: usize = 3;
+
+/// The pause before a new connection is tried.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The way to the writer.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer(mpsc::Sender<Job>);
+
+/// Something to write, and who waits for it.
+#[derive(Debug)]
+struct Job {
+    work: Work,
+    reply: oneshot::Sender<Result<Done, StoreError>>,
+}
+
+/// Something to write.
+#[derive(Debug)]
+enum Work {
+    Commit(Box<Step>),
+    Act(Act),
+}
+
+impl Writer {
+    /// Starts the task. It ends when nobody holds a way to it any more.
+    pub(crate) fn start(
+        database: Arc<Database>,
+        settings: Settings,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
+        let (sender, jobs) = mpsc::channel(QUEUE);
+        let task = Task {
+            database,
+            settings,
+            link: None,
+            runs: HashMap::new(),
+            stopped: None,
+        };
+        (Self(sender), tokio::spawn(task.work(jobs)))
+    }
+
+    /// Keeps a step.
+    pub(crate) async fn commit(&self, step: Step) -> Result<(), StoreError> {
+        self.send(Work::Commit(Box::new(step))).await.map(drop)
+    }
+
+    /// Does something else.
+    pub(crate) async fn act(&self, act: Act) -> Result<Done, StoreError> {
+        self.send(Work::Act(act)).await
+    }
+
+    async fn send(&self, work: Work) -> Result<Done, StoreError> {
+        let closed = || StoreError::Unavailable("the store is closed".to_owned());
+        let (reply, told) = oneshot::channel();
+        let job = Job { work, reply };
+        self.0.send(job).await.map_err(|_| closed())?;
+        told.await.map_err(|_| closed())?
+    }
+}
+
+/// What the writer is set up with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// The name of this store among those that share the database.
+    pub(crate) holder: String,
+    pub(crate) lease: Duration,
+    pub(crate) bounds: RunBounds,
+}
+
+impl Settings {
+    fn lease_millis(&self) -> i64 {
+        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX / 2)
+    }
+}
+
+#[derive(Debug)]
+struct Task {
+    database: Arc<Database>,
+    settings: Settings,
+    link: Option<Link>,
+    /// What is known of the runs that this store drives: only the holder of a lease changes it.
+    runs: HashMap<RunId, RunState>,
+    /// Set when the disk failed: nothing more is promised.
+    stopped: Option<StoreError>,
+}
+
+type Outcomes = Vec<Result<Done, StoreError>>;
+
+impl Task {
+    async fn work(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while jobs.recv_many(&mut batch, BATCH).await > 0 {
+            // Whoever no longer waits for one of these has not been told that it was done. Steps are kept all the same:
+            // later ones of the run may follow.
+            batch.retain(|job| matches!(job.work, Work::Commit(_)) || !job.reply.is_closed());
+            let (works, replies): (Vec<_>, Vec<_>) =
+                batch.drain(..).map(|job| (job.work, job.reply)).unzip();
+            let outcomes = self.write(&works).await;
+            let mut unheard = Vec::new();
+            for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                if let Err(Ok(Done::Leased(lease))) = reply.send(outcome) {
+                    unheard.push(Work::Act(Act::Abandon(lease)));
+                }
+            }
+            if !unheard.is_empty() {
+                // Nobody has these leases: their sessions must not stay reserved.
+                self.write(&unheard).await;
+            }
+        }
+    }
+
+    /// Writes jobs, all in one transaction if they can be.
+    async fn write(&mut self, works: &[Work]) -> Outcomes {
+        if let Some(stopped) = &self.stopped {
+            return works.iter().map(|_| Err(stopped.clone())).collect();
+        }
+        let error = match self.write_at_once(works).await {
+            Ok(outcomes) => return outcomes,
+            Err(error) => error,
+        };
+        match error::kind(&error) {
+            // It may be the fault of one of them.
+            Kind::Lasting if works.len() > 1 => {
+                let mut outcomes = Vec::with_capacity(works.len());
+                for work in works {
+                    let single = self.write_at_once(std::slice::from_ref(work)).await;
+                    outcomes.push(match single {
+                        Ok(mut outcome) => outcome.pop().unwrap_or(Ok(Done::Nothing)),
+                        Err(error) => Err(self.database.told(error.into())),
+                    });
+                }
+                outcomes
+            }
+            kind => {
+                let told = self.database.told(error.into());
+                if kind == Kind::Disk {
+                    tracing::error!(error = %told, "the disk failed: the store takes nothing more until it is opened again");
+                    self.stopped = Some(told.clone());
+                }
+                works.iter().map(|_| Err(told.clone())).collect()
+            }
+        }
+    }
+
+    /// Writes jobs in one transaction, with a new connection and once more if that may help: what was committed in spite
+    /// of a lost answer is recognized.
+    async fn write_at_once(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
+        let mut attempt = 1;
+        loop {
+            let error = match self.transaction(works).await {
+                Ok(outcomes) => return Ok(outcomes),
+                Err(error) => error,
+            };
+            // What was thought of these runs may not have come true.
+            for work in works {
+                self.runs.remove(&work.run());
+            }
+            let again = match error::kind(&error) {
+                Kind::Broken => !matches!(error, Error::PoolTimedOut),
+                Kind::Passing => is_conflict(&error),
+                Kind::Disk | Kind::Lasting => false,
+            };
+            if !again || attempt == ATTEMPTS {
+                return Err(error);
+            }
+            attempt += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn transaction(&mut self, works: &[Work]) -> Result<Outcomes, Error> {
+        let mut link = match self.link.take() {
+            Some(link) => link,
+            None => self.database.writer().await?,
+        };
+        link.run(self.database.dialect.begin(), &[]).await?;
+        let done = match self.apply(&mut link, works).await {
+            Ok(outcomes) => link.run("COMMIT", &[]).await.map(|_| outcomes),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(outcomes) => {
+                self.tidy(&mut link, works).await;
+                self.link = Some(link);
+                Ok(outcomes)
+            }
+            Err(error) => {
+                // A connection that cannot even do this is dropped.
+                if error::kind(&error) != Kind::Broken && link.run("ROLLBACK", &[]).await.is_ok() {
+                    self.link = Some(link);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Applies jobs in order; steps of different runs that stand next to each other go together.
+    async fn apply(&mut self, link: &mut Link, works: &[Work]) -> Result<Outcomes, Error> {
+        let mut outcomes = Vec::with_capacity(works.len());
+        let mut rest = works;
+        while let Some((first, others)) = rest.split_first() {
+            if let Work::Act(act) = first {
+                outcomes.push(told(self.act(link, act).await)?);
+                rest = others;
+                continue;
+            }
+            let (together, others) = rest.split_at(steps_together(rest));
+            let steps: Vec<_> = together.iter().filter_map(Work::step).collect();
+            outcomes.extend(self.commit(link, &steps).await?);
+            rest = others;
+        }
+        Ok(outcomes)
+    }
+}
+
+/// What the rules of the store refuse is an outcome; what the database refuses ends the transaction.
+fn told(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Error> {
+    match result {
+        Ok(done) => Ok(Ok(done)),
+        Err(Failure::Refused(error)) => Ok(Err(error)),
+        Err(Failure::Database(error)) => Err(error),
+    }
+}
+
+/// Returns how many steps at the front are of different runs.
+fn steps_together(works: &[Work]) -> usize {
+    let mut runs = std::collections::HashSet::new();
+    let together = works
+        .iter()
+        .take_while(|work| work.step().is_some_and(|step| runs.insert(step.lease.run)));
+    together.count()
+}
+
+/// Tells whether a server gave up a transaction because of another one.
+fn is_conflict(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    // serialization failure, deadlock detected
+    code.is_some_and(|code| code == "40001" || code == "40P01")
+}
+
+impl Work {
+    fn step(&self) -> Option<&Step> {
+        match self {
+            Self::Commit(step) => Some(step),
+            Self::Act(_) => None,
+        }
+    }
+
+    /// The run whose state it may change; the nil id for none.
+    fn run(&self) -> RunId {
+        match self {
+            Self::Commit(step) => step.lease.run,
+            Self::Act(act) => act.run().unwrap_or(RunId(uuid::Uuid::nil())),
+        }
+    }
+}
+
+/// The run of a lease, if the store still thinks that the lease is valid.
+fn stale(lease: &RunLease) -> Failure {
+    Failure::Refused(StoreError::Stale(lease.run))
+}

@@ -1,0 +1,75 @@
+//! Everything that is written but steps.
+
+use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
+use neuraxis_ports::{RunLease, Session};
+
+use super::Task;
+use crate::error::Failure;
+use crate::link::Link;
+
+/// Something to do.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Create(Session),
+    Delete(SessionId),
+    /// Before this time, in microseconds.
+    Prune(i64),
+    Begin(SessionId, RunId),
+    Renew(RunLease),
+    Release(RunLease),
+    Abandon(RunLease),
+    Post {
+        run: RunId,
+        id: InputId,
+        /// The entry as JSON.
+        body: String,
+        hash: ContentHash,
+    },
+    Settle(RunLease, Vec<InputId>),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Nothing,
+    Leased(RunLease),
+    Counted(u64),
+}
+
+impl Act {
+    /// The run that it concerns, if it is one.
+    pub(super) const fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Begin(_, run) | Self::Post { run, .. } => Some(*run),
+            Self::Renew(lease)
+            | Self::Release(lease)
+            | Self::Abandon(lease)
+            | Self::Settle(lease, _) => Some(lease.run),
+            Self::Create(_) | Self::Delete(_) | Self::Prune(_) => None,
+        }
+    }
+}
+
+impl Task {
+    pub(super) async fn act(&mut self, link: &mut Link, act: &Act) -> Result<Done, Failure> {
+        match act {
+            Act::Create(session) => self.create(link, session).await?,
+            Act::Delete(session) => self.delete(link, session).await?,
+            Act::Prune(before) => return self.prune(link, *before).await.map(Done::Counted),
+            Act::Begin(session, run) => {
+                return self.begin(link, session, *run).await.map(Done::Leased);
+            }
+            Act::Renew(lease) => self.renew(link, lease).await?,
+            Act::Release(lease) => self.release(link, lease).await?,
+            Act::Abandon(lease) => self.abandon(link, lease).await?,
+            Act::Post {
+                run,
+                id,
+                body,
+                hash,
+            } => self.post(link, *run, id, body, *hash).await?,
+            Act::Settle(lease, ids) => self.settle(link, lease, ids).await?,
+        }
+        Ok(Done::Nothing)
+    }
+}

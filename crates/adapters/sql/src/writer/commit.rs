@@ -1,0 +1,259 @@
+//! Steps are kept, those of many runs at once.
+
+use std::collections::HashMap;
+
+use neuraxis_core::JsonText;
+use neuraxis_ports::{ChainHead, StoreError};
+use sqlx::{AssertSqlSafe, Error};
+
+use super::act::Done;
+use super::upsert::{chunks, update_runs};
+use super::{Outcomes, Task, told};
+use crate::error::Failure;
+use crate::link::{Link, Value, values};
+use crate::read::runs::status_name;
+use crate::step::Step;
+
+/// What a step changes of its run's row.
+struct Change {
+    key: i64,
+    token: i64,
+    /// The number of records before.
+    before: i64,
+    after: i64,
+    bytes: i64,
+    head: ChainHead,
+    status: &'static str,
+    started_at: Option<i64>,
+    ended_at: Option<i64>,
+    turns: i64,
+    finish_reason: Option<String>,
+    text: Option<String>,
+    pending: Option<String>,
+    plan: Option<JsonText>,
+    metrics: Option<String>,
+}
+
+/// A step that is the next one of its run, as far as is known.
+struct Next<'a> {
+    /// Its place among the jobs.
+    place: usize,
+    step: &'a Step,
+    first: i64,
+    last: i64,
+    change: Change,
+}
+
+impl Task {
+    /// Keeps steps, each of another run.
+    pub(super) async fn commit(
+        &mut self,
+        link: &mut Link,
+        steps: &[&Step],
+    ) -> Result<Outcomes, Error> {
+        let mut outcomes = Vec::with_capacity(steps.len());
+        let mut next = Vec::with_capacity(steps.len());
+        for (place, step) in steps.iter().enumerate() {
+            match self.plan(link, place, step).await {
+                Ok(planned) => {
+                    next.extend(planned);
+                    outcomes.push(Ok(Done::Nothing));
+                }
+                Err(failure) => outcomes.push(told(Err(failure))?),
+            }
+        }
+        let mut rest = next.as_slice();
+        while !rest.is_empty() {
+            let (chunk, others) = rest.split_at(chunks(rest.len()));
+            for refused in self.keep(link, chunk).await? {
+                let run = refused.step.lease.run;
+                self.runs.remove(&run);
+                if let Some(outcome) = outcomes.get_mut(refused.place) {
+                    *outcome = Err(StoreError::Stale(run));
+                }
+            }
+            rest = others;
+        }
+        for Next { step, .. } in &next {
+            if step.ending == neuraxis_ports::Ending::Ends {
+                self.runs.remove(&step.lease.run);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Decides what a step changes: nothing if it was kept already.
+    async fn plan<'a>(
+        &mut self,
+        link: &mut Link,
+        place: usize,
+        step: &'a Step,
+    ) -> Result<Option<Next<'a>>, Failure> {
+        let lease = &step.lease;
+        let stale = || StoreError::Stale(lease.run);
+        let Some((first, last)) = step.range() else {
+            self.leased(link, lease).await?;
+            return Ok(None);
+        };
+        self.know(link, lease).await?;
+        let bounds = self.settings.bounds;
+        let state = self.runs.get_mut(&lease.run).ok_or_else(stale)?;
+        let before = state.size;
+        if state.has_ended() || first != before.records + 1 {
+            let key = state.key;
+            let is_last = last == before.records;
+            let repeats = is_last && is_kept(link, key, first, last, step).await?;
+            return if repeats {
+                Ok(None)
+            } else {
+                Err(stale().into())
+            };
+        }
+        let after = before.with(last + 1 - first, step.bytes);
+        after.check(&bounds, lease.run, step.ending)?;
+        if after.has_crossed(before, &bounds) {
+            tracing::warn!(run = %lease.run, records = after.records, bytes = after.bytes, "a run grows long");
+        }
+        for record in &step.records {
+            state.read(record);
+        }
+        state.size = after;
+        state.head = step.chained(state.head);
+        Ok(Some(Next {
+            place,
+            step,
+            first: first.cast_signed(),
+            last: last.cast_signed(),
+            change: Change::of(state, before.records.cast_signed(), step),
+        }))
+    }
+
+    /// Keeps a handful of steps; returns those whose run somebody else has by now.
+    async fn keep<'n, 'a>(
+        &self,
+        link: &mut Link,
+        steps: &'n [Next<'a>],
+    ) -> Result<Vec<&'n Next<'a>>, Error> {
+        let mut values = Vec::with_capacity(steps.len() * 15 + 1);
+        for Next { change, .. } in steps {
+            change.add_values(&mut values);
+        }
+        values.push(Value::from(self.settings.lease_millis()));
+        let sql = update_runs(self.database.dialect, steps.len());
+        let rows = link.rows(AssertSqlSafe(sql), &values).await?;
+        let mut changed = HashMap::with_capacity(rows.len());
+        for row in rows {
+            changed.insert(row.int(0)?, row.int(1)? != 0);
+        }
+        let is_kept = |next: &&Next<'_>| changed.contains_key(&next.change.key);
+        let (kept, refused): (Vec<_>, Vec<_>) = steps.iter().partition(is_kept);
+        insert_steps(link, &kept).await?;
+        for next in kept {
+            insert_payloads(link, next).await?;
+            // Most records that might be the taking of an entry are not.
+            if changed.get(&next.change.key) == Some(&true) {
+                self.take(link, next.change.key, &next.step.taken).await?;
+            }
+        }
+        Ok(refused)
+    }
+}
+
+async fn insert_steps(link: &mut Link, steps: &[&Next<'_>]) -> Result<(), Error> {
+    let mut rest = steps;
+    while !rest.is_empty() {
+        let (chunk, others) = rest.split_at(chunks(rest.len()));
+        let mut values = Vec::with_capacity(chunk.len() * 5);
+        for next in chunk {
+            values.extend([
+                Value::from(next.change.key),
+                Value::from(next.first),
+                Value::from(next.last),
+                Value::from(next.change.head.hash.as_bytes().as_slice()),
+                Value::from(next.step.body.as_slice()),
+            ]);
+        }
+        let rows = super::upsert::rows(chunk.len(), 5);
+        let sql =
+            format!("INSERT INTO steps (run, first_seq, last_seq, chain, body) VALUES {rows}");
+        link.run(AssertSqlSafe(sql), &values).await?;
+        rest = others;
+    }
+    Ok(())
+}
+
+async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> {
+    let sql = "INSERT INTO payloads (run, hash, body) VALUES ($1, $2, $3) ON CONFLICT (run, hash) DO NOTHING";
+    for (hash, body) in &next.step.beside {
+        let values = values![next.change.key, hash.as_bytes().as_slice(), body.as_slice()];
+        link.run(sql, values).await?;
+    }
+    Ok(())
+}
+
+/// Tells whether exactly this step was kept.
+async fn is_kept(
+    link: &mut Link,
+    key: i64,
+    first: u64,
+    last: u64,
+    step: &Step,
+) -> Result<bool, Error> {
+    let sql = "SELECT last_seq, body FROM steps WHERE run = $1 AND first_seq = $2";
+    let row = link.row(sql, values![key, first.cast_signed()]).await?;
+    let Some(row) = row else {
+        return Ok(false);
+    };
+    Ok(row.int(0)? == last.cast_signed() && row.bytes(1)? == step.body)
+}
+
+impl Change {
+    fn of(state: &super::RunState, before: i64, step: &Step) -> Self {
+        let summary = &state.summary;
+        // What a text column holds is JSON of our own making; it can be written.
+        let json = |encoded: Result<JsonText, _>| encoded.ok().map(|json| json.as_str().to_owned());
+        let pending = (!summary.pending.is_empty()).then(|| JsonText::encode(&summary.pending));
+        let reason = summary.finish_reason.as_ref();
+        let metrics = state.has_ended().then(|| JsonText::encode(&state.metrics));
+        Self {
+            key: state.key,
+            token: state.token.cast_signed(),
+            before,
+            after: state.size.records.cast_signed(),
+            bytes: state.size.bytes.cast_signed(),
+            head: state.head,
+            status: status_name(summary.status),
+            started_at: summary.started_at.map(|at| at.as_microsecond()),
+            ended_at: summary.ended_at.map(|at| at.as_microsecond()),
+            turns: i64::from(summary.turns),
+            finish_reason: reason.and_then(|reason| json(JsonText::encode(reason))),
+            // Does not change after the first step.
+            text: summary.text.clone().filter(|_| before == 0),
+            pending: pending.and_then(json),
+            plan: step.plan().cloned(),
+            metrics: metrics.and_then(json),
+        }
+    }
+
+    /// In the order of the columns of [`update_runs`].
+    fn add_values<'a>(&'a self, values: &mut Vec<Value<'a>>) {
+        values.extend([
+            Value::from(self.key),
+            Value::from(self.token),
+            Value::from(self.before),
+            Value::from(self.after),
+            Value::from(self.bytes),
+            Value::from(self.head.records.cast_signed()),
+            Value::from(self.head.hash.as_bytes().as_slice()),
+            Value::from(self.status),
+            Value::Int(self.started_at),
+            Value::Int(self.ended_at),
+            Value::from(self.turns),
+            Value::Text(self.finish_reason.as_deref()),
+            Value::Text(self.text.as_deref()),
+            Value::Text(self.pending.as_deref()),
+            Value::Bytes(self.plan.as_ref().map(|plan| plan.as_str().as_bytes())),
+            Value::Text(self.metrics.as_deref()),
+        ]);
+    }
+}

@@ -1,0 +1,76 @@
+//! What comes unasked for is kept until its run takes it.
+
+use neuraxis_core::{ContentHash, InputId, RunId};
+use neuraxis_ports::{MAX_INBOX_ENTRIES, RunLease, StoreError};
+use sqlx::{AssertSqlSafe, Error};
+
+use super::Task;
+use crate::error::Failure;
+use crate::link::{Link, values};
+
+impl Task {
+    pub(super) async fn post(
+        &self,
+        link: &mut Link,
+        run: RunId,
+        id: &InputId,
+        body: &str,
+        hash: ContentHash,
+    ) -> Result<(), Failure> {
+        let sql = format!(
+            "SELECT key, ended_at FROM runs WHERE id = $1{}",
+            self.database.dialect.for_update()
+        );
+        let run_id = run.0.as_bytes().as_slice();
+        let row = link.row(AssertSqlSafe(sql), values![run_id]).await?;
+        let row = row.ok_or(StoreError::NoSuchRun(run))?;
+        let key = row.int(0)?;
+        let hash = hash.as_bytes().as_slice();
+        let sql = "SELECT hash FROM inbox WHERE run = $1 AND id = $2";
+        if let Some(known) = link.row(sql, values![key, id.as_str()]).await? {
+            let is_same = known.bytes(0)? == hash;
+            let id = id.clone();
+            return is_same
+                .then_some(())
+                .ok_or_else(|| StoreError::InputReused { run, id }.into());
+        }
+        if row.maybe_int(1)?.is_some() {
+            return Err(StoreError::RunEnded(run).into());
+        }
+        let sql = "SELECT count(*) FROM inbox WHERE run = $1 AND body IS NOT NULL";
+        let waiting = link.row(sql, values![key]).await?;
+        let waiting = waiting.map_or(Ok(0), |row| row.int(0))?;
+        if usize::try_from(waiting).unwrap_or(usize::MAX) >= MAX_INBOX_ENTRIES {
+            return Err(StoreError::InboxFull(run).into());
+        }
+        let sql = "INSERT INTO inbox (run, id, hash, body) VALUES ($1, $2, $3, $4)";
+        let values = values![key, id.as_str(), hash, body.as_bytes()];
+        link.run(sql, values).await?;
+        Ok(())
+    }
+
+    pub(super) async fn settle(
+        &self,
+        link: &mut Link,
+        lease: &RunLease,
+        ids: &[InputId],
+    ) -> Result<(), Failure> {
+        let key = self.leased(link, lease).await?;
+        self.take(link, key, ids).await?;
+        Ok(())
+    }
+
+    /// Takes entries out of the inbox; what is left of them tells that they were there.
+    pub(super) async fn take(
+        &self,
+        link: &mut Link,
+        key: i64,
+        ids: &[InputId],
+    ) -> Result<(), Error> {
+        let sql = "UPDATE inbox SET body = NULL WHERE run = $1 AND id = $2";
+        for id in ids {
+            link.run(sql, values![key, id.as_str()]).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Statements for several rows at once. Their number is a power of two, so that each text is prepared once.
+
+use std::fmt::Write;
+
+use crate::database::Dialect;
+
+/// The most rows of one statement.
+const MAX_ROWS: usize = 32;
+
+/// The columns of a step's change, as named in [`update_runs`].
+const COLUMNS: usize = 16;
+
+/// Returns how many of so many rows go into the next statement.
+pub(super) fn chunks(rows: usize) -> usize {
+    let mut chunk = MAX_ROWS;
+    while chunk > rows && chunk > 1 {
+        chunk /= 2;
+    }
+    chunk
+}
+
+/// Returns so many rows of placeholders, numbered from 1.
+pub(super) fn rows(rows: usize, columns: usize) -> String {
+    let mut sql = String::with_capacity(rows * columns * 5);
+    for row in 0..rows {
+        sql.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 1..=columns {
+            let comma = if column == 1 { "" } else { ", " };
+            // Writing to a string cannot fail.
+            let _ = write!(sql, "{comma}${}", row * columns + column);
+        }
+        sql.push(')');
+    }
+    sql
+}
+
+/// Brings the rows of runs up to date, where nobody else has the run and nothing was missed; returns their keys, and whether anything waits
+/// in their inboxes.
+pub(super) fn update_runs(dialect: Dialect, count: usize) -> String {
+    format!(
+        "WITH new (key, token, before, records, bytes, chain_records, chain, status, started_at, ended_at, turns, \
+         finish_reason, text, pending, plan, metrics) AS (VALUES {rows}) \
+         UPDATE runs SET records = new.records, bytes = new.bytes, chain_records = new.chain_records, \
+         chain = new.chain, status = new.status, started_at = new.started_at, ended_at = new.ended_at, \
+         turns = new.turns, finish_reason = new.finish_reason, text = coalesce(new.text, runs.text), \
+         pending = new.pending, plan = coalesce(new.plan, runs.plan), metrics = new.metrics, \
+         leased_until = CASE WHEN new.ended_at IS NULL THEN {now} + ${lease} END \
+         FROM new WHERE runs.key = new.key AND runs.token = new.token AND runs.records = new.before \
+         AND runs.ended_at IS NULL AND runs.leased_until IS NOT NULL \
+         RETURNING runs.key, CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
+         AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END",
+        rows = rows(count, COLUMNS),
+        now = dialect.now(),
+        lease = count * COLUMNS + 1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_in_powers_of_two_until_none_is_left() {
+        let mut left = 77;
+        let mut taken = Vec::new();
+        while left > 0 {
+            taken.push(chunks(left));
+            left -= chunks(left);
+        }
+        assert_eq!(taken, [32, 32, 8, 4, 1]);
+    }
+
+    #[test]
+    fn placeholders_are_numbered_over_all_rows() {
+        assert_eq!(rows(2, 3), "($1, $2, $3), ($4, $5, $6)");
+    }
+}

@@ -1,0 +1,80 @@
+//! What a store wants to know of a record without reading it through.
+
+use crate::ids::AgentId;
+use crate::message::{MediaSource, Message, Part};
+use crate::record::{Record, RecordBody};
+use crate::reply::ReplyPart;
+
+/// What a record weighs beside its texts, in bytes: ids, times, the names of fields.
+const FRAME: usize = 256;
+
+impl Record {
+    /// Tells whether the run ends with this record: the root agent's outcome.
+    #[must_use]
+    pub const fn ends_the_run(&self) -> bool {
+        let is_end = matches!(self.body, RecordBody::Final(_) | RecordBody::RunFailed(_));
+        is_end && self.agent.0 == AgentId::ROOT.0
+    }
+
+    /// Returns about how many bytes the record is long as JSON, without writing it: its texts and a constant. For bounds
+    /// on what is kept in memory.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let texts = match &self.body {
+            RecordBody::RunStarted(started) => {
+                let prompt = started.spec.root.system_prompt.as_deref();
+                prompt.map_or(0, str::len) + messages(&started.spec.messages)
+            }
+            RecordBody::LlmCall(call) => {
+                messages(&call.messages) + call.reply.parts.iter().map(reply_part).sum::<usize>()
+            }
+            RecordBody::ToolCall(call) => call.arguments.as_str().len(),
+            RecordBody::ToolResult(result) => {
+                let metadata = result.metadata.as_ref();
+                result.value.as_str().len()
+                    + result.summary.as_ref().map_or(0, String::len)
+                    + metadata.map_or(0, |metadata| metadata.as_str().len())
+            }
+            RecordBody::Plan(plan) => plan.plan.as_str().len(),
+            RecordBody::Summary(summary) => summary.text.len(),
+            RecordBody::ApprovalRequested(asked) => asked.arguments.as_str().len(),
+            RecordBody::Steered(steered) => message(&steered.message),
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => outcome.content.len(),
+            _ => 0,
+        };
+        u64::try_from(FRAME + texts).unwrap_or(u64::MAX)
+    }
+}
+
+fn messages(of: &[std::sync::Arc<Message>]) -> usize {
+    of.iter().map(|one| message(one)).sum()
+}
+
+fn message(message: &Message) -> usize {
+    match message {
+        Message::System { text } => text.len(),
+        Message::User { parts } => parts.iter().map(part).sum(),
+        Message::Assistant(said) => said.parts.iter().map(part).sum(),
+        Message::Tool(result) => result.content.as_str().len(),
+    }
+}
+
+fn part(part: &Part) -> usize {
+    match part {
+        Part::Text(text) => text.text.len(),
+        Part::Reasoning(reasoning) => reasoning.text.len(),
+        Part::ToolCall(call) => call.arguments.as_str().len(),
+        Part::Media(media) => match &media.source {
+            MediaSource::Base64(data) => data.len(),
+            MediaSource::Url(url) => url.len(),
+        },
+    }
+}
+
+fn reply_part(part: &ReplyPart) -> usize {
+    match part {
+        ReplyPart::Text(text) => text.text.len(),
+        ReplyPart::Reasoning(reasoning) => reasoning.text.len(),
+        ReplyPart::ToolCall(call) => call.arguments.as_str().len(),
+    }
+}

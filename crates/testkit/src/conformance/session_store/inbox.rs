@@ -1,0 +1,210 @@
+//! Rules of the inbox: what comes unasked for is kept until its run takes it, once.
+
+use std::time::Duration;
+
+use neuraxis_core::{
+    Attempt, CallIndex, Cancelled, ClientResult, ContentIndex, EffectId, InboxEntry, InboxInput,
+    InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus,
+};
+use neuraxis_ports::{MAX_INBOX_ENTRIES, MAX_INPUT_ID_BYTES, SessionStore, StoreError};
+
+use super::Busy;
+use crate::ids::CountingIds;
+
+fn steered(id: &str, text: &str) -> InboxEntry {
+    InboxEntry::new(InboxInput::steered(InputId::new(id.to_owned()), text))
+}
+
+fn body(entry: &InboxEntry) -> RecordBody {
+    match &entry.input {
+        InboxInput::Steered(steered) => RecordBody::Steered(steered.clone()),
+        InboxInput::Cancelled(cancelled) => RecordBody::Cancelled(cancelled.clone()),
+        other => unreachable!("{other:?} makes another record"),
+    }
+}
+
+/// Entries come out in the order they went in, until each is settled.
+pub async fn what_is_posted_waits_in_its_order_until_it_is_settled(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let entries = ["z", "a", "m"].map(|id| steered(id, "wait \0 🦀"));
+    for entry in &entries {
+        assert_eq!(store.post(run, entry).await, Ok(()));
+    }
+    assert_eq!(store.inbox(&busy.lease).await, Ok(entries.to_vec()));
+    let [first, second, third] = entries;
+    let ids = [second.id, InputId::new("unknown")];
+    assert_eq!(store.settle(&busy.lease, &ids).await, Ok(()));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![first, third]));
+}
+
+/// A sender whose answer was lost may send again.
+pub async fn an_entry_posted_twice_is_kept_once(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let entry = steered("s1", "wait");
+    assert_eq!(store.post(busy.log.run(), &entry).await, Ok(()));
+    assert_eq!(store.post(busy.log.run(), &entry).await, Ok(()));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![entry]));
+}
+
+/// An id names one input.
+pub async fn another_input_under_the_same_id_is_refused(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let entry = steered("s1", "wait");
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let id = entry.id.clone();
+    let refused = store.post(run, &steered("s1", "go on")).await;
+    assert_eq!(refused, Err(StoreError::InputReused { run, id }));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![entry]));
+}
+
+/// With a record that holds an input its entry is gone, the others stay.
+pub async fn a_commit_takes_the_entries_that_its_records_hold(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let cancelled = Cancelled::new(InputId::new("c1"), "enough");
+    let entries = [
+        steered("s1", "wait"),
+        steered("s2", "go on"),
+        InboxEntry::new(InboxInput::Cancelled(cancelled)),
+    ];
+    for entry in &entries {
+        assert_eq!(store.post(run, entry).await, Ok(()));
+    }
+    let [first, second, third] = entries;
+    let records = [
+        busy.log.started("Hello?"),
+        busy.log.record(body(&first)),
+        busy.log.record(body(&third)),
+    ];
+    busy.commit(&store, &records).await;
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![second]));
+}
+
+/// The result of a tool that the caller runs is known by the effect and attempt it answers.
+pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let (effect_id, attempt) = (EffectId { run, number: 3 }, Attempt(1));
+    let value = JsonText::from_text("7");
+    let entry = InboxEntry::new(InboxInput::ClientResult(ClientResult {
+        effect_id,
+        attempt,
+        value: value.clone(),
+        failure: None,
+        duration: Duration::from_millis(5),
+    }));
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let index = CallIndex(0);
+    let result = ToolResult {
+        tool_call_id: ToolCallId::new(run, Default::default(), ContentIndex(0), index),
+        name: "look".to_owned(),
+        index,
+        effect_id: Some(effect_id),
+        attempt: Some(attempt),
+        status: ToolStatus::Done,
+        value,
+        failure: None,
+        summary: None,
+        keep: Keep::default(),
+        metadata: None,
+        signal: None,
+        duration: None,
+    };
+    let result = RecordBody::ToolResult(Box::new(result));
+    let records = [busy.log.started("Hello?"), busy.log.record(result)];
+    busy.commit(&store, &records).await;
+    assert_eq!(store.inbox(&busy.lease).await, Ok(Vec::new()));
+}
+
+/// What was not kept took nothing.
+pub async fn a_refused_commit_takes_nothing(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let entry = steered("s1", "wait");
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let gap = [busy.log.started("Hello?"), busy.log.record(body(&entry))];
+    let [_, second] = gap;
+    let refused = store.commit(&busy.lease, &[second]).await;
+    assert_eq!(refused, Err(StoreError::Stale(run)));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![entry]));
+}
+
+/// An entry that was taken does not come back when it is sent once more, even after its run has ended.
+pub async fn an_entry_that_was_taken_is_still_known(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let entry = steered("s1", "wait");
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let records = [busy.log.started("Hello?"), busy.log.record(body(&entry))];
+    busy.commit(&store, &records).await;
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(Vec::new()));
+    let end = [busy.log.finished("Hi.")];
+    busy.commit(&store, &end).await;
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let id = entry.id.clone();
+    let other = store.post(run, &steered("s1", "go on")).await;
+    assert_eq!(other, Err(StoreError::InputReused { run, id }));
+}
+
+/// There is nobody to take it.
+pub async fn an_unknown_or_ended_run_takes_no_entries(store: impl SessionStore) {
+    let unknown = CountingIds::nth_run(7);
+    let entry = steered("s1", "wait");
+    assert_eq!(
+        store.post(unknown, &entry).await,
+        Err(StoreError::NoSuchRun(unknown))
+    );
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(
+        store.post(run, &entry).await,
+        Err(StoreError::RunEnded(run))
+    );
+}
+
+/// A sender cannot fill the store.
+pub async fn an_inbox_is_bounded(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let entry = |number: usize| steered(&format!("s{number}"), "wait");
+    for number in 0..MAX_INBOX_ENTRIES {
+        assert_eq!(store.post(run, &entry(number)).await, Ok(()));
+    }
+    let one_more = entry(MAX_INBOX_ENTRIES);
+    assert_eq!(
+        store.post(run, &one_more).await,
+        Err(StoreError::InboxFull(run))
+    );
+    let ids = [entry(0).id];
+    assert_eq!(store.settle(&busy.lease, &ids).await, Ok(()));
+    assert_eq!(store.post(run, &one_more).await, Ok(()));
+}
+
+/// An entry that not every store can keep is refused by all.
+pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let mut other_id = steered("s1", "wait");
+    other_id.id = InputId::new("s2");
+    let long_id = "x".repeat(MAX_INPUT_ID_BYTES + 1);
+    let huge = "x".repeat(3 * 1024 * 1024);
+    for entry in [
+        steered("", "wait"),
+        steered("a\0b", "wait"),
+        steered(&long_id, "wait"),
+        steered("s1", &huge),
+        other_id,
+    ] {
+        let refused = store.post(busy.log.run(), &entry).await;
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{refused:?}"
+        );
+    }
+    let hostile = steered("'; DROP TABLE runs; --", "wait");
+    assert_eq!(store.post(busy.log.run(), &hostile).await, Ok(()));
+    assert_eq!(store.inbox(&busy.lease).await, Ok(vec![hostile]));
+}

@@ -1,0 +1,105 @@
+//! Rules of leases: who may drive a run, and who sees that nobody does.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
+use neuraxis_ports::{SessionStore, StoreError};
+
+use super::{Busy, records};
+use crate::ids::CountingIds;
+
+async fn unfinished(store: &impl SessionStore) -> Vec<RunId> {
+    let left = store.unfinished().await.expect("the store tells");
+    left.iter().map(|run| run.run_id).collect()
+}
+
+/// A run that was given back has not ended: its session takes no other run, and everybody can see that it was left.
+pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    assert_eq!(store.release(&busy.lease).await, Ok(()), "the second time");
+    assert_eq!(unfinished(&store).await, [run]);
+    let second = store.begin_run(&busy.session, CountingIds::nth_run(2));
+    let busy_with = StoreError::SessionBusy {
+        session: busy.session.clone(),
+        run,
+    };
+    assert_eq!(second.await, Err(busy_with.clone()));
+    assert_eq!(store.delete_session(&busy.session).await, Err(busy_with));
+}
+
+/// Who gave a run back has no right to it any more.
+pub async fn a_released_lease_writes_nothing_more(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    let late = [busy.log.warned("slow")];
+    let stale = Err(StoreError::Stale(run));
+    assert_eq!(store.commit(&busy.lease, &late).await, stale);
+    assert_eq!(store.renew(&busy.lease).await, stale);
+    assert_eq!(records(&store, run).await, first);
+}
+
+/// A run that was given back goes on with a new lease, where it was.
+pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    assert_eq!(unfinished(&store).await, []);
+    let last = [busy.log.finished("Hi.")];
+    busy.commit(&store, &last).await;
+    assert_eq!(unfinished(&store).await, []);
+    assert_eq!(records(&store, run).await, [first, last].concat());
+}
+
+/// Renewing is for the holder, as long as there is something to hold.
+pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let (older, session, run) = (busy.lease.clone(), busy.session.clone(), busy.log.run());
+    assert_eq!(store.renew(&older).await, Ok(()));
+    let newer = store.begin_run(&session, run).await;
+    let newer = newer.expect("the same run may begin again");
+    let stale = Err(StoreError::Stale(run));
+    assert_eq!(store.renew(&older).await, stale);
+    assert_eq!(store.renew(&newer).await, Ok(()));
+    let mut log = busy.log;
+    let all = [log.started("Hello?"), log.finished("Hi.")];
+    assert_eq!(store.commit(&newer, &all).await, Ok(()));
+    assert_eq!(store.renew(&newer).await, stale, "the run has ended");
+}
+
+/// What somebody drives is nobody else's business.
+pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    assert_eq!(unfinished(&store).await, []);
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert_eq!(unfinished(&store).await, []);
+}
+
+/// Once a run has another holder, the older one can do nothing with it.
+pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let (older, run) = (busy.lease.clone(), busy.log.run());
+    let entry = InboxEntry::new(InboxInput::steered(InputId::new("s1"), "wait"));
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    let newer = store.begin_run(&busy.session, run).await;
+    let newer = newer.expect("the same run may begin again");
+    let stale = || StoreError::Stale(run);
+    assert_eq!(store.commit(&older, &[]).await, Err(stale()));
+    assert_eq!(store.renew(&older).await, Err(stale()));
+    assert_eq!(store.release(&older).await, Err(stale()));
+    assert_eq!(store.abandon_run(&older).await, Err(stale()));
+    assert_eq!(store.inbox(&older).await, Err(stale()));
+    let ids = [entry.id.clone()];
+    assert_eq!(store.settle(&older, &ids).await, Err(stale()));
+    assert_eq!(store.inbox(&newer).await, Ok(vec![entry]));
+}

@@ -1,0 +1,189 @@
+//! Rules of what a store tells without showing records: runs, metrics, plans.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use std::time::Duration;
+
+use neuraxis_core::{
+    Attempt, EffectId, FinishReason, JsonText, LlmError, LlmErrorKind, LlmFailed, NextAttempt,
+    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunStatus, ToolCallId, Waiting,
+};
+use neuraxis_ports::{RunSummary, SessionStore, StoreError, UsageOf};
+
+use super::{Busy, id, session_of};
+use crate::clock::START;
+use crate::ids::CountingIds;
+use crate::reply;
+
+/// From its beginning to its end a run says where it stands.
+pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let told = async || store.run(run).await.expect("the run is known");
+    let mut expected = RunSummary::new(run, busy.session.clone());
+    assert_eq!(told().await, expected);
+
+    let question = "Why? ".repeat(100);
+    let first = [busy.log.started(&question), busy.log.warned("slow")];
+    busy.commit(&store, &first).await;
+    expected.started_at = Some(START);
+    expected.text = Some("Why? ".repeat(24) + "…");
+    expected.turns = 1;
+    expected.records = 2;
+    assert_eq!(told().await, expected);
+
+    let end = [busy.log.failed("no model")];
+    busy.commit(&store, &end).await;
+    expected.status = RunStatus::Failed;
+    expected.ended_at = START.checked_add(Duration::from_secs(2)).ok();
+    expected.finish_reason = Some(FinishReason::Failed("no model".to_owned()));
+    expected.records = 3;
+    assert_eq!(told().await, expected);
+}
+
+/// A run that waits names what it waits for, until it goes on.
+pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let pending = vec![Pending {
+        effect_id: EffectId { run, number: 2 },
+        tool_call_id: ToolCallId::from_text("call_1"),
+        kind: PendingKind::Approval,
+    }];
+    let waiting = RecordBody::Waiting(Waiting {
+        pending: pending.clone(),
+    });
+    let first = [busy.log.started("Hello?"), busy.log.record(waiting)];
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    let told = store.unfinished().await.expect("the store tells");
+    let [told] = told.as_slice() else {
+        unreachable!("one run was left")
+    };
+    assert_eq!((told.status, &told.pending), (RunStatus::Waiting, &pending));
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    let goes_on = [busy.log.replied(reply::text("Hi."))];
+    busy.commit(&store, &goes_on).await;
+    let told = store.run(run).await.expect("the run is known");
+    assert_eq!((told.status, told.pending), (RunStatus::Running, vec![]));
+}
+
+/// The runs of a session are told in the order they began, each with its first words.
+pub async fn runs_are_listed_in_their_order(store: impl SessionStore) {
+    let session = session_of("main", 0);
+    assert_eq!(store.create_session(&session).await, Ok(()));
+    assert_eq!(store.runs(&session.id).await, Ok(Vec::new()));
+    // A later run may have a smaller id.
+    for (number, question) in [(3, "one?"), (1, "two?"), (2, "three?")] {
+        let busy = Busy::begin(&store, &session.id, number).await;
+        busy.finish(&store, question, "Hm.").await;
+    }
+    let runs = store.runs(&session.id).await.expect("the session is known");
+    let texts: Vec<_> = runs.iter().filter_map(|run| run.text.as_deref()).collect();
+    assert_eq!(texts, ["one?", "two?", "three?"]);
+    assert!(runs.iter().all(|run| run.status == RunStatus::Done));
+}
+
+/// Whatever is asked of what is not there, the error names it.
+pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore) {
+    let nobody = id("nobody");
+    let error = StoreError::NoSuchSession(nobody.clone());
+    assert_eq!(store.runs(&nobody).await.err(), Some(error.clone()));
+    assert_eq!(store.metrics(&nobody).await.err(), Some(error.clone()));
+    assert_eq!(store.plan(&nobody).await.err(), Some(error.clone()));
+    assert_eq!(store.verify(&nobody, None).await.err(), Some(error.clone()));
+    let of = UsageOf::Session(nobody);
+    assert_eq!(store.usage_since(&of, START).await.err(), Some(error));
+    let run = CountingIds::nth_run(7);
+    assert_eq!(store.run(run).await, Err(StoreError::NoSuchRun(run)));
+}
+
+fn failed(busy: &Busy) -> RecordBody {
+    RecordBody::LlmFailed(LlmFailed {
+        effect_id: EffectId {
+            run: busy.log.run(),
+            number: 1,
+        },
+        attempt: Attempt(1),
+        purpose: Purpose::Turn,
+        role: Role::REASONING,
+        served_by: Role::ROUTER,
+        error: LlmError::new(LlmErrorKind::Connection, "refused"),
+        next: NextAttempt::Follows,
+        duration: Duration::from_millis(5),
+    })
+}
+
+/// What a session used is the sum over its runs, be they at work or ended.
+pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl SessionStore) {
+    let first = Busy::new(&store).await;
+    let session = first.session.clone();
+    let mut expected = store.metrics(&session).await.expect("the session is known");
+    assert_eq!(expected.runs, 0);
+    let mut records = first.finish(&store, "Hello?", "Hi.").await;
+    let mut second = Busy::begin(&store, &session, 2).await;
+    let more = [
+        second.log.started("And?"),
+        second.log.record(failed(&second)),
+        second.log.replied(reply::text("So.")),
+    ];
+    second.commit(&store, &more).await;
+    records.extend(more);
+    records.iter().for_each(|record| expected.read(record));
+    assert_eq!((expected.runs, expected.llm_failures), (2, 1));
+    assert_eq!(store.metrics(&session).await, Ok(expected));
+}
+
+/// Usage is counted by the time of the records, also in the middle of a run, for a session or all of an owner's.
+pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let (session, owner) = (busy.session.clone(), "owner of main".to_owned());
+    busy.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(store.create_session(&session_of("side", 1)).await, Ok(()));
+    Busy::begin(&store, &id("side"), 2)
+        .await
+        .finish(&store, "side?", "side!")
+        .await;
+    // The log makes a record a second: started, replied, finished.
+    let calls = async |of: &UsageOf, seconds| {
+        let since = session_of("time", seconds).created_at;
+        let used = store.usage_since(of, since).await.expect("it is counted");
+        (used.runs, used.llm_calls)
+    };
+    let theirs = UsageOf::Owner(Some(owner));
+    for of in [&UsageOf::Session(session), &theirs] {
+        assert_eq!(calls(of, 0).await, (1, 1));
+        assert_eq!(calls(of, 1).await, (0, 1));
+        assert_eq!(calls(of, 2).await, (0, 0));
+        assert_eq!(calls(of, 3).await, (0, 0));
+    }
+    assert_eq!(calls(&UsageOf::Owner(None), 0).await, (0, 0));
+}
+
+/// The plan that a session followed last is known, also after its run has ended.
+pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let session = busy.session.clone();
+    assert_eq!(store.plan(&session).await, Ok(None));
+    let plan = |text: &str| {
+        RecordBody::Plan(PlanChanged {
+            tool_call_id: ToolCallId::from_text("call_1"),
+            plan: JsonText::from_text(text),
+        })
+    };
+    let records = [
+        busy.log.started("Hello?"),
+        busy.log.record(plan("[1]")),
+        busy.log.record(plan("[1, 2]")),
+    ];
+    busy.commit(&store, &records).await;
+    let last = Ok(Some(JsonText::from_text("[1, 2]")));
+    assert_eq!(store.plan(&session).await, last);
+    let end = [busy.log.finished("Hi.")];
+    busy.commit(&store, &end).await;
+    Busy::begin(&store, &session, 2)
+        .await
+        .finish(&store, "And?", "So.")
+        .await;
+    assert_eq!(store.plan(&session).await, last);
+}
