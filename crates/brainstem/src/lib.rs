@@ -5,6 +5,10 @@
 //! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a [`Verdict`](neuraxis_core::Verdict).
 //! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
 //!
+//! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_agent`] keeps agents
+//! within a decision, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
+//! [`Policy::observe`] and [`Policy::serving`] follow the health of models, and [`Policy::cost`] knows their prices.
+//!
 //! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
 //! policy and request always give the same decision. Whether arguments fit a tool's schema is checked by the engine.
 //!

@@ -1,5 +1,6 @@
 //! What rules ask about one call, found out once and only when a rule asks.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use neuraxis_core::JsonText;
@@ -50,10 +51,12 @@ pub(crate) struct Facts<'a> {
     root: Option<&'a str>,
     arguments: OnceCell<Arguments>,
     parts: OnceCell<Option<Vec<Part>>>,
+    paths: OnceCell<Found<Led>>,
+    hosts: OnceCell<Found<String>>,
 }
 
 /// Some of what a call names, such as its paths.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Found<T> {
     pub(crate) items: Vec<T>,
     pub(crate) is_unclear: bool,
@@ -66,6 +69,8 @@ impl<'a> Facts<'a> {
             root,
             arguments: OnceCell::new(),
             parts: OnceCell::new(),
+            paths: OnceCell::new(),
+            hosts: OnceCell::new(),
         }
     }
 
@@ -74,7 +79,22 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns where its paths lead. A path counts from the root, and if the call names a folder to run in, from there too.
-    pub(crate) fn paths(&self, names: Option<&[String]>) -> Found<Led> {
+    pub(crate) fn paths(&self, names: Option<&[String]>) -> Cow<'_, Found<Led>> {
+        match names {
+            Some(_) => Cow::Owned(self.find_paths(names)),
+            None => Cow::Borrowed(self.paths.get_or_init(|| self.find_paths(None))),
+        }
+    }
+
+    /// Returns the hosts that its URLs lead to.
+    pub(crate) fn hosts(&self, names: Option<&[String]>) -> Cow<'_, Found<String>> {
+        match names {
+            Some(_) => Cow::Owned(self.find_hosts(names)),
+            None => Cow::Borrowed(self.hosts.get_or_init(|| self.find_hosts(None))),
+        }
+    }
+
+    fn find_paths(&self, names: Option<&[String]>) -> Found<Led> {
         let arguments = self.arguments();
         let texts = match names {
             Some(names) => arguments.texts(names),
@@ -102,8 +122,7 @@ impl<'a> Facts<'a> {
         found
     }
 
-    /// Returns the hosts that its URLs lead to.
-    pub(crate) fn hosts(&self, names: Option<&[String]>) -> Found<String> {
+    fn find_hosts(&self, names: Option<&[String]>) -> Found<String> {
         let texts = match names {
             Some(names) => self.arguments().texts(names),
             None => self.arguments().texts(&URLS),
@@ -156,10 +175,9 @@ impl<'a> Facts<'a> {
             }
         }
         if texts.is_unclear || parts.is_empty() {
-            parts.push(Part {
-                words: Vec::new(),
-                unclear: Some("its arguments cannot be read in one way only"),
-            });
+            parts.push(Part::unclear(
+                "its arguments cannot be read in one way only",
+            ));
         }
         Some(parts)
     }

@@ -23,13 +23,33 @@ pub(crate) struct Part {
     pub(crate) words: Vec<String>,
     /// What of it is not understood; nothing if it is plain.
     pub(crate) unclear: Option<&'static str>,
+    /// Whether its program runs what its arguments say.
+    pub(crate) runs_others: bool,
 }
 
+/// Programs that run what their arguments say.
+const RUNNERS: [&str; 32] = [
+    "sudo", "doas", "su", "env", "xargs", "nohup", "nice", "ionice", "timeout", "command", "exec",
+    "builtin", "eval", "sh", "bash", "zsh", "dash", "ksh", "fish", "busybox", "find", "fd",
+    "parallel", "watch", "setsid", "stdbuf", "time", "strace", "script", "ssh", "chroot",
+    "unshare",
+];
+
 impl Part {
-    fn unclear(why: &'static str) -> Self {
+    pub(crate) const fn unclear(why: &'static str) -> Self {
         Self {
             words: Vec::new(),
             unclear: Some(why),
+            runs_others: false,
+        }
+    }
+
+    fn of(words: Vec<String>) -> Self {
+        let program = words.first().map(|word| base_name(word).to_lowercase());
+        Self {
+            runs_others: program.is_some_and(|program| RUNNERS.contains(&program.as_str())),
+            unclear: None,
+            words,
         }
     }
 
@@ -40,14 +60,15 @@ impl Part {
 
 /// Makes the part that runs a program with the given words, without a shell.
 pub(crate) fn of_words(words: &[&str]) -> Part {
-    let mut part = Part {
-        words: words.iter().map(ToString::to_string).collect(),
-        unclear: None,
-    };
+    let mut part = Part::of(words.iter().map(ToString::to_string).collect());
     if part.words.first().is_none_or(String::is_empty) {
         part.mark("it names no program");
     }
     part
+}
+
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Splits a command line. There always is at least one part.
@@ -123,7 +144,10 @@ fn operate(operator: &str, part: &mut Part, parts: &mut Vec<Part>) {
 
 fn finish(part: Part, parts: &mut Vec<Part>) {
     if !part.words.is_empty() || part.unclear.is_some() {
-        parts.push(part);
+        parts.push(Part {
+            unclear: part.unclear,
+            ..Part::of(part.words)
+        });
     }
 }
 

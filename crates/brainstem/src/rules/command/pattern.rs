@@ -1,6 +1,7 @@
 //! Patterns of commands, word by word.
 
 use super::Part;
+use super::parts::base_name;
 
 /// A pattern: words that may hold `*`, and at the end `**` for any words, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,14 +9,6 @@ pub(crate) struct CommandPattern {
     words: Vec<String>,
     has_rest: bool,
 }
-
-/// Programs that run what their arguments say.
-const RUNNERS: [&str; 32] = [
-    "sudo", "doas", "su", "env", "xargs", "nohup", "nice", "ionice", "timeout", "command", "exec",
-    "builtin", "eval", "sh", "bash", "zsh", "dash", "ksh", "fish", "busybox", "find", "fd",
-    "parallel", "watch", "setsid", "stdbuf", "time", "strace", "script", "ssh", "chroot",
-    "unshare",
-];
 
 impl CommandPattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
@@ -41,13 +34,13 @@ impl CommandPattern {
     /// Tells whether a part may run what the pattern describes, with whatever words after it: also by another path to
     /// the program, or by a program that runs others.
     pub(crate) fn may_concern(&self, part: &Part) -> bool {
-        let Some(first) = part.words.first() else {
+        if part.words.is_empty() {
             return false;
-        };
+        }
         if self.concerns_words(&part.words) {
             return true;
         }
-        if !RUNNERS.contains(&base_name(first)) {
+        if !part.runs_others {
             return false;
         }
         let tails = (1..part.words.len()).filter_map(|start| part.words.get(start..));
@@ -77,8 +70,7 @@ impl CommandPattern {
         else {
             return self.words.is_empty();
         };
-        let is_program = fits(pattern, program)
-            || fits(&pattern.to_lowercase(), &base_name(program).to_lowercase());
+        let is_program = fits(pattern, program) || fits_program(pattern, base_name(program));
         is_program
             && words.len() > rest.len()
             && rest
@@ -102,8 +94,12 @@ impl CommandPattern {
     }
 }
 
-fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
+/// As [`fits`], with upper and lower case the same: they are on some file systems.
+fn fits_program(pattern: &str, program: &str) -> bool {
+    if !pattern.contains('*') {
+        return pattern.eq_ignore_ascii_case(program);
+    }
+    fits(&pattern.to_lowercase(), &program.to_lowercase())
 }
 
 /// Tells whether a word fits a pattern in which `*` stands for any letters, or none.
