@@ -139,7 +139,14 @@ impl Layers {
         }
     }
 
-    fn policy(&self, overrides: PolicyConfig) -> Result<Policy, ConfigError> {
+    fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
+        // A verdict names the line of its rule.
+        for name in overrides.rules.keys() {
+            let key = format!("rules.{name}");
+            if let Some(place) = self.origin(&key).place() {
+                overrides.origins.add(key, place);
+            }
+        }
         Policy::layered(overrides).map_err(|source| ConfigError::Policy {
             at: self.origin_around(key_of(&source)),
             source: Box::new(source),
@@ -163,20 +170,8 @@ impl Layers {
 
 /// Returns the path of the key that a policy cannot stand with, or as much of it as is known.
 fn key_of(error: &PolicyError) -> &str {
-    let at = match error {
-        PolicyError::UnknownName { at, .. }
-        | PolicyError::MissingRole { at, .. }
-        | PolicyError::InvalidPattern { at, .. }
-        | PolicyError::LimitTooSmall { at, .. }
-        | PolicyError::TemperatureOutOfRange { at, .. }
-        | PolicyError::AllowsNothing { at, .. }
-        | PolicyError::UnreachableMode { at, .. }
-        | PolicyError::OpeningToolNotListed { at, .. }
-        | PolicyError::OpeningArguments { at, .. } => at.as_str(),
-        PolicyError::InvalidName { section, .. } => section,
-        _ => "",
-    };
     // An entry of a list has no place of its own.
+    let at = error.key();
     at.split('[').next().unwrap_or(at)
 }
 

@@ -5,7 +5,10 @@
 mod channel;
 mod duration;
 mod mode;
+mod operation;
+mod origins;
 mod plan;
+mod rule;
 mod section;
 
 use std::collections::BTreeMap;
@@ -13,17 +16,23 @@ use std::collections::BTreeMap;
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use serde::{Deserialize, Serialize};
 
-pub use channel::{ChannelConfig, ChannelModeConfig, GatherConfig, OpeningConfig, UnlistedTools};
+pub use channel::{
+    ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
+    OpeningConfig, SelfChecks, UnlistedTools,
+};
 pub(crate) use duration::text as duration_text;
 pub use mode::{Answer, ModeConfig, ToolAnswersConfig};
-pub use plan::PlanConfig;
+pub use operation::{HealthConfig, PriceConfig, TaintConfig, TrustConfig};
+pub use origins::{Origins, Place};
+pub use plan::{BudgetConfig, PlanConfig};
+pub use rule::{ExampleConfig, RuleConfig};
 pub(crate) use section::{Layered, PartialLimits};
 
 use crate::error::PolicyError;
 use section::section;
 
 section! {
-    /// A policy, or the part of one that a deployment overrides: the sections `[modes.*]`, `[channels.*]` and `[plans.*]`.
+    /// A policy, or the part of one that a deployment overrides.
     pub struct PolicyConfig {
         /// The modes, by name.
         pub modes: BTreeMap<Mode, ModeConfig>,
@@ -31,15 +40,41 @@ section! {
         pub channels: BTreeMap<Channel, ChannelConfig>,
         /// The plans, by name.
         pub plans: BTreeMap<PlanName, PlanConfig>,
+        /// The rules, by name.
+        pub rules: BTreeMap<String, RuleConfig>,
+        /// What is believed of tools of other people's servers, by a name for each belief.
+        pub trust: BTreeMap<String, TrustConfig>,
+        /// Which tools bring untrusted content.
+        pub taint: TaintConfig,
+        /// When a model counts as failing.
+        pub health: HealthConfig,
+        /// What models cost, by `provider/model`.
+        pub prices: BTreeMap<String, PriceConfig>,
         /// The roles there are beside the three built-in ones. No key of the policy's own: whoever merges the
         /// configuration knows them from the models.
         #[serde(skip)]
         pub extra_roles: Vec<Role>,
+        /// Where the keys are written, for messages. No key of the policy's own: whoever reads the text knows.
+        #[serde(skip)]
+        pub origins: Origins,
+    }
+}
+
+impl Layered for Origins {
+    fn over(self, base: Self) -> Self {
+        Self::over(self, base)
+    }
+
+    fn is_unset(&self) -> bool {
+        true
     }
 }
 
 /// The policy that ships with this crate.
 const BUILT_IN: &str = include_str!("../default-policy.toml");
+
+/// What its places are called in messages.
+const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
     /// Returns the policy that ships with this crate.
@@ -49,7 +84,7 @@ impl PolicyConfig {
         reason = "the text ships with the crate and a test reads it"
     )]
     pub fn built_in() -> Self {
-        Self::from_toml(BUILT_IN).expect("the built-in policy is readable")
+        Self::from_named_toml(BUILT_IN_NAME, BUILT_IN).expect("the built-in policy is readable")
     }
 
     /// Returns the text of the policy that ships with this crate, comments included.
@@ -65,6 +100,17 @@ impl PolicyConfig {
     /// [`PolicyError::Syntax`] names line and column of what is not TOML, an unknown key or a wrong type.
     pub fn from_toml(text: &str) -> Result<Self, PolicyError> {
         toml::from_str(text).map_err(|error| PolicyError::syntax(text, &error))
+    }
+
+    /// As [`from_toml`](Self::from_toml), and notes on which line of `source` each key is written.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn from_named_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
+        let mut config = Self::from_toml(text)?;
+        config.origins = Origins::of_text(source, text);
+        Ok(config)
     }
 }
 

@@ -1,13 +1,17 @@
 //! Decides what a request may do.
 
+mod complexity;
 mod limits;
 mod role;
 mod tools;
+mod ways;
 
-use neuraxis_core::{Channel, Decision, Mode, Opening, PlanName};
+use neuraxis_core::{BudgetScope, Channel, Decision, Mode, Opening, PlanName};
+
+use crate::budget::{self, Budget};
 
 use crate::names;
-use crate::policy::{Policy, opening};
+use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
 use crate::rules::{ChannelRules, ModeRules};
 use limits::Source;
@@ -26,7 +30,8 @@ impl Policy {
         let plan = request.plan.map(|plan| self.plan(plan)).transpose()?;
         check_mode_allowed(channel, request)?;
 
-        let role = self.choose_role(mode, channel, request)?;
+        let complexity = complexity::complexity(request.message, channel.complex_from);
+        let role = self.choose_role(mode, channel, &complexity, request)?;
         let offer = self.offer_tools(mode, channel, request);
         let sources = [
             Some(Source {
@@ -44,9 +49,41 @@ impl Policy {
                 name: channel.profile.name(),
                 limits: channel.profile.limits(),
             }),
-            plan,
         ];
-        let sources: Vec<Source<'_>> = sources.into_iter().flatten().collect();
+        let mut sources: Vec<Source<'_>> = sources.into_iter().flatten().collect();
+        let mut spent = None;
+        if let (Some(plan), Some(name)) = (plan, request.plan) {
+            sources.push(Source {
+                kind: "plan",
+                name: name.as_str(),
+                limits: plan.limits,
+            });
+            let scopes = [
+                (
+                    BudgetScope::Day,
+                    "what is left today of plan",
+                    plan.day.left(request.day_spent),
+                ),
+                (
+                    BudgetScope::Session,
+                    "what is left for the session of plan",
+                    plan.session.left(request.session_spent),
+                ),
+            ];
+            for (scope, kind, left) in scopes {
+                spent = spent.or_else(|| {
+                    left.exhausted()
+                        .map(|measure| budget::spent(scope, measure))
+                });
+                if left != Budget::default() {
+                    sources.push(Source {
+                        kind,
+                        name: name.as_str(),
+                        limits: left.as_limits(),
+                    });
+                }
+            }
+        }
 
         let (mode_name, channel_name) = (request.mode.clone(), request.channel.clone());
         let mut decision = Decision::new(mode_name, channel_name, role.role, self.hash());
@@ -59,6 +96,14 @@ impl Policy {
         decision.reasons.extend(offer.reasons);
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
         explain_replies(&mut decision);
+        ways::decide(&mut decision, mode, channel, &complexity, request);
+        decision.complexity = channel.simple_role.is_some().then_some(complexity);
+        if let Some(spent) = spent {
+            decision
+                .reasons
+                .push(format!("No model is called: {}", spent.reply));
+            decision.spent = Some(spent);
+        }
         explain_opening(channel, &mut decision);
         Ok(decision)
     }
@@ -85,19 +130,14 @@ impl Policy {
         })
     }
 
-    fn plan<'a>(&self, given: &'a PlanName) -> Result<Source<'a>, RequestError> {
-        let limits = self.plans.get(given).ok_or_else(|| {
+    fn plan(&self, given: &PlanName) -> Result<&PlanRules, RequestError> {
+        self.plans.get(given).ok_or_else(|| {
             let nearest = names::nearest(given.as_str(), self.plans().map(PlanName::as_str));
             RequestError::UnknownPlan {
                 given: names::shown(given.as_str()),
                 nearest: nearest.map(|name| PlanName::new(name.to_owned())),
                 known: self.plans().cloned().collect(),
             }
-        })?;
-        Ok(Source {
-            kind: "plan",
-            name: given.as_str(),
-            limits: *limits,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with a policy. Every message names the key and says what to do.
 
+use crate::config::Place;
 use crate::names::{Listed, choices};
 
 /// Why a configuration is no policy. `at` is the dotted path of the key.
@@ -16,10 +17,10 @@ pub enum PolicyError {
         /// What is wrong there.
         message: String,
     },
-    /// A mode, channel or plan has a name that cannot stand in addresses and variables.
+    /// A mode, channel, plan or rule has a name that cannot stand in addresses and variables.
     #[error("{section}: \"{given}\" cannot be a name, which is 1 to 64 of A-Z a-z 0-9 _ -")]
     InvalidName {
-        /// The section: `modes`, `channels` or `plans`.
+        /// The section, such as `modes`.
         section: &'static str,
         /// The name, cut and escaped.
         given: String,
@@ -29,7 +30,7 @@ pub enum PolicyError {
     UnknownName {
         /// Where.
         at: String,
-        /// What it should name: `role`, `mode` or `profile`.
+        /// What it should name: `role`, `mode`, `channel` or `profile`.
         what: &'static str,
         /// The name, cut and escaped.
         given: String,
@@ -46,8 +47,8 @@ pub enum PolicyError {
         /// The built-in channel that was most likely meant.
         nearest: Option<String>,
     },
-    /// A tool pattern is malformed.
-    #[error("{at}: \"{pattern}\" is no pattern for tool names: {reason}")]
+    /// A pattern is malformed.
+    #[error("{at}: \"{pattern}\" is no pattern: {reason}")]
     InvalidPattern {
         /// Where.
         at: String,
@@ -109,9 +110,110 @@ pub enum PolicyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A rule or another section lacks a key.
+    #[error("{at} is missing: give {values}")]
+    IncompleteRule {
+        /// The key that is missing.
+        at: String,
+        /// What it may be.
+        values: &'static str,
+    },
+    /// A key that can never have an effect, or that contradicts another.
+    #[error("{at} makes no sense: {why}")]
+    Contradiction {
+        /// Where.
+        at: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A rule can never have an effect, because another one decides before it.
+    #[error(
+        "{at} never has an effect: rule {other} answers \"{answer}\" about everything it allows"
+    )]
+    Shadowed {
+        /// The rule.
+        at: String,
+        /// The other rule, with its place.
+        other: String,
+        /// What that one answers.
+        answer: &'static str,
+    },
+    /// An example in a rule is not what the rule says it is.
+    #[error("{at}: the rule {outcome} {arguments}")]
+    Example {
+        /// Where.
+        at: String,
+        /// The arguments of the example, cut and escaped.
+        arguments: String,
+        /// What the rule does instead.
+        outcome: &'static str,
+    },
+    /// A pattern that names no tool there is.
+    #[error("{at}: \"{pattern}\" names no tool{}", choices(nearest.as_ref(), known))]
+    UnknownTool {
+        /// Where.
+        at: String,
+        /// The pattern, cut and escaped.
+        pattern: String,
+        /// The tool that was most likely meant.
+        nearest: Option<String>,
+        /// The tools there are, the first few.
+        known: Vec<String>,
+    },
+    /// A price that is no amount of money.
+    #[error("{at} must be an amount of US dollars from 0 to 1000000, not {given}")]
+    Price {
+        /// Where.
+        at: String,
+        /// What it is.
+        given: f64,
+    },
+    /// A layer that may only tighten would loosen something.
+    #[error("{}{layer} may only tighten the policy, but {at} would loosen it: {how}", at_place(place.as_ref()))]
+    Loosens {
+        /// Which layer.
+        layer: &'static str,
+        /// The key.
+        at: String,
+        /// Where it is written.
+        place: Option<Place>,
+        /// What would become looser.
+        how: String,
+    },
+}
+
+fn at_place(place: Option<&Place>) -> String {
+    place.map_or_else(String::new, |place| {
+        format!("{}:{}: ", place.source, place.line)
+    })
 }
 
 impl PolicyError {
+    /// Returns the dotted path of the key that cannot stand; nothing where there is none.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Syntax { .. } => "",
+            Self::InvalidName { section, .. } => section,
+            Self::UnknownName { at, .. }
+            | Self::MissingRole { at, .. }
+            | Self::InvalidPattern { at, .. }
+            | Self::LimitTooSmall { at, .. }
+            | Self::TemperatureOutOfRange { at, .. }
+            | Self::AllowsNothing { at, .. }
+            | Self::UnreachableMode { at, .. }
+            | Self::OpeningToolNotListed { at, .. }
+            | Self::OpeningArguments { at, .. }
+            | Self::IncompleteRule { at, .. }
+            | Self::Contradiction { at, .. }
+            | Self::Shadowed { at, .. }
+            | Self::Example { at, .. }
+            | Self::UnknownTool { at, .. }
+            | Self::Price { at, .. }
+            | Self::Loosens { at, .. } => at,
+        }
+    }
+
     pub(crate) fn syntax(text: &str, error: &toml::de::Error) -> Self {
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();

@@ -1,10 +1,39 @@
 //! Judges a tool call.
+//!
+//! The strictest answer counts, in this order:
+//!
+//! 1. A tool that is not on offer is denied, and so is one that its mode denies: nothing lifts that.
+//! 2. Of the rules that match, deny beats ask and ask beats allow. One that allows answers an ask of the mode. Each part of
+//!    a command is judged on its own. A rule that may match, though what the call does cannot be told, asks.
+//! 3. What a layer above (a key, a session, an agent) makes of a mode is a floor that no rule lifts.
+//! 4. After untrusted content, calls that write or reach out get at least what the mode says for that.
+//! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else.
 
-use neuraxis_core::{Decision, Verdict};
+mod finding;
+
+use neuraxis_core::{Decision, Mode, Remember, RuleRef, Verdict};
 
 use crate::config::Answer;
 use crate::policy::Policy;
+use crate::remembered::Remembered;
 use crate::request::Call;
+use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
+use crate::taint::could_be_abused;
+use finding::{Cause, Finding};
+
+/// A verdict with everything that led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Judgment {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, a sentence each: the first one decided.
+    pub reasons: Vec<String>,
+    /// The rule that decided, if one did.
+    pub rule: Option<RuleRef>,
+    /// The remembered answer that decided, if one did.
+    pub grant: Option<u32>,
+}
 
 impl Policy {
     /// Judges one call of a request that was decided about. Deny beats ask, and ask beats allow.
@@ -13,33 +42,272 @@ impl Policy {
     /// have, as after a change of policy.
     #[must_use]
     pub fn judge(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
-        let (tool, mode) = (call.tool, &decision.mode);
-        let name = &tool.name;
-        if !decision.tools.contains(name) {
-            let channel = &decision.channel;
-            let reason =
-                format!("Tool {name} is not on offer on channel {channel} in mode {mode}.");
-            return Verdict::Deny { reason };
+        self.assess(decision, call).verdict(decision, call)
+    }
+
+    /// As [`judge`](Self::judge), with everything that led to the verdict.
+    #[must_use]
+    pub fn explain(&self, decision: &Decision, call: &Call<'_>) -> Judgment {
+        let assessment = self.assess(decision, call);
+        let sentence = |finding: &Finding<'_>| finding.sentence(decision, call);
+        let decided = assessment.decided();
+        let mut reasons: Vec<String> = decided.map(sentence).into_iter().collect();
+        for finding in &assessment.findings {
+            let sentence = sentence(finding);
+            if !reasons.contains(&sentence) {
+                reasons.push(sentence);
+            }
         }
-        let Some(rules) = self.modes.get(mode) else {
-            let reason = format!(
-                "Tool {name} cannot be judged, because the policy no longer has mode {mode}."
-            );
-            return Verdict::Deny { reason };
+        Judgment {
+            rule: decided.and_then(Finding::rule),
+            grant: assessment.grant,
+            verdict: assessment.verdict(decision, call),
+            reasons,
+        }
+    }
+
+    fn assess<'a>(&'a self, decision: &'a Decision, call: &'a Call<'_>) -> Assessment<'a> {
+        let tool = call.tool;
+        if !decision.tools.contains(&tool.name) {
+            return Assessment::of(Finding::deny(Cause::NotOffered));
+        }
+        let Some(mode) = self.modes.get(&decision.mode) else {
+            return Assessment::of(Finding::deny(Cause::NoSuchMode));
         };
-        let answer = rules.tools.answer(tool);
-        let because = || rules.tools.causes(tool, answer).join(" and ");
-        match answer {
+        let answer = mode.tools.answer(tool);
+        let by_mode = Finding {
+            answer,
+            cause: Cause::Mode(&mode.tools),
+            remember: mode.remember,
+        };
+        if answer == Answer::Deny {
+            return Assessment::of(by_mode);
+        }
+        let facts = Facts::new(call.arguments, call.root);
+        let mut assessment = self.by_rules(decision, call, &facts, by_mode);
+        for floor in self
+            .floors
+            .iter()
+            .filter(|floor| floor.mode == decision.mode)
+        {
+            let answer = floor.answers.answer(tool);
+            if answer > Answer::Allow {
+                assessment.findings.push(Finding {
+                    answer,
+                    cause: Cause::Floor(floor.layer, &floor.answers),
+                    remember: mode.remember,
+                });
+            }
+        }
+        if tool.annotations.destructive {
+            // "All calls of this tool" is too much to say about what may destroy something.
+            for finding in &mut assessment.findings {
+                finding.remember = finding.remember.min(Remember::Arguments);
+            }
+        }
+        let is_tainted =
+            !decision.taint.is_clean() || call.taint.is_some_and(|taint| !taint.is_clean());
+        if is_tainted && could_be_abused(tool) && mode.after_untrusted > Answer::Allow {
+            assessment.findings.push(Finding {
+                answer: mode.after_untrusted,
+                cause: Cause::Untrusted,
+                remember: Remember::Never,
+            });
+        }
+        if let Some(remembered) = call.remembered {
+            self.recall(remembered, call, &facts, &mut assessment);
+        }
+        assessment
+    }
+
+    fn by_rules<'a>(
+        &'a self,
+        decision: &Decision,
+        call: &Call<'_>,
+        facts: &Facts<'_>,
+        by_mode: Finding<'a>,
+    ) -> Assessment<'a> {
+        let rules = self
+            .rules
+            .about(call.tool, &decision.mode, &decision.channel);
+        if rules.is_empty() {
+            return Assessment::of(by_mode);
+        }
+        let by_part = rules.iter().any(|rule| rule.asks_for_commands());
+        let parts = if by_part { facts.parts() } else { None };
+        let Some(parts) = parts else {
+            return Assessment::of(strictest(&rules, facts, None, &by_mode));
+        };
+        let findings = parts.iter().enumerate();
+        Assessment {
+            findings: findings
+                .map(|(index, part)| {
+                    let mut finding = strictest(&rules, facts, Some(part), &by_mode);
+                    finding.cause = finding.cause.of_part(index, part);
+                    finding
+                })
+                .collect(),
+            grant: None,
+        }
+    }
+
+    /// Lets remembered answers answer what asks, if all of it may be remembered.
+    fn recall(
+        &self,
+        remembered: &Remembered,
+        call: &Call<'_>,
+        facts: &Facts<'_>,
+        assessment: &mut Assessment<'_>,
+    ) {
+        let answer = assessment.decided().map(|finding| finding.answer);
+        if answer != Some(Answer::Ask) || assessment.remember() == Remember::Never {
+            return;
+        }
+        let grants = remembered
+            .grants()
+            .iter()
+            .filter(|grant| grant.tool == call.tool.name && grant.policy_hash == self.hash());
+        let most = assessment.remember();
+        let mut grants = grants
+            .filter(|grant| grant.scope.needs() <= most)
+            .peekable();
+        if grants.peek().is_none() {
+            return;
+        }
+        let grants: Vec<_> = grants.collect();
+        let whole = grants.iter().find(|grant| grant.scope.covers(call, facts));
+        let part_wise = || {
+            let parts = facts.parts()?;
+            let covering = |part: &Part| grants.iter().find(|grant| grant.scope.covers_part(part));
+            let covered = |part: &Part, index: usize| {
+                assessment.allows_part(index) || covering(part).is_some()
+            };
+            let all = parts
+                .iter()
+                .enumerate()
+                .all(|(index, part)| covered(part, index));
+            all.then(|| parts.iter().find_map(covering)).flatten()
+        };
+        assessment.grant = whole.or_else(part_wise).map(|grant| grant.id);
+    }
+}
+
+/// Returns the strictest answer of the rules to one part of a call, or what the mode says if none matches.
+fn strictest<'a>(
+    rules: &[&'a Rule],
+    facts: &Facts<'_>,
+    part: Option<&Part>,
+    by_mode: &Finding<'a>,
+) -> Finding<'a> {
+    let mut strictest: Option<Finding<'a>> = None;
+    for rule in rules {
+        if strictest
+            .as_ref()
+            .is_some_and(|found| found.answer == Answer::Deny)
+        {
+            break;
+        }
+        let finding = match rule.fits(facts, part) {
+            Fit::No => continue,
+            Fit::Yes => Finding {
+                answer: rule.answer,
+                cause: Cause::Rule(rule),
+                remember: rule
+                    .remember
+                    .map_or(by_mode.remember, |most| most.min(by_mode.remember)),
+            },
+            Fit::Unclear => Finding {
+                answer: Answer::Ask,
+                cause: Cause::Unclear(rule, part.and_then(|part| part.unclear)),
+                remember: Remember::Never,
+            },
+        };
+        match &mut strictest {
+            // Of several that ask, the most cautious says how much may be remembered.
+            Some(found) if found.answer == finding.answer => {
+                found.remember = found.remember.min(finding.remember);
+            }
+            Some(found) if found.answer > finding.answer => {}
+            _ => strictest = Some(finding),
+        }
+    }
+    strictest.unwrap_or_else(|| by_mode.clone())
+}
+
+/// All that was found about a call.
+struct Assessment<'a> {
+    /// One for each part that was judged, then what comes on top.
+    findings: Vec<Finding<'a>>,
+    grant: Option<u32>,
+}
+
+impl<'a> Assessment<'a> {
+    fn of(finding: Finding<'a>) -> Self {
+        Self {
+            findings: vec![finding],
+            grant: None,
+        }
+    }
+
+    /// Returns the first of the strictest findings.
+    fn decided(&self) -> Option<&Finding<'a>> {
+        let strictest = self.findings.iter().map(|finding| finding.answer).max()?;
+        self.findings
+            .iter()
+            .find(|finding| finding.answer == strictest)
+    }
+
+    /// Returns how much of an answer to all that asks may be remembered.
+    fn remember(&self) -> Remember {
+        let asking = self
+            .findings
+            .iter()
+            .filter(|finding| finding.answer == Answer::Ask);
+        asking
+            .map(|finding| finding.remember)
+            .min()
+            .unwrap_or_default()
+    }
+
+    /// Tells whether a part of the command needs no answer of a person, and nothing on top of the parts asks.
+    fn allows_part(&self, index: usize) -> bool {
+        let of_part = |finding: &&Finding<'_>| finding.cause.part() == Some(index);
+        let is_allowed = |finding: &Finding<'_>| finding.answer == Answer::Allow;
+        let above = self
+            .findings
+            .iter()
+            .filter(|finding| finding.cause.part().is_none());
+        self.findings.iter().find(of_part).is_some_and(is_allowed) && above.clone().all(is_allowed)
+    }
+
+    fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
+        let Some(decided) = self.decided() else {
+            // There always is a finding; without one the call would be denied.
+            return Verdict::Deny {
+                reason: "Nothing allows it.".to_owned(),
+                rule: None,
+            };
+        };
+        match decided.answer {
             Answer::Allow => Verdict::Allow,
+            Answer::Ask if self.grant.is_some() => Verdict::Allow,
             Answer::Ask => Verdict::Ask {
-                reason: format!(
-                    "Mode {mode} asks a person before {name} runs, because it {}.",
-                    because()
-                ),
+                reason: decided.sentence(decision, call),
+                rule: decided.rule(),
+                remember: self.remember(),
             },
             Answer::Deny => Verdict::Deny {
-                reason: format!("Mode {mode} denies {name}, because it {}.", because()),
+                reason: decided.sentence(decision, call),
+                rule: decided.rule(),
             },
         }
     }
+}
+
+/// What a layer above makes of a mode.
+#[derive(Debug, Clone)]
+pub(crate) struct Floor {
+    pub(crate) layer: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) answers: ToolAnswers,
 }

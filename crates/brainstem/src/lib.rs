@@ -5,6 +5,10 @@
 //! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a [`Verdict`](neuraxis_core::Verdict).
 //! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
 //!
+//! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_agent`] keeps agents
+//! within a decision, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
+//! [`Policy::observe`] and [`Policy::serving`] follow the health of models, and [`Policy::cost`] knows their prices.
+//!
 //! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
 //! policy and request always give the same decision. Whether arguments fit a tool's schema is checked by the engine.
 //!
@@ -42,7 +46,7 @@
 //!
 //! let arguments = JsonText::from_text(r#"{"order": 7}"#);
 //! let verdict = policy.judge(&decision, &Call::new(&tools[0], &arguments));
-//! let Verdict::Ask { reason } = verdict else { panic!("moderate mode asks first") };
+//! let Verdict::Ask { reason, .. } = verdict else { panic!("moderate mode asks first") };
 //! assert_eq!(
 //!     reason,
 //!     "Mode moderate asks a person before order_cancel runs, because it may change something for good."
@@ -50,20 +54,41 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod budget;
+mod cases;
+mod catalog;
 mod config;
 mod decide;
 mod error;
+mod health;
 mod judge;
+mod layers;
 mod names;
+mod narrow;
 mod policy;
+mod prices;
 mod profiles;
+mod remembered;
 mod request;
+mod routing;
 mod rules;
+mod taint;
+mod trust;
 
+pub use budget::{Budget, Spent};
+pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
-    Answer, ChannelConfig, ChannelModeConfig, GatherConfig, ModeConfig, OpeningConfig, PlanConfig,
-    PolicyConfig, ToolAnswersConfig, UnlistedTools,
+    Answer, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
+    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Place,
+    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, TaintConfig, ToolAnswersConfig,
+    TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
+pub use health::{CallOutcome, DegradedRole, Health, Serving};
+pub use judge::Judgment;
+pub use layers::LayerKind;
+pub use narrow::{narrow_agent, narrow_sub_agent};
 pub use policy::Policy;
+pub use remembered::{Grant, GrantError, GrantScope, Remembered};
 pub use request::{Call, Request, RequestError};
+pub use routing::{Checked, Escalated, escalate, read_check, route};

@@ -7,22 +7,44 @@ use neuraxis_core::{
     Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Profile, Role,
 };
 
+use crate::budget::Budget;
 use crate::config::{Layered, PartialLimits, PolicyConfig};
 use crate::error::PolicyError;
+use crate::health::HealthRules;
+use crate::judge::Floor;
 use crate::names;
-use crate::rules::{ChannelRules, Known, ModeRules, ToolPatterns, check_limits};
+use crate::prices::Prices;
+use crate::rules::{
+    ChannelRules, Known, ModeRules, RuleSet, ToolPatterns, check_limits, check_rule, check_shadows,
+};
+use crate::trust::Trust;
 
 /// Decides what requests may do and judges calls. Plain data that never changes: share it.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    config: PolicyConfig,
-    hash: ContentHash,
+    pub(crate) config: PolicyConfig,
+    pub(crate) hash: ContentHash,
     pub(crate) modes: BTreeMap<Mode, ModeRules>,
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
-    pub(crate) plans: BTreeMap<PlanName, PartialLimits>,
+    pub(crate) plans: BTreeMap<PlanName, PlanRules>,
+    pub(crate) rules: RuleSet,
+    pub(crate) trust: Vec<Trust>,
+    pub(crate) tainting: ToolPatterns,
+    pub(crate) health: HealthRules,
+    pub(crate) prices: Prices,
+    /// What the layers above make of modes; no rule of this policy lifts that.
+    pub(crate) floors: Vec<Floor>,
     pub(crate) roles: Vec<Role>,
     /// The tools that some channel names; the others are unlisted.
     pub(crate) listed: ToolPatterns,
+}
+
+/// What a plan sets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanRules {
+    pub(crate) limits: PartialLimits,
+    pub(crate) session: Budget,
+    pub(crate) day: Budget,
 }
 
 impl Policy {
@@ -45,10 +67,12 @@ impl Policy {
         Self::new(overrides.over(PolicyConfig::built_in()))
     }
 
-    fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
+    pub(crate) fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
         check_names("modes", config.modes.keys().map(Mode::as_str))?;
         check_names("channels", config.channels.keys().map(Channel::as_str))?;
         check_names("plans", config.plans.keys().map(PlanName::as_str))?;
+        check_names("rules", config.rules.keys().map(String::as_str))?;
+        check_names("trust", config.trust.keys().map(String::as_str))?;
         let mut roles = vec![Role::REASONING, Role::ROUTER, Role::CODING];
         for role in &config.extra_roles {
             if !roles.contains(role) {
@@ -58,12 +82,20 @@ impl Policy {
         let known = Known {
             roles,
             modes: config.modes.keys().cloned().collect(),
+            channels: config.channels.keys().cloned().collect(),
         };
+        let tainting = config.taint.tools.as_deref().unwrap_or_default();
         Ok(Self {
             hash: hash_of(&config),
             modes: check_modes(&config, &known)?,
             channels: check_channels(&config, &known)?,
             plans: check_plans(&config)?,
+            rules: check_rules(&config, &known)?,
+            trust: Trust::check(&config.trust)?,
+            tainting: ToolPatterns::check("taint.tools", tainting)?,
+            health: HealthRules::check(&config.health)?,
+            prices: Prices::check(&config.prices)?,
+            floors: Vec::new(),
             listed: listed_tools(&config)?,
             roles: known.roles,
             config,
@@ -107,6 +139,7 @@ impl Policy {
         };
         let mut profile = channel.profile.behavior();
         profile.opening = opening(&channel.opening, decision);
+        profile.data = channel.data;
         profile
     }
 
@@ -188,13 +221,28 @@ fn check_channels(
     config.channels.iter().map(check).collect()
 }
 
-fn check_plans(config: &PolicyConfig) -> Result<BTreeMap<PlanName, PartialLimits>, PolicyError> {
+fn check_plans(config: &PolicyConfig) -> Result<BTreeMap<PlanName, PlanRules>, PolicyError> {
     let plans = config.plans.iter();
     let checked = plans.map(|(name, plan)| {
-        let limits = check_limits(&format!("plans.{name}"), plan.limits())?;
-        Ok((name.clone(), limits))
+        let at = format!("plans.{name}");
+        let rules = PlanRules {
+            limits: check_limits(&at, plan.limits())?,
+            session: Budget::check(&format!("{at}.session"), &plan.session)?,
+            day: Budget::check(&format!("{at}.day"), &plan.day)?,
+        };
+        Ok((name.clone(), rules))
     });
     checked.collect()
+}
+
+fn check_rules(config: &PolicyConfig, known: &Known) -> Result<RuleSet, PolicyError> {
+    let rules = config.rules.iter().map(|(name, rule)| {
+        let place = config.origins.exactly(&format!("rules.{name}"));
+        check_rule(name, rule, place, known)
+    });
+    let rules: Vec<_> = rules.collect::<Result<_, _>>()?;
+    check_shadows(&rules)?;
+    RuleSet::new(rules)
 }
 
 /// Gathers the patterns of all tools that some channel names, whichever the mode.

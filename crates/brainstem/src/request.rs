@@ -1,8 +1,10 @@
 //! What governance is asked about: a request, and a call.
 
-use neuraxis_core::{Channel, JsonText, Mode, PlanName, Role, ToolSpec};
+use neuraxis_core::{Channel, JsonText, Mode, PlanName, Role, Taint, ToolSpec};
 
+use crate::budget::Spent;
 use crate::names::{Listed, choices};
+use crate::remembered::Remembered;
 
 /// A request to be decided about.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +22,15 @@ pub struct Request<'a> {
     pub plan: Option<&'a PlanName>,
     /// The roles that have a model; `None` if that is not known, and then any role may be chosen.
     pub roles: Option<&'a [Role]>,
+    /// How many messages the conversation has before this one; `None` if that is not known, and then no question is asked
+    /// back.
+    pub history: Option<usize>,
+    /// The untrusted content that the conversation already holds.
+    pub taint: Option<&'a Taint>,
+    /// What the runs of this session used so far.
+    pub session_spent: Spent,
+    /// What the runs of this key or user used today.
+    pub day_spent: Spent,
 }
 
 impl<'a> Request<'a> {
@@ -33,6 +44,10 @@ impl<'a> Request<'a> {
             tools: &[],
             plan: None,
             roles: None,
+            history: None,
+            taint: None,
+            session_spent: Spent::NONE,
+            day_spent: Spent::NONE,
         }
     }
 
@@ -56,6 +71,28 @@ impl<'a> Request<'a> {
         self.roles = Some(roles);
         self
     }
+
+    /// Says how many messages the conversation has before this one.
+    #[must_use]
+    pub const fn with_history(mut self, messages: usize) -> Self {
+        self.history = Some(messages);
+        self
+    }
+
+    /// Names the untrusted content that the conversation already holds.
+    #[must_use]
+    pub const fn with_taint(mut self, taint: &'a Taint) -> Self {
+        self.taint = Some(taint);
+        self
+    }
+
+    /// Says what the runs of this session, and those of this key or user today, used so far.
+    #[must_use]
+    pub const fn with_spent(mut self, session: Spent, day: Spent) -> Self {
+        self.session_spent = session;
+        self.day_spent = day;
+        self
+    }
 }
 
 /// A tool call to be judged: its arguments are final and fit the tool's schema.
@@ -66,13 +103,46 @@ pub struct Call<'a> {
     pub tool: &'a ToolSpec,
     /// Its arguments.
     pub arguments: &'a JsonText,
+    /// The untrusted content of the run so far, beside that of the decision.
+    pub taint: Option<&'a Taint>,
+    /// The answers of people that the session remembers.
+    pub remembered: Option<&'a Remembered>,
+    /// The absolute path of the folder that paths are confined to. Without it every absolute path is outside.
+    pub root: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
     /// Describes a call.
     #[must_use]
     pub const fn new(tool: &'a ToolSpec, arguments: &'a JsonText) -> Self {
-        Self { tool, arguments }
+        Self {
+            tool,
+            arguments,
+            taint: None,
+            remembered: None,
+            root: None,
+        }
+    }
+
+    /// Names the untrusted content of the run so far.
+    #[must_use]
+    pub const fn with_taint(mut self, taint: &'a Taint) -> Self {
+        self.taint = Some(taint);
+        self
+    }
+
+    /// Names the answers of people that the session remembers.
+    #[must_use]
+    pub const fn with_remembered(mut self, remembered: &'a Remembered) -> Self {
+        self.remembered = Some(remembered);
+        self
+    }
+
+    /// Names the folder that paths are confined to.
+    #[must_use]
+    pub const fn with_root(mut self, root: &'a str) -> Self {
+        self.root = Some(root);
+        self
     }
 }
 

@@ -1,18 +1,37 @@
 //! The configuration once it is checked: what it says is complete, and all it names exists.
 
+mod arguments;
 mod channel;
+mod check_rule;
+mod command;
+mod examples;
+mod facts;
+mod host;
 mod limits;
 mod mode;
+mod path;
 mod patterns;
 mod roles;
+mod rule;
+mod rule_set;
+mod shadow;
 
-use neuraxis_core::{Mode, Role};
+use neuraxis_core::{Channel, Mode, Role};
 
 pub(crate) use channel::ChannelRules;
+pub(crate) use check_rule::{check_rule, path_glob};
+pub(crate) use command::{CommandPattern, Part};
+pub(crate) use examples::check as check_examples;
+pub(crate) use facts::Facts;
+pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
-pub(crate) use mode::ModeRules;
+pub(crate) use mode::{ModeRules, ToolAnswers};
+pub(crate) use path::Led;
 pub(crate) use patterns::ToolPatterns;
 pub(crate) use roles::RoleRule;
+pub(crate) use rule::{Fit, Rule};
+pub(crate) use rule_set::RuleSet;
+pub(crate) use shadow::check as check_shadows;
 
 use crate::error::PolicyError;
 use crate::names;
@@ -22,6 +41,7 @@ use crate::names;
 pub(crate) struct Known {
     pub(crate) roles: Vec<Role>,
     pub(crate) modes: Vec<Mode>,
+    pub(crate) channels: Vec<Channel>,
 }
 
 impl Known {
@@ -39,6 +59,14 @@ impl Known {
         }
         let known = self.modes.iter().map(Mode::as_str).collect();
         Err(unknown_name(at, "mode", mode.as_str(), known))
+    }
+
+    pub(crate) fn channel(&self, at: &str, channel: &Channel) -> Result<(), PolicyError> {
+        if self.channels.contains(channel) {
+            return Ok(());
+        }
+        let known = self.channels.iter().map(Channel::as_str).collect();
+        Err(unknown_name(at, "channel", channel.as_str(), known))
     }
 }
 

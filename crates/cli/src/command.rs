@@ -3,6 +3,7 @@
 mod ask;
 mod completions;
 mod config;
+mod policy;
 mod tools;
 
 use clap::Subcommand;
@@ -16,6 +17,7 @@ use crate::setup::Setup;
 pub(crate) enum Command {
     Ask(ask::Ask),
     Tools(tools::Tools),
+    Policy(policy::Policy),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -26,6 +28,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,
+        Command::Policy(policy) => policy.run(&setup).await,
         Command::Config(config) => config.run(&setup),
         Command::Completions(completions) => completions.run(),
     }

@@ -21,6 +21,13 @@ impl Setup {
         self.arguments.config.as_deref()
     }
 
+    /// Returns the same setup, but with the one file to be read.
+    pub(crate) fn with_file(&self, file: std::path::PathBuf) -> Self {
+        let mut arguments = self.arguments.clone();
+        arguments.config = Some(file);
+        Self { arguments }
+    }
+
     /// Reads the surroundings of this process.
     pub(crate) fn environment(&self) -> Result<Environment, CommandError> {
         Environment::of_process().map_err(|error| {

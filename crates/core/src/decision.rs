@@ -2,11 +2,23 @@
 //!
 //! The types live here, because they are recorded; the rules that make them live in `neuraxis-brainstem`.
 
+mod taint;
+mod verdict;
+mod ways;
+
 use serde::{Deserialize, Serialize};
+
+pub use taint::{Taint, TaintSource};
+pub use verdict::{Remember, RuleRef, Verdict};
+pub use ways::{
+    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
+    Escalation, Routing, SelfCheck, SpentBudget,
+};
 
 use crate::ids::{Channel, Mode, Role, ToolName};
 use crate::json::ContentHash;
 use crate::limits::Limits;
+use crate::profile::DataPolicy;
 
 /// What a request may do, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +44,33 @@ pub struct Decision {
     /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// How hard the request seems, where that chose the role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complexity: Option<Complexity>,
+    /// A model that is to be asked first which role serves; until it answers, `role` holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
+    /// The question that is the reply, because the request is too vague to work on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clarify: Option<Clarification>,
+    /// A check of the draft by a model, before it becomes the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_check: Option<SelfCheck>,
+    /// Who takes over when it does not go well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
+    /// How people's approvals are asked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub approval: ApprovalPolicy,
+    /// What of the content may be stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub data: DataPolicy,
+    /// The untrusted content that the conversation already holds.
+    #[serde(default, skip_serializing_if = "Taint::is_clean")]
+    pub taint: Taint,
+    /// The budget that is used up, so that its sentence is the reply and no model is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<SpentBudget>,
     /// Why, a sentence each, for people.
     pub reasons: Vec<String>,
     /// The hash of the policy that decided, so that a changed policy shows.
@@ -52,26 +91,24 @@ impl Decision {
             limits: Limits::default(),
             max_output_tokens: None,
             temperature: None,
+            complexity: None,
+            routing: None,
+            clarify: None,
+            self_check: None,
+            escalation: None,
+            approval: ApprovalPolicy::default(),
+            data: DataPolicy::default(),
+            taint: Taint::default(),
+            spent: None,
             reasons: Vec::new(),
             policy_hash,
         }
     }
 }
 
-/// Whether a call may run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
-    /// It may.
-    Allow,
-    /// A person has to say so first.
-    Ask {
-        /// Why.
-        reason: String,
-    },
-    /// It may not, whatever a person says.
-    Deny {
-        /// Why.
-        reason: String,
-    },
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
+
+#[cfg(test)]
+mod tests;

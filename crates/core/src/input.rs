@@ -181,8 +181,8 @@ impl Vetting {
     pub fn from_verdict(verdict: Verdict, class: ToolClass) -> Self {
         match verdict {
             Verdict::Allow => Self::Run { class },
-            Verdict::Ask { reason } => Self::Ask { class, reason },
-            Verdict::Deny { reason } => Self::Deny { reason },
+            Verdict::Ask { reason, .. } => Self::Ask { class, reason },
+            Verdict::Deny { reason, .. } => Self::Deny { reason },
         }
     }
 }

@@ -75,7 +75,11 @@ pub use jiff;
 pub use uuid;
 
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
-pub use decision::{Decision, Verdict};
+pub use decision::{
+    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
+    Decision, Escalation, Remember, Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource,
+    Verdict,
+};
 pub use effect::{
     AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
     ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,

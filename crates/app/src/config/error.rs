@@ -10,7 +10,12 @@ use super::origin::Origin;
 use crate::names::{Choices, shown};
 
 /// The sections whose values may be shown: they hold no secrets.
-const OPEN_SECTIONS: [&str; 3] = ["modes", "channels", "plans"];
+const OPEN_SECTIONS: [&str; 8] = POLICY_SECTIONS;
+
+/// The sections that make the policy, in the order in which they are shown.
+pub(super) const POLICY_SECTIONS: [&str; 8] = [
+    "modes", "channels", "plans", "rules", "trust", "taint", "health", "prices",
+];
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use neuraxis_brainstem::Place;
+
 /// Where a value comes from.
 ///
 /// Written plainly it says which line (`neuraxis.toml:3`), with `{:#}` also which column (`neuraxis.toml:3:5`).
@@ -24,6 +26,21 @@ pub enum Origin {
     Variable(String),
     /// The flag of this name.
     Flag(String),
+}
+
+impl Origin {
+    /// Returns the place as verdicts name it; `None` where nobody set the value.
+    pub(super) fn place(&self) -> Option<Place> {
+        let (source, line) = match self {
+            Self::Default => return None,
+            Self::File { path, line, .. } => (path.display().to_string(), *line),
+            Self::Variable(name) | Self::Flag(name) => (name.clone(), 0),
+        };
+        Some(Place {
+            source: source.into(),
+            line: u32::try_from(line).unwrap_or_default(),
+        })
+    }
 }
 
 impl fmt::Display for Origin {

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use neuraxis_brainstem::{ChannelConfig, ModeConfig, PlanConfig, PolicyConfig};
+use neuraxis_brainstem::{
+    ChannelConfig, HealthConfig, ModeConfig, PlanConfig, PolicyConfig, PriceConfig, RuleConfig,
+    TaintConfig, TrustConfig,
+};
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_llama::{LlamaConfig, Server, Timeouts};
 use serde::Deserialize;
@@ -19,6 +22,11 @@ pub(super) struct Sections {
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     plans: BTreeMap<PlanName, PlanConfig>,
+    rules: BTreeMap<String, RuleConfig>,
+    trust: BTreeMap<String, TrustConfig>,
+    taint: TaintConfig,
+    health: HealthConfig,
+    prices: BTreeMap<String, PriceConfig>,
 }
 
 impl Sections {
@@ -28,6 +36,11 @@ impl Sections {
         policy.modes = std::mem::take(&mut self.modes);
         policy.channels = std::mem::take(&mut self.channels);
         policy.plans = std::mem::take(&mut self.plans);
+        policy.rules = std::mem::take(&mut self.rules);
+        policy.trust = std::mem::take(&mut self.trust);
+        policy.taint = std::mem::take(&mut self.taint);
+        policy.health = std::mem::take(&mut self.health);
+        policy.prices = std::mem::take(&mut self.prices);
         policy.extra_roles = self.models.keys().cloned().collect();
         policy
     }

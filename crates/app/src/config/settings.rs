@@ -3,6 +3,7 @@
 use neuraxis_core::JsonText;
 use toml::{Table, Value};
 
+use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
 use super::{Config, secret};
 
@@ -67,7 +68,7 @@ impl Config {
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
         let mut policy = self.policy_table();
-        for section in ["modes", "channels", "plans"] {
+        for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {
                 self.add(&mut list, section.to_owned(), &table);
             }
@@ -85,7 +86,7 @@ impl Config {
     fn add(&self, list: &mut Vec<Setting>, key: String, value: &Value) {
         if let Value::Table(table) = value {
             for (name, value) in table {
-                self.add(list, format!("{key}.{name}"), value);
+                self.add(list, format!("{key}.{}", as_key(name)), value);
             }
             return;
         }
@@ -97,6 +98,15 @@ impl Config {
     }
 }
 
+/// Writes a name as TOML wants it in front of an equals sign.
+fn as_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if name.bytes().all(is_bare) {
+        return name.to_owned();
+    }
+    JsonText::string(name).to_string()
+}
+
 fn on_one_line(key: &str, value: &Value) -> String {
     match value {
         // The escapes of JSON are escapes of TOML too.
@@ -104,6 +114,13 @@ fn on_one_line(key: &str, value: &Value) -> String {
         Value::Array(values) => {
             let values: Vec<String> = values.iter().map(|value| on_one_line(key, value)).collect();
             format!("[{}]", values.join(", "))
+        }
+        Value::Table(table) => {
+            let field = |(name, value): (&String, &Value)| {
+                format!("{} = {}", as_key(name), on_one_line(key, value))
+            };
+            let fields: Vec<String> = table.iter().map(field).collect();
+            format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string(),
     }

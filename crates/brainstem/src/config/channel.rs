@@ -14,6 +14,20 @@ section_with_limits! {
     pub struct ChannelConfig {
         /// The role that serves.
         pub role: Option<Role>,
+        /// The role that serves requests that seem simple; where it is left out, the channel's role serves all.
+        pub simple_role: Option<Role>,
+        /// From how many points on a request is complex; 4 if left out.
+        pub complex_from: Option<u32>,
+        /// The role that is asked first which role serves; nobody is if it is left out.
+        pub router: Option<Role>,
+        /// Whether a vague request is answered with a question; never if left out.
+        pub clarify: Option<Clarify>,
+        /// Whether a model checks the draft of the answer; never if left out.
+        pub self_check: Option<SelfChecks>,
+        /// Who takes over when it does not go well; nobody if left out.
+        pub escalate: EscalationConfig,
+        /// What of the content may be stored; everything if left out.
+        pub data: DataConfig,
         /// How the agent behaves in the loop: `main_thread` (if left out) or `research_supervisor`.
         pub profile: Option<String>,
         /// Patterns of the names of the tools on offer.
@@ -41,6 +55,58 @@ section! {
         /// What happens to tools that no channel names, instead of what the channel says.
         pub unlisted_tools: Option<UnlistedTools>,
     }
+}
+
+section! {
+    /// `[channels.NAME.escalate]`: who takes over when it does not go well.
+    pub struct EscalationConfig {
+        /// The larger role.
+        pub role: Option<Role>,
+        /// How many failures in a row it takes; 2 if left out.
+        pub after_failures: Option<u32>,
+        /// Whether a person is asked once the larger role fails too.
+        pub person: Option<bool>,
+    }
+}
+
+section! {
+    /// `[channels.NAME.data]`: what of the content may be stored.
+    pub struct DataConfig {
+        /// What people and models said.
+        pub text: Option<bool>,
+        /// The arguments of calls.
+        pub tool_calls: Option<bool>,
+        /// The results of calls.
+        pub tool_results: Option<bool>,
+        /// What models thought.
+        pub reasoning: Option<bool>,
+    }
+}
+
+/// Whether a vague request is answered with a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clarify {
+    /// It is not: the model makes of it what it can.
+    #[default]
+    Never,
+    /// It is, where it begins a conversation and names nothing.
+    Vague,
+}
+
+/// Whether a model checks the draft of an answer. From the least to the most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SelfChecks {
+    /// None does.
+    #[default]
+    Never,
+    /// One does, where the request seems complex.
+    Complex,
+    /// One always does.
+    Always,
 }
 
 /// What happens on a channel to tools that no channel names: an embedder's own and those of MCP servers.

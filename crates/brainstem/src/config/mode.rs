@@ -1,6 +1,6 @@
 //! `[modes.NAME]`: how much freedom a request has.
 
-use neuraxis_core::Role;
+use neuraxis_core::{Remember, Role};
 use serde::{Deserialize, Serialize};
 
 use super::section::{section, section_with_limits};
@@ -18,6 +18,14 @@ section_with_limits! {
         pub max_output_tokens: Option<u32>,
         /// What happens to tool calls.
         pub tools: ToolAnswersConfig,
+        /// What happens, besides, to calls that write or reach out once the conversation holds untrusted content; they
+        /// ask if it is left out.
+        pub after_untrusted: Option<Answer>,
+        /// How much of a person's "allow" may be remembered for the session; nothing if left out.
+        pub remember: Option<Remember>,
+        /// How long a question to a person stays open, such as `"24h"`; for good if left out.
+        #[serde(with = "crate::config::duration")]
+        pub approval_expires: Option<std::time::Duration>,
     }
 }
 
@@ -47,4 +55,16 @@ pub enum Answer {
     Ask,
     /// It may not run.
     Deny,
+}
+
+impl Answer {
+    /// Returns the answer as it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
 }

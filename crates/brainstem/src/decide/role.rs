@@ -1,6 +1,8 @@
 //! Chooses the role that serves a request.
 
-use neuraxis_core::Role;
+use std::fmt;
+
+use neuraxis_core::{Complexity, Role};
 
 use crate::names::Listed;
 use crate::policy::Policy;
@@ -22,11 +24,13 @@ impl Policy {
         &self,
         mode: &ModeRules,
         channel: &ChannelRules,
+        complexity: &Complexity,
         request: &Request<'_>,
     ) -> Result<RoleChoice, RequestError> {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
         let mut allowed = self.serving_roles(rule, request.roles);
-        let wanted = allowed.iter().find(|role| **role == channel.role);
+        let wish = Wish::of(channel, complexity, request);
+        let wanted = allowed.iter().find(|role| *role == wish.role);
         let Some(role) = wanted.or(allowed.first()).cloned() else {
             return Err(RequestError::NoRole {
                 channel: request.channel.clone(),
@@ -35,7 +39,7 @@ impl Policy {
                 configured: request.roles.unwrap_or_default().to_vec(),
             });
         };
-        let mut reasons = vec![explain(&role, rule, channel, request)];
+        let mut reasons = vec![wish.explain(&role, rule, request)];
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
             reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
@@ -60,15 +64,69 @@ impl Policy {
     }
 }
 
-fn explain(role: &Role, rule: &RoleRule, channel: &ChannelRules, request: &Request<'_>) -> String {
-    let (wanted, name) = (&channel.role, request.channel);
-    if role == wanted {
-        return format!("Role {role} serves, set by channel {name}.");
+/// Which role would serve if it may and can, and why that one.
+struct Wish<'a> {
+    role: &'a Role,
+    set_by: String,
+}
+
+impl<'a> Wish<'a> {
+    fn of(channel: &'a ChannelRules, complexity: &Complexity, request: &Request<'_>) -> Self {
+        let name = request.channel;
+        let Some(simple) = &channel.simple_role else {
+            return Self {
+                role: &channel.role,
+                set_by: format!("set by channel {name}"),
+            };
+        };
+        let (score, threshold) = (complexity.score, complexity.threshold);
+        let points = Points(complexity);
+        if complexity.is_complex() {
+            return Self {
+                role: &channel.role,
+                set_by: format!(
+                    "set by channel {name} for complex requests: {score} points{points}, from {threshold} on"
+                ),
+            };
+        }
+        Self {
+            role: simple,
+            set_by: format!(
+                "set by channel {name} for simple requests: {score} points{points}, less than {threshold}"
+            ),
+        }
     }
-    let why = if rule.allows(wanted) {
-        "has no model".to_owned()
-    } else {
-        format!("may not serve in mode {}", request.mode)
-    };
-    format!("Role {role} serves, because role {wanted}, set by channel {name}, {why}.")
+
+    fn explain(&self, role: &Role, rule: &RoleRule, request: &Request<'_>) -> String {
+        let Self {
+            role: wanted,
+            set_by,
+        } = self;
+        if role == *wanted {
+            return format!("Role {role} serves, {set_by}.");
+        }
+        let why = if rule.allows(wanted) {
+            "has no model".to_owned()
+        } else {
+            format!("may not serve in mode {}", request.mode)
+        };
+        format!("Role {role} serves, because role {wanted}, {set_by}, {why}.")
+    }
+}
+
+/// Shows what gave points.
+struct Points<'a>(&'a Complexity);
+
+impl fmt::Display for Points<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, feature) in self.0.features.iter().enumerate() {
+            let before = if index == 0 { " (" } else { ", " };
+            write!(f, "{before}{} {}", feature.name, feature.points)?;
+        }
+        if self.0.features.is_empty() {
+            Ok(())
+        } else {
+            f.write_str(")")
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Chooses the tools that a request is offered.
 
-use neuraxis_core::ToolName;
+use neuraxis_core::{ToolName, ToolSpec};
 
 use crate::config::{Answer, UnlistedTools};
 use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
+use crate::taint::could_be_abused;
 
 /// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
 const MAX_LISTED: usize = 12;
@@ -45,7 +46,7 @@ impl Policy {
                 sorted.not_offered.push(name);
                 continue;
             }
-            match mode.tools.answer(tool) {
+            match self.standing(mode, tool, request) {
                 Answer::Allow => sorted.run.push(name),
                 Answer::Ask => sorted.ask.push(name),
                 Answer::Deny => {
@@ -60,6 +61,32 @@ impl Policy {
         }
         let reasons = sorted.reasons(request);
         ToolChoice { tools, reasons }
+    }
+}
+
+impl Policy {
+    /// Returns what calls of a tool get whatever their arguments are.
+    fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Answer {
+        let by_mode = mode.tools.answer(tool);
+        if by_mode == Answer::Deny {
+            return Answer::Deny;
+        }
+        let rules = self.rules.about(tool, request.mode, request.channel);
+        let blanket = rules.iter().filter(|rule| rule.conditions.is_empty());
+        let by_rules = blanket.map(|rule| rule.answer).max();
+        let floors = self
+            .floors
+            .iter()
+            .filter(|floor| floor.mode == *request.mode);
+        let by_floors = floors.map(|floor| floor.answers.answer(tool)).max();
+        let tainted = request.taint.is_some_and(|taint| !taint.is_clean()) && could_be_abused(tool);
+        let after_untrusted = tainted.then_some(mode.after_untrusted);
+        let answers = [
+            Some(by_rules.unwrap_or(by_mode)),
+            by_floors,
+            after_untrusted,
+        ];
+        answers.into_iter().flatten().max().unwrap_or(Answer::Deny)
     }
 }
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use neuraxis_core::{JsonText, Mode, Opening, Role};
+use neuraxis_core::{DataPolicy, JsonText, Mode, Opening, Role};
 use serde::de::IgnoredAny;
 
 use super::{Known, RoleRule, ToolPatterns, check_limits, unknown_name};
 use crate::config::{
-    ChannelConfig, ChannelModeConfig, GatherConfig, OpeningConfig, PartialLimits, UnlistedTools,
+    ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
+    OpeningConfig, PartialLimits, SelfChecks, UnlistedTools,
 };
 use crate::error::PolicyError;
 use crate::profiles::BuiltInProfile;
@@ -22,9 +23,30 @@ pub(crate) struct ChannelRules {
     pub(crate) limits: PartialLimits,
     pub(crate) opening: Opening,
     pub(crate) system_prompt: Option<Arc<str>>,
+    pub(crate) simple_role: Option<Role>,
+    pub(crate) complex_from: u32,
+    pub(crate) router: Option<Role>,
+    pub(crate) clarify: Clarify,
+    pub(crate) self_check: SelfChecks,
+    pub(crate) escalate: Option<Escalate>,
+    pub(crate) data: DataPolicy,
     offer: Offer,
     when: BTreeMap<Mode, ModeException>,
 }
+
+/// Who takes over when it does not go well.
+#[derive(Debug, Clone)]
+pub(crate) struct Escalate {
+    pub(crate) role: Option<Role>,
+    pub(crate) after_failures: u32,
+    pub(crate) person: bool,
+}
+
+/// From how many points on a request is complex, if a channel does not say so.
+const COMPLEX_FROM: u32 = 4;
+
+/// How many failures in a row somebody else takes over after, if a channel does not say so.
+const AFTER_FAILURES: u32 = 2;
 
 /// Which tools a channel offers.
 #[derive(Debug, Clone)]
@@ -69,6 +91,13 @@ impl ChannelRules {
             limits: check_limits(at, config.limits())?,
             opening: check_opening(at, config.opening.as_ref(), &offer, known)?,
             system_prompt: prompt.filter(|prompt| !prompt.is_empty()).map(Arc::from),
+            simple_role: checked_role(at, "simple_role", config.simple_role.as_ref(), known)?,
+            complex_from: config.complex_from.unwrap_or(COMPLEX_FROM),
+            router: checked_role(at, "router", config.router.as_ref(), known)?,
+            clarify: config.clarify.unwrap_or_default(),
+            self_check: config.self_check.unwrap_or_default(),
+            escalate: check_escalate(at, &config.escalate, known)?,
+            data: data_policy(&config.data),
             when: check_exceptions(at, config, &offer, known)?,
             offer,
         })
@@ -86,6 +115,52 @@ impl ChannelRules {
         self.when
             .get(mode)
             .and_then(|exception| exception.roles.as_ref())
+    }
+}
+
+fn checked_role(
+    at: &str,
+    key: &str,
+    role: Option<&Role>,
+    known: &Known,
+) -> Result<Option<Role>, PolicyError> {
+    let check = |role: &Role| known.role(&format!("{at}.{key}"), role);
+    role.map(check).transpose()?;
+    Ok(role.cloned())
+}
+
+fn check_escalate(
+    at: &str,
+    config: &EscalationConfig,
+    known: &Known,
+) -> Result<Option<Escalate>, PolicyError> {
+    let at = format!("{at}.escalate");
+    let role = checked_role(&at, "role", config.role.as_ref(), known)?;
+    let person = config.person.unwrap_or_default();
+    if role.is_none() && !person {
+        if config.after_failures.is_some() {
+            let remedy = "name a role, or set person to true";
+            return Err(PolicyError::AllowsNothing {
+                at,
+                remedy,
+                nearest: None,
+            });
+        }
+        return Ok(None);
+    }
+    Ok(Some(Escalate {
+        role,
+        after_failures: config.after_failures.unwrap_or(AFTER_FAILURES).max(1),
+        person,
+    }))
+}
+
+fn data_policy(config: &DataConfig) -> DataPolicy {
+    DataPolicy {
+        text: config.text.unwrap_or(true),
+        tool_calls: config.tool_calls.unwrap_or(true),
+        tool_results: config.tool_results.unwrap_or(true),
+        reasoning: config.reasoning.unwrap_or(true),
     }
 }
 

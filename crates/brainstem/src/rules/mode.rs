@@ -1,6 +1,8 @@
 //! A checked mode.
 
-use neuraxis_core::{ToolClass, ToolSpec};
+use std::time::Duration;
+
+use neuraxis_core::{Remember, ToolClass, ToolSpec};
 
 use super::{Known, RoleRule, check_limits};
 use crate::config::{Answer, ModeConfig, PartialLimits, ToolAnswersConfig};
@@ -14,6 +16,10 @@ pub(crate) struct ModeRules {
     pub(crate) limits: PartialLimits,
     pub(crate) temperature: Option<f32>,
     pub(crate) max_output_tokens: Option<u32>,
+    /// What calls that write or reach out get at the least, once there is untrusted content.
+    pub(crate) after_untrusted: Answer,
+    pub(crate) remember: Remember,
+    pub(crate) approval_expires: Option<Duration>,
 }
 
 impl ModeRules {
@@ -45,6 +51,15 @@ impl ModeRules {
                 given,
             });
         }
+        if config
+            .approval_expires
+            .is_some_and(|time| time.as_millis() == 0)
+        {
+            return Err(PolicyError::LimitTooSmall {
+                at: format!("{at}.approval_expires"),
+                least: "1ms",
+            });
+        }
         if config.max_output_tokens == Some(0) {
             return Err(PolicyError::LimitTooSmall {
                 at: format!("{at}.max_output_tokens"),
@@ -57,6 +72,9 @@ impl ModeRules {
             limits: check_limits(at, config.limits())?,
             temperature: config.temperature,
             max_output_tokens: config.max_output_tokens,
+            after_untrusted: config.after_untrusted.unwrap_or(Answer::Ask),
+            remember: config.remember.unwrap_or_default(),
+            approval_expires: config.approval_expires,
         })
     }
 }
@@ -73,7 +91,7 @@ pub(crate) struct ToolAnswers {
 
 impl ToolAnswers {
     /// What is left out is denied: a mode that forgets something must not allow it.
-    fn new(config: &ToolAnswersConfig) -> Self {
+    pub(crate) fn new(config: &ToolAnswersConfig) -> Self {
         let answer = |given: Option<Answer>| given.unwrap_or(Answer::Deny);
         Self {
             read_only: answer(config.read_only),

@@ -12,22 +12,12 @@ pub(crate) struct ToolPatterns(GlobSet);
 
 impl ToolPatterns {
     pub(crate) fn check(at: &str, patterns: &[String]) -> Result<Self, PolicyError> {
-        let invalid = |pattern: &str, reason: String| PolicyError::InvalidPattern {
-            at: at.to_owned(),
-            pattern: names::shown(pattern),
-            reason,
-        };
-        let mut globs = GlobSetBuilder::new();
-        for pattern in patterns {
-            if pattern.is_empty() {
-                return Err(invalid(pattern, "it is empty".to_owned()));
-            }
-            let glob = Glob::new(pattern).map_err(|error| invalid(pattern, reason(&error)))?;
-            globs.add(glob);
-        }
-        let globs = globs.build();
-        let globs = globs.map_err(|error| invalid(&patterns.join(" "), reason(&error)))?;
-        Ok(Self(globs))
+        glob_set(at, patterns, Self::glob).map(Self)
+    }
+
+    /// Reads a pattern of tool names.
+    pub(crate) fn glob(pattern: &str) -> Result<Glob, globset::Error> {
+        Glob::new(pattern)
     }
 
     /// Keeps the patterns that name something: one of wildcards alone matches every tool and names none.
@@ -40,6 +30,28 @@ impl ToolPatterns {
     pub(crate) fn matches(&self, name: &ToolName) -> bool {
         self.0.is_match(name.as_str())
     }
+}
+
+/// Checks patterns and puts them together, each read by `glob`.
+pub(crate) fn glob_set(
+    at: &str,
+    patterns: &[String],
+    glob: impl Fn(&str) -> Result<Glob, globset::Error>,
+) -> Result<GlobSet, PolicyError> {
+    let invalid = |pattern: &str, reason: String| PolicyError::InvalidPattern {
+        at: at.to_owned(),
+        pattern: names::shown(pattern),
+        reason,
+    };
+    let mut globs = GlobSetBuilder::new();
+    for pattern in patterns {
+        if pattern.is_empty() {
+            return Err(invalid(pattern, "it is empty".to_owned()));
+        }
+        globs.add(glob(pattern).map_err(|error| invalid(pattern, reason(&error)))?);
+    }
+    let globs = globs.build();
+    globs.map_err(|error| invalid(&patterns.join(" "), reason(&error)))
 }
 
 /// Says what is wrong with a pattern, without the pattern itself.

@@ -1,7 +1,52 @@
-//! The tools that the tests know: the built-in ones, an embedder's own and those of an MCP server.
+//! The tools that the tests know: the built-in ones, an embedder's own and those of an MCP server. And policies and
+//! decisions about them.
 
+use neuraxis_brainstem::{Call, Policy, PolicyConfig, Request};
 use neuraxis_core::ToolClass::{Idempotent, Irreversible, ReadOnly};
-use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+use neuraxis_core::{
+    Channel, Decision, JsonText, Mode, ToolAnnotations, ToolClass, ToolKind, ToolSpec, Verdict,
+};
+
+/// Lays a configuration over the built-in policy.
+pub(crate) fn layered(text: &str) -> Policy {
+    Policy::layered(PolicyConfig::from_named_toml("neuraxis.toml", text).unwrap()).unwrap()
+}
+
+/// Decides about a request with all tools, and offers them all, so that judging is all that counts.
+pub(crate) fn offering_all(policy: &Policy, mode: &Mode, channel: &Channel) -> Decision {
+    let tools = all_tools();
+    let request = Request::new(mode, channel, "Hello").with_tools(&tools);
+    let mut decision = policy.evaluate_request(&request).unwrap();
+    decision.tools = tools.into_iter().map(|tool| tool.name).collect();
+    decision
+}
+
+/// Returns one of the tools.
+pub(crate) fn named(name: &str) -> ToolSpec {
+    all_tools()
+        .into_iter()
+        .find(|tool| tool.name.as_str() == name)
+        .unwrap()
+}
+
+/// Judges a call of one of the tools in a code task.
+pub(crate) fn judge_in(policy: &Policy, mode: &Mode, name: &str, arguments: &str) -> Verdict {
+    let decision = offering_all(policy, mode, &Channel::CODE_TASK);
+    let arguments = JsonText::from_text(arguments);
+    policy.judge(
+        &decision,
+        &Call::new(&named(name), &arguments).with_root("/home/me/project"),
+    )
+}
+
+/// Returns a verdict in one word.
+pub(crate) const fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask { .. } => "ask",
+        Verdict::Deny { .. } => "deny",
+    }
+}
 
 /// Makes a tool that stays on this machine and destroys nothing.
 pub(crate) fn tool(name: &str, class: ToolClass) -> ToolSpec {

@@ -5,10 +5,21 @@
     reason = "a test that cannot prepare its case fails"
 )]
 
+mod budgets;
+mod cases;
 mod catalog;
 mod errors;
+mod guide;
+mod health;
+mod injection;
+mod lattice;
+mod lattice_properties;
 mod layering;
 mod matrix;
+mod narrow;
 mod properties;
+mod remembered;
 mod requests;
+mod rules;
 mod verdicts;
+mod ways;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use neuraxis_brainstem::{Call, Policy, Request};
-use neuraxis_core::{Decision, JsonText, Mode, Opening, ToolSpec, Verdict};
+use neuraxis_core::{Decision, JsonText, Mode, Opening, Role, ToolSpec, Verdict};
 
 use crate::catalog::all_tools;
 
@@ -48,6 +48,43 @@ fn the_built_in_policy_explains_itself_in_sentences() {
         }
     }
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_role_gets_these_tools_in_every_mode_on_every_channel() {
+    let (policy, tools) = (Policy::built_in(), all_tools());
+    let mut table = "run: without asking; ask: a person first; -: not at all\n\n".to_owned();
+    for channel in policy.channels() {
+        for mode in &MODES {
+            for role in [Role::ROUTER, Role::REASONING, Role::CODING] {
+                let name = format!("{channel}, {mode}, {role}");
+                let roles = [role];
+                let request = Request::new(mode, channel, "Hello")
+                    .with_tools(&tools)
+                    .with_roles(&roles);
+                let row = match policy.evaluate_request(&request) {
+                    Ok(decision) => cells(&policy, &decision, &tools),
+                    Err(refusal) => format!(" refused: {refusal}"),
+                };
+                writeln!(table, "{name:<42}{row}").unwrap();
+            }
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// One cell a tool, as wide as its name.
+fn cells(policy: &Policy, decision: &Decision, tools: &[ToolSpec]) -> String {
+    let mut row = String::new();
+    for tool in tools {
+        let cell = match policy.judge(decision, &Call::new(tool, &JsonText::from_text("{}"))) {
+            Verdict::Allow => "run",
+            Verdict::Ask { .. } => "ask",
+            Verdict::Deny { .. } => "-",
+        };
+        write!(row, " {}={cell}", tool.name).unwrap();
+    }
+    row
 }
 
 fn describe(table: &mut String, policy: &Policy, decision: &Decision, tools: &[ToolSpec]) {

@@ -140,12 +140,12 @@ fn a_role_that_the_mode_does_not_allow_never_serves() {
     let policy =
         layered("[modes.cheap]\nroles = ['router']\n[modes.cheap.tools]\nread_only = 'allow'");
     let mode = Mode::new("cheap");
-    let request = Request::new(&mode, &Channel::CHAT, "Hello");
+    let request = Request::new(&mode, &Channel::CHAT, "Explain and compare TCP and UDP.");
     let decision = policy.evaluate_request(&request).unwrap();
     assert_eq!(decision.allowed_roles, [Role::ROUTER]);
     assert_eq!(
         decision.reasons[0],
-        "Role router serves, because role reasoning, set by channel chat, may not serve in mode cheap."
+        "Role router serves, because role reasoning, set by channel chat for complex requests: 4 points (reasoning 4), from 4 on, may not serve in mode cheap."
     );
 
     let refusal = policy

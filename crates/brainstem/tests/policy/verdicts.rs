@@ -42,8 +42,8 @@ fn every_kind_of_tool_is_judged_so_in_every_mode() {
                 let decision = decision_offering(&policy, &mode, &tool);
                 let verdict = match judge(&policy, &decision, &tool) {
                     Verdict::Allow => "allow".to_owned(),
-                    Verdict::Ask { reason } => format!("ask    {reason}"),
-                    Verdict::Deny { reason } => format!("deny   {reason}"),
+                    Verdict::Ask { reason, .. } => format!("ask    {reason}"),
+                    Verdict::Deny { reason, .. } => format!("deny   {reason}"),
                 };
                 let kind = format!("{class}, {kind}");
                 writeln!(table, "  {kind:<38} {verdict}").unwrap();
@@ -65,7 +65,8 @@ fn a_tool_that_the_decision_does_not_offer_is_denied_however_harmless() {
         judge(&policy, &decision, &harmless),
         Verdict::Deny {
             reason: "Tool read_file is not on offer on channel chat in mode exploratory."
-                .to_owned()
+                .to_owned(),
+            rule: None,
         }
     );
 }
@@ -81,7 +82,8 @@ fn a_call_in_a_mode_that_the_policy_no_longer_has_is_denied() {
         judge(&Policy::built_in(), &decision, &harmless),
         Verdict::Deny {
             reason: "Tool it cannot be judged, because the policy no longer has mode careful."
-                .to_owned()
+                .to_owned(),
+            rule: None,
         }
     );
 }

@@ -10,6 +10,7 @@ mod help;
 mod interrupt;
 mod machine;
 mod model_faults;
+mod policy;
 mod real_model;
 #[cfg(unix)]
 mod terminal;

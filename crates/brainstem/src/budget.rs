@@ -1,0 +1,183 @@
+//! Budgets of several runs: what is left of them, and what that leaves a run.
+
+use std::time::Duration;
+
+use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, SpentBudget};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{BudgetConfig, PartialLimits};
+use crate::error::PolicyError;
+
+/// What runs used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spent {
+    /// Tokens of all model calls.
+    pub tokens: u64,
+    /// Money.
+    #[serde(rename = "cost_micro_usd")]
+    pub cost: MicroUsd,
+    /// Active time.
+    pub time: Duration,
+    /// Tool calls.
+    pub tool_calls: u32,
+}
+
+impl Spent {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        tokens: 0,
+        cost: MicroUsd(0),
+        time: Duration::ZERO,
+        tool_calls: 0,
+    };
+
+    /// Adds what another run used.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            cost: MicroUsd(self.cost.0.saturating_add(other.cost.0)),
+            time: self.time.saturating_add(other.time),
+            tool_calls: self.tool_calls.saturating_add(other.tool_calls),
+        }
+    }
+}
+
+/// What may be used; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// Tokens of all model calls.
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(rename = "cost_micro_usd")]
+    pub cost: Option<MicroUsd>,
+    /// Active time.
+    pub time: Option<Duration>,
+    /// Tool calls.
+    pub tool_calls: Option<u32>,
+}
+
+impl Budget {
+    pub(crate) fn check(at: &str, config: &BudgetConfig) -> Result<Self, PolicyError> {
+        let zeros = [
+            ("max_tokens", config.max_tokens == Some(0), "1"),
+            (
+                "max_cost_micro_usd",
+                config.max_cost_micro_usd == Some(MicroUsd(0)),
+                "1",
+            ),
+            (
+                "max_time",
+                config.max_time.is_some_and(|time| time.as_millis() == 0),
+                "1ms",
+            ),
+            ("max_tool_calls", config.max_tool_calls == Some(0), "1"),
+        ];
+        if let Some((key, _, least)) = zeros.into_iter().find(|(_, zero, _)| *zero) {
+            let at = format!("{at}.{key}");
+            return Err(PolicyError::LimitTooSmall { at, least });
+        }
+        Ok(Self {
+            tokens: config.max_tokens,
+            cost: config.max_cost_micro_usd,
+            time: config.max_time,
+            tool_calls: config.max_tool_calls,
+        })
+    }
+
+    /// Returns what a run's limits are as a budget.
+    #[must_use]
+    pub const fn of(limits: &Limits) -> Self {
+        Self {
+            tokens: limits.max_tokens,
+            cost: limits.max_cost,
+            time: limits.deadline,
+            tool_calls: limits.max_tool_calls,
+        }
+    }
+
+    /// Returns what is left; never less than nothing.
+    #[must_use]
+    pub fn left(self, spent: Spent) -> Self {
+        Self {
+            tokens: self.tokens.map(|most| most.saturating_sub(spent.tokens)),
+            cost: self
+                .cost
+                .map(|most| MicroUsd(most.0.saturating_sub(spent.cost.0))),
+            time: self.time.map(|most| most.saturating_sub(spent.time)),
+            tool_calls: self
+                .tool_calls
+                .map(|most| most.saturating_sub(spent.tool_calls)),
+        }
+    }
+
+    /// Returns the first measure of which nothing is left. Without tool calls a run still answers; they only end it here
+    /// where it already had some.
+    #[must_use]
+    pub fn exhausted(self) -> Option<BudgetMeasure> {
+        if self.tokens == Some(0) {
+            Some(BudgetMeasure::Tokens)
+        } else if self.cost == Some(MicroUsd(0)) {
+            Some(BudgetMeasure::Cost)
+        } else if self.time.is_some_and(|time| time.as_millis() == 0) {
+            Some(BudgetMeasure::Time)
+        } else if self.tool_calls == Some(0) {
+            Some(BudgetMeasure::ToolCalls)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the tighter of the two, measure by measure: a part never gets more than the whole has left.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            tokens: least(self.tokens, other.tokens),
+            cost: least(self.cost, other.cost),
+            time: least(self.time, other.time),
+            tool_calls: least(self.tool_calls, other.tool_calls),
+        }
+    }
+
+    pub(crate) const fn as_limits(self) -> PartialLimits {
+        PartialLimits {
+            max_turns: None,
+            max_tool_calls: self.tool_calls,
+            max_tokens: self.tokens,
+            max_cost: self.cost,
+            deadline: self.time,
+            tool_timeout: None,
+        }
+    }
+}
+
+fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Says to the user that a budget is used up.
+pub(crate) fn spent(scope: BudgetScope, measure: BudgetMeasure) -> SpentBudget {
+    let what = match measure {
+        BudgetMeasure::Tokens => "tokens",
+        BudgetMeasure::Cost => "money",
+        BudgetMeasure::Time => "time",
+        BudgetMeasure::ToolCalls => "tool calls",
+    };
+    let (whose, next) = match scope {
+        BudgetScope::Day => ("today's budget", "Please come back tomorrow"),
+        BudgetScope::Session => ("this session's budget", "Please begin a new session"),
+        BudgetScope::Run => ("this request's budget", "Please ask for less at once"),
+    };
+    SpentBudget {
+        scope,
+        measure,
+        reply: format!(
+            "I cannot work on this, because {whose} of {what} is used up. {next}, or ask for a larger budget."
+        ),
+    }
+}

@@ -1,0 +1,278 @@
+//! Cases: what a policy has to decide, written beside it and run offline, as in a deployment's own CI.
+
+use neuraxis_core::{
+    Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint, ToolAnnotations,
+    ToolClass, ToolKind, ToolName, ToolSpec, Verdict,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Answer, PolicyConfig};
+use crate::error::PolicyError;
+use crate::policy::Policy;
+use crate::request::{Call, Request};
+
+/// A file with cases in `[[case]]`, and possibly the sections of the policy that they are about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseFile {
+    /// The sections of a policy in it.
+    pub policy: PolicyConfig,
+    cases: Vec<Case>,
+}
+
+/// What a policy has to decide.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Case {
+    /// What the case is called; its number if left out.
+    name: Option<String>,
+    mode: Option<Mode>,
+    channel: Option<Channel>,
+    plan: Option<PlanName>,
+    message: Option<String>,
+    tool: Option<ToolName>,
+    class: Option<ToolClass>,
+    destructive: bool,
+    open_world: bool,
+    arguments: Option<toml::Table>,
+    /// Whether the conversation holds untrusted content.
+    untrusted: bool,
+    /// What the call gets.
+    expect: Option<Answer>,
+    /// The rule that says so.
+    rule: Option<String>,
+    /// The role that serves.
+    role: Option<Role>,
+    /// Part of the reason why the request is refused.
+    refused: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Cases {
+    #[serde(default)]
+    case: Vec<Case>,
+}
+
+/// What came of running cases.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct CaseReport {
+    /// How many examples and cases are as expected.
+    pub passed: usize,
+    /// The others.
+    pub failures: Vec<CaseFailure>,
+}
+
+/// A case that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CaseFailure {
+    /// The case.
+    pub case: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl CaseFile {
+    /// The sections of a configuration that are no part of a policy, so that a whole `neuraxis.toml` can be tested.
+    const OTHERS: [&str; 9] = [
+        "case",
+        "models",
+        "discovery",
+        "store",
+        "tools",
+        "mcp",
+        "agents",
+        "telemetry",
+        "server",
+    ];
+
+    /// Reads a file; `source` is what its places are called.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::Syntax`] names line and column.
+    pub fn from_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
+        let syntax = |error: &toml::de::Error| PolicyError::syntax(text, error);
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| syntax(&error))?;
+        let cases: Cases = toml::from_str(text).map_err(|error| syntax(&error))?;
+        for other in Self::OTHERS {
+            table.remove(other);
+        }
+        let has_others =
+            toml::from_str::<toml::Table>(text).is_ok_and(|whole| whole.len() > table.len());
+        // Read from the text where that is possible, so that a fault is found where it stands.
+        let mut policy: PolicyConfig = if has_others {
+            table
+                .try_into()
+                .map_err(|error: toml::de::Error| PolicyError::Syntax {
+                    line: 1,
+                    column: 1,
+                    message: error.to_string().trim().to_owned(),
+                })?
+        } else {
+            toml::from_str(text).map_err(|error| syntax(&error))?
+        };
+        policy.origins = crate::config::Origins::of_text(source, text);
+        Ok(Self {
+            policy,
+            cases: cases.case,
+        })
+    }
+
+    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`.
+    ///
+    /// # Errors
+    ///
+    /// A [`PolicyError`] if the file's sections are no policy for another reason than an example.
+    pub fn run(&self, base: &PolicyConfig) -> Result<CaseReport, PolicyError> {
+        use crate::config::Layered;
+
+        let mut report = CaseReport::default();
+        let mut config = self.policy.clone().over(base.clone());
+        let policy = loop {
+            match Policy::new(config.clone()) {
+                Ok(policy) => break policy,
+                Err(error @ PolicyError::Example { .. }) => {
+                    report.failures.push(CaseFailure {
+                        case: place(&config, &error),
+                        message: error.to_string(),
+                    });
+                    // The others are run without it.
+                    forget(&mut config, &error);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let examples = |rule: &crate::config::RuleConfig| {
+            rule.r#match.as_ref().map_or(0, Vec::len) + rule.not_match.as_ref().map_or(0, Vec::len)
+        };
+        report.passed = config.rules.values().map(examples).sum();
+        for (index, case) in self.cases.iter().enumerate() {
+            match case.run(&policy) {
+                Ok(()) => report.passed += 1,
+                Err(message) => report.failures.push(CaseFailure {
+                    case: case
+                        .name
+                        .clone()
+                        .unwrap_or_else(|| format!("case {}", index + 1)),
+                    message,
+                }),
+            }
+        }
+        Ok(report)
+    }
+}
+
+fn place(config: &PolicyConfig, error: &PolicyError) -> String {
+    let place = config.origins.of(error.key());
+    place.map_or_else(
+        || error.key().to_owned(),
+        |place| format!("{}:{}", place.source, place.line),
+    )
+}
+
+/// Takes out the example that an error is about. Its key is `rules.NAME.LIST[INDEX]`, and names have no full stop.
+fn forget(config: &mut PolicyConfig, error: &PolicyError) {
+    let mut names = error.key().split(['.', '[', ']']);
+    let (rule, list, index) = (names.nth(1), names.next(), names.next());
+    let Some(rule) = rule.and_then(|rule| config.rules.get_mut(rule)) else {
+        return;
+    };
+    let examples = if list == Some("match") {
+        &mut rule.r#match
+    } else {
+        &mut rule.not_match
+    };
+    let index = index.and_then(|index| index.parse::<usize>().ok());
+    if let (Some(examples), Some(index)) = (examples, index)
+        && index < examples.len()
+    {
+        examples.remove(index);
+    }
+}
+
+impl Case {
+    fn run(&self, policy: &Policy) -> Result<(), String> {
+        let mode = self.mode.clone().unwrap_or(Mode::MODERATE);
+        let channel = self.channel.clone().unwrap_or(Channel::CHAT);
+        let tools: Vec<ToolSpec> = self.tool.iter().map(|name| self.spec(name)).collect();
+        let mut taint = Taint::default();
+        if self.untrusted {
+            let source = "web_fetch"
+                .parse()
+                .map_err(|_| "no tool's name".to_owned())?;
+            taint.add(&source, Some(ContentIndex(0)));
+        }
+        let message = self.message.as_deref().unwrap_or("Hello");
+        let mut request = Request::new(&mode, &channel, message)
+            .with_tools(&tools)
+            .with_taint(&taint);
+        if let Some(plan) = &self.plan {
+            request = request.with_plan(plan);
+        }
+        match (policy.evaluate_request(&request), &self.refused) {
+            (Err(error), Some(part)) if error.to_string().contains(part) => Ok(()),
+            (Err(error), _) => Err(format!("the request is refused: {error}")),
+            (Ok(_), Some(_)) => Err("the request is not refused".to_owned()),
+            (Ok(decision), None) => self.compare(policy, &decision, &tools),
+        }
+    }
+
+    fn compare(
+        &self,
+        policy: &Policy,
+        decision: &Decision,
+        tools: &[ToolSpec],
+    ) -> Result<(), String> {
+        if let Some(role) = self.role.as_ref().filter(|role| **role != decision.role) {
+            return Err(format!(
+                "expected role {role}, but {} serves",
+                decision.role
+            ));
+        }
+        let (Some(expected), Some(tool)) = (self.expect, tools.first()) else {
+            return if self.role.is_some() {
+                Ok(())
+            } else {
+                Err("it expects nothing".to_owned())
+            };
+        };
+        let table = self.arguments.clone().unwrap_or_default();
+        let arguments = JsonText::encode(&table).map_err(|error| error.to_string())?;
+        let judgment = policy.explain(decision, &Call::new(tool, &arguments).with_root("/project"));
+        let answer = match judgment.verdict {
+            Verdict::Allow => Answer::Allow,
+            Verdict::Ask { .. } => Answer::Ask,
+            Verdict::Deny { .. } => Answer::Deny,
+        };
+        let why = judgment.reasons.first().cloned().unwrap_or_default();
+        if answer != expected {
+            return Err(format!(
+                "expected {}, got {}: {why}",
+                expected.name(),
+                answer.name()
+            ));
+        }
+        let by = judgment.rule.as_ref().map(|rule| rule.name.as_ref());
+        match &self.rule {
+            Some(rule) if by != Some(rule.as_str()) => {
+                Err(format!("expected rule {rule} to decide: {why}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn spec(&self, name: &ToolName) -> ToolSpec {
+        let mut annotations = ToolAnnotations::default();
+        annotations.destructive = self.destructive;
+        annotations.open_world = self.open_world;
+        ToolSpec {
+            name: name.clone(),
+            description: "".into(),
+            parameters: JsonText::from_text("{}"),
+            class: self.class.unwrap_or_default(),
+            annotations,
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+}

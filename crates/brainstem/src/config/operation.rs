@@ -1,0 +1,62 @@
+//! `[health]`, `[taint]`, `[trust.NAME]` and `[prices.NAME]`: what governance knows beside modes, channels and rules.
+
+use std::time::Duration;
+
+use neuraxis_core::ToolClass;
+use serde::{Deserialize, Serialize};
+
+use super::section::section;
+
+section! {
+    /// `[health]`: when a model counts as failing, and for how long.
+    pub struct HealthConfig {
+        /// How many timeouts, server errors or broken connections within `window` degrade a role; 3 if left out.
+        pub failures: Option<u32>,
+        /// How far apart they may be; `"2m"` if left out.
+        #[serde(with = "crate::config::duration")]
+        pub window: Option<Duration>,
+        /// How long a role is degraded the first time; `"30s"` if left out. Each time after that it is twice as long.
+        #[serde(with = "crate::config::duration")]
+        pub degraded_for: Option<Duration>,
+        /// The longest that a role is degraded at once; `"10m"` if left out.
+        #[serde(with = "crate::config::duration")]
+        pub degraded_at_most: Option<Duration>,
+    }
+}
+
+section! {
+    /// `[taint]`: which tools bring untrusted content, beside those that reach outside this machine.
+    pub struct TaintConfig {
+        /// Patterns of their names.
+        pub tools: Option<Vec<String>>,
+    }
+}
+
+section! {
+    /// `[trust.NAME]`: what is believed of tools of other people's servers. Their own claims never loosen anything.
+    pub struct TrustConfig {
+        /// Patterns of the names of the tools. Has to be set.
+        pub tools: Option<Vec<String>>,
+        /// What they may change; everything for good if left out.
+        pub class: Option<ToolClass>,
+        /// Whether they reach outside this machine; they do if left out.
+        pub open_world: Option<bool>,
+        /// Whether they may destroy something; what they claim if left out.
+        pub destructive: Option<bool>,
+    }
+}
+
+section! {
+    /// `[prices."PROVIDER/MODEL"]`: what a model costs, in US dollars per million tokens. `"PROVIDER/*"` stands for its
+    /// other models.
+    pub struct PriceConfig {
+        /// What is sent.
+        pub prompt: Option<f64>,
+        /// The part of it that comes from the provider's cache; as `prompt` if left out.
+        pub cached: Option<f64>,
+        /// What comes back.
+        pub completion: Option<f64>,
+        /// The part of it that is reasoning; as `completion` if left out.
+        pub reasoning: Option<f64>,
+    }
+}

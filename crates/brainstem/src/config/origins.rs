@@ -1,0 +1,94 @@
+//! Where the keys of a policy are written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+
+/// A place in a file, or in what else a policy is read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub source: Arc<str>,
+    /// The line, from 1; 0 where it is not known.
+    pub line: u32,
+}
+
+/// Where keys are written, by their dotted paths. No part of what a policy says: all are equal.
+#[derive(Debug, Clone, Default)]
+pub struct Origins(BTreeMap<String, Place>);
+
+impl PartialEq for Origins {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Origins {
+    /// Notes where a key is written.
+    pub fn add(&mut self, key: impl Into<String>, place: Place) {
+        self.0.insert(key.into(), place);
+    }
+
+    /// Returns where a key is written, or else the nearest table around it.
+    #[must_use]
+    pub fn of(&self, key: &str) -> Option<&Place> {
+        let paths = std::iter::successors(Some(key), |path| {
+            path.rsplit_once('.').map(|(above, _)| above)
+        });
+        // An entry of a list has no place of its own.
+        let mut paths = paths.map(|path| path.split('[').next().unwrap_or(path));
+        paths.find_map(|path| self.0.get(path))
+    }
+
+    /// Returns where a key itself is written.
+    pub(crate) fn exactly(&self, key: &str) -> Option<&Place> {
+        self.0.get(key)
+    }
+
+    pub(crate) fn over(mut self, base: Self) -> Self {
+        for (key, place) in base.0 {
+            self.0.entry(key).or_insert(place);
+        }
+        self
+    }
+
+    /// Finds the keys of a text; none if it is not TOML.
+    pub(crate) fn of_text(source: &str, text: &str) -> Self {
+        let mut origins = Self::default();
+        if let Ok(table) = DeTable::parse(text) {
+            let breaks = text.match_indices('\n').map(|(at, _)| at).collect();
+            let lines = Lines {
+                source: source.into(),
+                breaks,
+            };
+            origins.add_table(&lines, "", table.get_ref());
+        }
+        origins
+    }
+
+    fn add_table(&mut self, lines: &Lines, prefix: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let path = format!("{prefix}{}", key.get_ref());
+            if let DeValue::Table(inner) = value.get_ref() {
+                self.add_table(lines, &format!("{path}."), inner);
+            }
+            self.add(path, lines.place(key.span().start));
+        }
+    }
+}
+
+struct Lines {
+    source: Arc<str>,
+    breaks: Vec<usize>,
+}
+
+impl Lines {
+    fn place(&self, offset: usize) -> Place {
+        let before = self.breaks.partition_point(|at| *at < offset);
+        Place {
+            source: Arc::clone(&self.source),
+            line: u32::try_from(before + 1).unwrap_or(u32::MAX),
+        }
+    }
+}

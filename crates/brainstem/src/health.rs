@@ -1,0 +1,253 @@
+//! Which models fail, and who serves instead until they recover.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use neuraxis_core::jiff::{SignedDuration, Timestamp};
+use neuraxis_core::{Decision, LlmErrorKind, Role};
+use serde::{Deserialize, Serialize};
+
+use crate::config::HealthConfig;
+use crate::error::PolicyError;
+use crate::policy::Policy;
+
+/// How a model call ended, as far as the health of its model goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// With a reply, or with an error that says nothing about the model's health.
+    Served,
+    /// Not in time.
+    TimedOut,
+    /// The server failed, or cannot be reached.
+    Failed,
+}
+
+impl CallOutcome {
+    /// Reads what an error says about the health of its model.
+    #[must_use]
+    pub const fn of(error: &LlmErrorKind) -> Self {
+        match error {
+            LlmErrorKind::Timeout => Self::TimedOut,
+            LlmErrorKind::Connection | LlmErrorKind::Server { .. } | LlmErrorKind::Incomplete => {
+                Self::Failed
+            }
+            _ => Self::Served,
+        }
+    }
+}
+
+/// What is known of the health of all models. Plain data; [`Policy::observe`] changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Health {
+    roles: BTreeMap<Role, RoleHealth>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RoleHealth {
+    failures: u32,
+    first_failure: Timestamp,
+    last: CallOutcome,
+    /// How often in a row it was degraded.
+    times: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    degraded: Option<Degradation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Degradation {
+    since: Timestamp,
+    until: Timestamp,
+    /// When a call was let through to see whether it works again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    probed: Option<Timestamp>,
+}
+
+/// A role that others serve for the time being.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DegradedRole {
+    /// The role.
+    pub role: Role,
+    /// Since when.
+    pub since: Timestamp,
+    /// From when on one call may try whether it works again.
+    pub until: Timestamp,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Who serves a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// The role.
+    pub role: Role,
+    /// Whether this call tries if a degraded role works again; its outcome is to be observed like any other.
+    pub is_probe: bool,
+    /// Why it is not the one that was decided on.
+    pub reason: Option<String>,
+}
+
+/// When a model counts as failing, with everything set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HealthRules {
+    failures: u32,
+    window: Duration,
+    degraded_for: Duration,
+    degraded_at_most: Duration,
+}
+
+impl HealthRules {
+    pub(crate) fn check(config: &HealthConfig) -> Result<Self, PolicyError> {
+        let rules = Self {
+            failures: config.failures.unwrap_or(3),
+            window: config.window.unwrap_or(Duration::from_secs(120)),
+            degraded_for: config.degraded_for.unwrap_or(Duration::from_secs(30)),
+            degraded_at_most: config.degraded_at_most.unwrap_or(Duration::from_secs(600)),
+        };
+        let zeros = [
+            ("failures", rules.failures == 0, "1"),
+            ("window", rules.window.is_zero(), "1ms"),
+            ("degraded_for", rules.degraded_for.is_zero(), "1ms"),
+        ];
+        if let Some((key, _, least)) = zeros.into_iter().find(|(_, zero, _)| *zero) {
+            let at = format!("health.{key}");
+            return Err(PolicyError::LimitTooSmall { at, least });
+        }
+        if rules.degraded_at_most < rules.degraded_for {
+            return Err(PolicyError::Contradiction {
+                at: "health.degraded_at_most".to_owned(),
+                why: "it is shorter than degraded_for",
+            });
+        }
+        Ok(rules)
+    }
+
+    /// Each time in a row it is twice as long.
+    fn period(&self, times: u32) -> Duration {
+        let doubled = 2_u32.saturating_pow(times.saturating_sub(1));
+        self.degraded_for
+            .saturating_mul(doubled)
+            .min(self.degraded_at_most)
+    }
+}
+
+impl Health {
+    /// Returns the roles that others serve for the time being, with why.
+    pub fn degraded(&self) -> impl Iterator<Item = DegradedRole> + '_ {
+        self.roles.iter().filter_map(|(role, health)| {
+            let degraded = health.degraded?;
+            let what = match health.last {
+                CallOutcome::TimedOut => "did not answer in time",
+                CallOutcome::Failed | CallOutcome::Served => "failed",
+            };
+            Some(DegradedRole {
+                role: role.clone(),
+                since: degraded.since,
+                until: degraded.until,
+                reason: format!("its model {what} {} times", health.failures),
+            })
+        })
+    }
+}
+
+impl Policy {
+    /// Takes note of how a call that `role` served ended.
+    ///
+    /// So many failures in a row within some time degrade a role. A failed probe degrades it again, for twice as long; a
+    /// reply makes it healthy at once.
+    pub fn observe(&self, health: &mut Health, role: &Role, outcome: CallOutcome, now: Timestamp) {
+        if outcome == CallOutcome::Served {
+            health.roles.remove(role);
+            return;
+        }
+        let rules = &self.health;
+        let state = health.roles.entry(role.clone()).or_insert(RoleHealth {
+            failures: 0,
+            first_failure: now,
+            last: outcome,
+            times: 0,
+            degraded: None,
+        });
+        state.last = outcome;
+        if state.degraded.is_none() && after(state.first_failure, rules.window) < now {
+            (state.failures, state.first_failure) = (0, now);
+        }
+        state.failures = state.failures.saturating_add(1);
+        let degrades = match state.degraded {
+            // Calls that began before it was degraded say nothing new.
+            Some(degraded) => degraded.probed.is_some() || degraded.until <= now,
+            None => state.failures >= rules.failures,
+        };
+        if degrades {
+            state.times = state.times.saturating_add(1);
+            state.degraded = Some(Degradation {
+                since: state.degraded.map_or(now, |degraded| degraded.since),
+                until: after(now, rules.period(state.times)),
+                probed: None,
+            });
+        }
+    }
+
+    /// Chooses who serves a call that `decision` gave to `wanted`: that role, or while it is degraded the next one that may
+    /// serve and is not. When the time of a degraded role is over, one call at a time probes it.
+    ///
+    /// Where all are degraded, the one that was wanted serves: an attempt is better than none.
+    pub fn serving(
+        &self,
+        health: &mut Health,
+        decision: &Decision,
+        wanted: &Role,
+        now: Timestamp,
+    ) -> Serving {
+        let serving = |role: &Role, is_probe, reason| Serving {
+            role: role.clone(),
+            is_probe,
+            reason,
+        };
+        let Some(state) = health.roles.get_mut(wanted) else {
+            return serving(wanted, false, None);
+        };
+        let (failures, Some(degraded)) = (state.failures, &mut state.degraded) else {
+            return serving(wanted, false, None);
+        };
+        // A probe that nobody reported about, because its process died, does not block the next one forever.
+        let probing = degraded
+            .probed
+            .is_some_and(|at| now < after(at, self.health.degraded_at_most));
+        if degraded.until <= now && !probing {
+            degraded.probed = Some(now);
+            let reason = format!(
+                "Role {wanted} failed {failures} times; this call tries whether it works again."
+            );
+            return serving(wanted, true, Some(reason));
+        }
+        let until = degraded.until;
+        let is_healthy = |role: &&Role| {
+            health
+                .roles
+                .get(*role)
+                .is_none_or(|state| state.degraded.is_none())
+        };
+        let others = decision.allowed_roles.iter().filter(|role| *role != wanted);
+        match others.into_iter().find(is_healthy) {
+            Some(other) => {
+                let reason = format!(
+                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again from {until} on."
+                );
+                serving(other, false, Some(reason))
+            }
+            None => {
+                let reason = format!(
+                    "Role {wanted} serves though it failed {failures} times, because no other may."
+                );
+                serving(wanted, false, Some(reason))
+            }
+        }
+    }
+}
+
+fn after(at: Timestamp, time: Duration) -> Timestamp {
+    let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+    at.checked_add(time).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,146 @@
+//! One thing that was found about a call, and how it is told to people.
+
+use neuraxis_core::{Decision, Remember, RuleRef};
+
+use crate::config::Answer;
+use crate::names::{Listed, shown_up_to};
+use crate::request::Call;
+use crate::rules::{Part, Rule, ToolAnswers};
+
+/// The most characters of a command that a sentence repeats.
+const MAX_COMMAND_CHARS: usize = 120;
+
+/// One thing that was found about a call.
+#[derive(Debug, Clone)]
+pub(super) struct Finding<'a> {
+    pub(super) answer: Answer,
+    pub(super) cause: Cause<'a>,
+    /// How much of a person's answer to this may be remembered.
+    pub(super) remember: Remember,
+}
+
+/// Why.
+#[derive(Debug, Clone)]
+pub(super) enum Cause<'a> {
+    NotOffered,
+    NoSuchMode,
+    Mode(&'a ToolAnswers),
+    Floor(&'static str, &'a ToolAnswers),
+    Rule(&'a Rule),
+    Unclear(&'a Rule, Option<&'static str>),
+    Untrusted,
+    Part(Box<Cause<'a>>, usize, String),
+}
+
+impl<'a> Cause<'a> {
+    /// Says that this is about one part of a command.
+    pub(super) fn of_part(self, index: usize, part: &Part) -> Self {
+        Self::Part(Box::new(self), index, part.words.join(" "))
+    }
+
+    pub(super) fn part(&self) -> Option<usize> {
+        match self {
+            Self::Part(_, index, _) => Some(*index),
+            _ => None,
+        }
+    }
+
+    fn rule(&self) -> Option<&'a Rule> {
+        match self {
+            Self::Rule(rule) | Self::Unclear(rule, _) => Some(rule),
+            Self::Part(inner, _, _) => inner.rule(),
+            _ => None,
+        }
+    }
+}
+
+impl Finding<'_> {
+    pub(super) const fn deny(cause: Cause<'_>) -> Finding<'_> {
+        Finding {
+            answer: Answer::Deny,
+            cause,
+            remember: Remember::Never,
+        }
+    }
+
+    pub(super) fn rule(&self) -> Option<RuleRef> {
+        self.cause.rule().map(|rule| rule.at.clone())
+    }
+
+    pub(super) fn sentence(&self, decision: &Decision, call: &Call<'_>) -> String {
+        self.tell(&self.cause, decision, call)
+    }
+
+    fn tell(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
+        let (mode, name) = (&decision.mode, &call.tool.name);
+        match cause {
+            Cause::NotOffered => {
+                let channel = &decision.channel;
+                format!("Tool {name} is not on offer on channel {channel} in mode {mode}.")
+            }
+            Cause::NoSuchMode => {
+                format!(
+                    "Tool {name} cannot be judged, because the policy no longer has mode {mode}."
+                )
+            }
+            Cause::Mode(answers) => {
+                let because = answers.causes(call.tool, self.answer).join(" and ");
+                format!(
+                    "Mode {mode} {}, because it {because}.",
+                    self.does(name.as_str())
+                )
+            }
+            Cause::Floor(layer, answers) => {
+                let because = answers.causes(call.tool, self.answer).join(" and ");
+                let does = self.does(name.as_str());
+                format!("The {layer} {does} in mode {mode}, because it {because}.")
+            }
+            Cause::Rule(rule) => {
+                let does = self.does(name.as_str());
+                match &rule.reason {
+                    Some(reason) => format!("Rule {} {does}: {reason}", rule.at),
+                    None => format!("Rule {} {does}.", rule.at),
+                }
+            }
+            Cause::Unclear(rule, why) => {
+                let why = why.unwrap_or("its arguments can be read in several ways");
+                let does = self.does(name.as_str());
+                format!(
+                    "Rule {} may concern this call, and what it does cannot be told, because {why}: so it {does}.",
+                    rule.at
+                )
+            }
+            Cause::Untrusted => {
+                let mut taint = decision.taint.clone();
+                if let Some(more) = call.taint {
+                    taint.merge(more);
+                }
+                let tools: Vec<_> = taint
+                    .sources()
+                    .iter()
+                    .map(|source| source.tool.clone())
+                    .collect();
+                let does = self.does(name.as_str());
+                format!(
+                    "Mode {mode} {does}, because the conversation holds untrusted content (from {}).",
+                    Listed(&tools)
+                )
+            }
+            Cause::Part(inner, _, command) => {
+                let sentence = self.tell(inner, decision, call);
+                if command.is_empty() {
+                    return sentence;
+                }
+                format!("{sentence} (`{}`)", shown_up_to(MAX_COMMAND_CHARS, command))
+            }
+        }
+    }
+
+    fn does(&self, name: &str) -> String {
+        match self.answer {
+            Answer::Allow => format!("lets {name} run"),
+            Answer::Ask => format!("asks a person before {name} runs"),
+            Answer::Deny => format!("denies {name}"),
+        }
+    }
+}

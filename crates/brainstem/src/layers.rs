@@ -1,0 +1,88 @@
+//! The lattice: layers over a policy, each of which may only tighten what stands above it.
+//!
+//! The built-in policy and a deployment's configuration make a policy; a key, a session, an agent, a sub-agent, or a file
+//! that lies in a project and nobody vouched for, may then narrow it, each in the same sections of TOML. What would loosen
+//! anything is refused, with the line and what it would loosen.
+
+mod tighten;
+
+use neuraxis_core::JsonText;
+
+use crate::config::{Answer, Layered, PolicyConfig};
+use crate::error::PolicyError;
+use crate::judge::Floor;
+use crate::policy::Policy;
+use crate::rules::ToolAnswers;
+
+/// Whose layer it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LayerKind {
+    /// A file in the working directory that nobody vouched for.
+    Project,
+    /// The key or user that asks.
+    Key,
+    /// The session.
+    Session,
+    /// The agent.
+    Agent,
+    /// An agent that another one started.
+    SubAgent,
+}
+
+impl LayerKind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project file",
+            Self::Key => "key",
+            Self::Session => "session",
+            Self::Agent => "agent",
+            Self::SubAgent => "sub-agent",
+        }
+    }
+}
+
+impl Policy {
+    /// Lays a layer over this policy. The result allows nothing that this policy does not allow.
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::Loosens`] names the first key that would loosen something; other errors are as for
+    /// [`Policy::layered`].
+    pub fn tightened(&self, kind: LayerKind, layer: PolicyConfig) -> Result<Self, PolicyError> {
+        tighten::check(self, kind, &layer)?;
+        let mut floors = self.floors.clone();
+        for (mode, config) in &layer.modes {
+            if config.tools == crate::config::ToolAnswersConfig::default() {
+                continue;
+            }
+            // Only what the layer itself says is a floor: what it leaves out is for the rules above to lift.
+            let mut answers = config.tools.clone();
+            let said = [
+                &mut answers.read_only,
+                &mut answers.idempotent,
+                &mut answers.irreversible,
+                &mut answers.open_world,
+                &mut answers.destructive,
+            ];
+            for answer in said {
+                answer.get_or_insert(Answer::Allow);
+            }
+            floors.push(Floor {
+                layer: kind.name(),
+                mode: mode.clone(),
+                answers: ToolAnswers::new(&answers),
+            });
+        }
+        let said =
+            JsonText::encode(&layer).unwrap_or_else(|error| JsonText::string(&error.to_string()));
+        let mut merged = layer;
+        merged.extra_roles.clear();
+        let mut policy = Self::new(merged.over(self.config.clone()))?;
+        policy.hash = self.hash.chain(said.hash());
+        policy.floors = floors;
+        // A tool that a layer took from the channel that names it does not become one that nobody names.
+        policy.listed = self.listed.clone();
+        Ok(policy)
+    }
+}

@@ -1,0 +1,277 @@
+//! Checks key by key that a layer loosens nothing. Every section is taken apart here in full, so that a new key cannot be
+//! forgotten.
+
+mod channel;
+mod faults;
+
+use neuraxis_core::Remember;
+
+use super::LayerKind;
+use crate::config::{
+    Answer, BudgetConfig, HealthConfig, ModeConfig, PartialLimits, PlanConfig, PolicyConfig,
+    RuleConfig, TaintConfig, ToolAnswersConfig,
+};
+use crate::error::PolicyError;
+use crate::policy::Policy;
+use faults::Faults;
+
+pub(super) fn check(
+    policy: &Policy,
+    kind: LayerKind,
+    layer: &PolicyConfig,
+) -> Result<(), PolicyError> {
+    let PolicyConfig {
+        modes,
+        channels,
+        plans,
+        rules,
+        trust,
+        taint,
+        health,
+        prices,
+        extra_roles: _,
+        origins,
+    } = layer;
+    let base = &policy.config;
+    let faults = Faults::default();
+    for (name, mode) in modes {
+        let at = format!("modes.{name}");
+        match base.modes.get(name) {
+            Some(base) => check_mode(&faults, &at, mode, base),
+            None => faults.add(&at, "it adds a mode"),
+        }
+    }
+    for (name, channel) in channels {
+        let at = format!("channels.{name}");
+        match base.channels.get(name) {
+            Some(base) => channel::check(&faults, &at, channel, base),
+            None => faults.add(&at, "it adds a channel"),
+        }
+    }
+    for (name, plan) in plans {
+        let default = PlanConfig::default();
+        check_plan(
+            &faults,
+            &format!("plans.{name}"),
+            plan,
+            base.plans.get(name).unwrap_or(&default),
+        );
+    }
+    for (name, rule) in rules {
+        check_rule(
+            &faults,
+            &format!("rules.{name}"),
+            rule,
+            base.rules.get(name),
+        );
+    }
+    for name in trust.keys() {
+        faults.add(&format!("trust.{name}"), "it says whom to trust");
+    }
+    check_taint(&faults, taint, &base.taint);
+    if *health != HealthConfig::default() {
+        faults.add("health", "it is the deployment's to say which models fail");
+    }
+    if let Some(name) = prices.keys().next() {
+        faults.add(
+            &format!("prices.\"{name}\""),
+            "it changes what money budgets count",
+        );
+    }
+    match faults.first() {
+        None => Ok(()),
+        Some((at, how)) => Err(PolicyError::Loosens {
+            layer: kind.name(),
+            place: origins.of(&at).cloned(),
+            at,
+            how,
+        }),
+    }
+}
+
+fn check_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {
+    faults.at_most(at, "max_turns", given.max_turns, base.max_turns);
+    faults.at_most(
+        at,
+        "max_tool_calls",
+        given.max_tool_calls,
+        base.max_tool_calls,
+    );
+    faults.at_most(at, "max_tokens", given.max_tokens, base.max_tokens);
+    faults.at_most(at, "max_cost_micro_usd", given.max_cost, base.max_cost);
+    faults.at_most(at, "deadline", given.deadline, base.deadline);
+    // Where nothing sets them, the loop's own defaults hold, and setting more than those would loosen them.
+    let default = neuraxis_core::Limits::default();
+    let timeout = base.tool_timeout.or(Some(default.tool_timeout));
+    faults.at_most(at, "tool_timeout", given.tool_timeout, timeout);
+    let turns = base.max_turns.or(default.max_turns);
+    faults.at_most(at, "max_turns", given.max_turns, turns);
+}
+
+fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) {
+    let ModeConfig {
+        max_turns: _,
+        max_tool_calls: _,
+        max_tokens: _,
+        max_cost_micro_usd: _,
+        deadline: _,
+        tool_timeout: _,
+        roles,
+        temperature,
+        max_output_tokens,
+        tools,
+        after_untrusted,
+        remember,
+        approval_expires,
+    } = given;
+    check_limits(faults, at, given.limits(), base.limits());
+    faults.fewer_roles(at, roles.as_ref(), base.roles.as_ref());
+    faults.at_most(at, "temperature", *temperature, base.temperature);
+    faults.at_most(
+        at,
+        "max_output_tokens",
+        *max_output_tokens,
+        base.max_output_tokens,
+    );
+    check_answers(faults, &format!("{at}.tools"), tools, &base.tools);
+    stricter(
+        faults,
+        &format!("{at}.after_untrusted"),
+        *after_untrusted,
+        base.after_untrusted.unwrap_or(Answer::Ask),
+    );
+    if remember.is_some_and(|given| given > base.remember.unwrap_or(Remember::Never)) {
+        faults.add(&format!("{at}.remember"), "it lets more be remembered");
+    }
+    faults.at_most(
+        at,
+        "approval_expires",
+        *approval_expires,
+        base.approval_expires,
+    );
+}
+
+fn check_answers(faults: &Faults, at: &str, given: &ToolAnswersConfig, base: &ToolAnswersConfig) {
+    let ToolAnswersConfig {
+        read_only,
+        idempotent,
+        irreversible,
+        open_world,
+        destructive,
+    } = given;
+    let answers = [
+        ("read_only", read_only, base.read_only),
+        ("idempotent", idempotent, base.idempotent),
+        ("irreversible", irreversible, base.irreversible),
+        ("open_world", open_world, base.open_world),
+        ("destructive", destructive, base.destructive),
+    ];
+    for (key, given, base) in answers {
+        stricter(
+            faults,
+            &format!("{at}.{key}"),
+            *given,
+            base.unwrap_or(Answer::Deny),
+        );
+    }
+}
+
+fn stricter(faults: &Faults, at: &str, given: Option<Answer>, base: Answer) {
+    if let Some(given) = given.filter(|given| *given < base) {
+        faults.add(
+            at,
+            format!("it turns \"{}\" into \"{}\"", base.name(), given.name()),
+        );
+    }
+}
+
+fn check_plan(faults: &Faults, at: &str, given: &PlanConfig, base: &PlanConfig) {
+    let PlanConfig {
+        max_turns: _,
+        max_tool_calls: _,
+        max_tokens: _,
+        max_cost_micro_usd: _,
+        deadline: _,
+        tool_timeout: _,
+        session,
+        day,
+    } = given;
+    let (given_limits, base_limits) = (given.limits(), base.limits());
+    // A plan is only ever the tighter of two: what it sets where nothing was set is tighter too.
+    faults.at_most(
+        at,
+        "max_turns",
+        given_limits.max_turns,
+        base_limits.max_turns,
+    );
+    faults.at_most(
+        at,
+        "max_tool_calls",
+        given_limits.max_tool_calls,
+        base_limits.max_tool_calls,
+    );
+    faults.at_most(
+        at,
+        "max_tokens",
+        given_limits.max_tokens,
+        base_limits.max_tokens,
+    );
+    faults.at_most(
+        at,
+        "max_cost_micro_usd",
+        given_limits.max_cost,
+        base_limits.max_cost,
+    );
+    faults.at_most(at, "deadline", given_limits.deadline, base_limits.deadline);
+    faults.at_most(
+        at,
+        "tool_timeout",
+        given_limits.tool_timeout,
+        base_limits.tool_timeout,
+    );
+    check_budget(faults, &format!("{at}.session"), session, &base.session);
+    check_budget(faults, &format!("{at}.day"), day, &base.day);
+}
+
+fn check_budget(faults: &Faults, at: &str, given: &BudgetConfig, base: &BudgetConfig) {
+    let BudgetConfig {
+        max_tokens,
+        max_cost_micro_usd,
+        max_time,
+        max_tool_calls,
+    } = given;
+    faults.at_most(at, "max_tokens", *max_tokens, base.max_tokens);
+    faults.at_most(
+        at,
+        "max_cost_micro_usd",
+        *max_cost_micro_usd,
+        base.max_cost_micro_usd,
+    );
+    faults.at_most(at, "max_time", *max_time, base.max_time);
+    faults.at_most(at, "max_tool_calls", *max_tool_calls, base.max_tool_calls);
+}
+
+fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleConfig>) {
+    if base.is_some() {
+        faults.add(
+            at,
+            "there is a rule of that name, which it would change; take another name",
+        );
+    }
+    if given.answer == Some(Answer::Allow) {
+        faults.add(
+            &format!("{at}.answer"),
+            "a rule of a layer may ask or deny, not allow",
+        );
+    }
+}
+
+fn check_taint(faults: &Faults, given: &TaintConfig, base: &TaintConfig) {
+    let TaintConfig { tools } = given;
+    let Some(tools) = tools else { return };
+    let above = base.tools.iter().flatten();
+    if let Some(gone) = above.into_iter().find(|pattern| !tools.contains(pattern)) {
+        let how = format!("it no longer lists \"{}\"", crate::names::shown(gone));
+        faults.add("taint.tools", how);
+    }
+}

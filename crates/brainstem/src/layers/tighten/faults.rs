@@ -1,0 +1,92 @@
+//! What a layer would loosen, found key by key.
+
+use neuraxis_core::Role;
+
+use crate::rules::ToolPatterns;
+
+/// What would be loosened. Only the first fault is told; the others come once that one is mended.
+#[derive(Default)]
+pub(super) struct Faults(std::cell::RefCell<Option<(String, String)>>);
+
+impl Faults {
+    pub(super) fn add(&self, at: &str, how: impl Into<String>) {
+        self.0
+            .borrow_mut()
+            .get_or_insert_with(|| (at.to_owned(), how.into()));
+    }
+
+    pub(super) fn first(self) -> Option<(String, String)> {
+        self.0.into_inner()
+    }
+
+    /// A number that may only become smaller, or be set where it was not.
+    pub(super) fn at_most<T: PartialOrd + Copy>(
+        &self,
+        at: &str,
+        key: &str,
+        given: Option<T>,
+        base: Option<T>,
+    ) {
+        if let (Some(given), Some(base)) = (given, base)
+            && given > base
+        {
+            self.add(&format!("{at}.{key}"), "it raises a limit");
+        }
+    }
+
+    /// A setting that may only be what it is.
+    pub(super) fn same<T: PartialEq>(
+        &self,
+        at: &str,
+        key: &str,
+        given: Option<&T>,
+        base: Option<&T>,
+    ) {
+        if given.is_some() && given != base {
+            self.add(&format!("{at}.{key}"), "only a deployment may set it");
+        }
+    }
+
+    /// Patterns of which each is one of those above, or a name that one of them matches.
+    pub(super) fn fewer(
+        &self,
+        at: &str,
+        key: &str,
+        given: Option<&Vec<String>>,
+        base: Option<&Vec<String>>,
+    ) {
+        let Some(given) = given else { return };
+        let base = base.map(Vec::as_slice).unwrap_or_default();
+        let at = format!("{at}.{key}");
+        let Ok(above) = ToolPatterns::check(&at, base) else {
+            return;
+        };
+        let is_there = |pattern: &String| {
+            let as_name = pattern.parse().is_ok_and(|name| above.matches(&name));
+            as_name || base.contains(pattern)
+        };
+        if let Some(added) = given.iter().find(|pattern| !is_there(pattern)) {
+            self.add(&at, format!("it adds \"{}\"", crate::names::shown(added)));
+        }
+    }
+
+    pub(super) fn fewer_roles(
+        &self,
+        at: &str,
+        given: Option<&Vec<Role>>,
+        base: Option<&Vec<Role>>,
+    ) {
+        let (Some(given), Some(base)) = (given, base) else {
+            return;
+        };
+        if base.iter().any(|role| role.as_str() == "*") {
+            return;
+        }
+        if let Some(added) = given.iter().find(|role| !base.contains(role)) {
+            self.add(
+                &format!("{at}.roles"),
+                format!("it adds \"{}\"", crate::names::shown(added.as_str())),
+            );
+        }
+    }
+}

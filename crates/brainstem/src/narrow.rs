@@ -1,0 +1,101 @@
+//! Sub-agents: none gets more than its parent has.
+
+use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Role, ToolName};
+
+/// Narrows an agent to what a decision allows: its tools, roles, limits, length of replies and what may be stored. To be
+/// called for the root agent and for every agent that a tool of the run starts, before the run begins.
+///
+/// Tools that the decision does not offer are taken away, a role that may not serve becomes the decision's own, and limits
+/// become the tighter ones. The agent is returned with a sentence for each thing that was taken away.
+#[must_use]
+pub fn narrow_agent(decision: &Decision, agent: AgentSpec) -> (AgentSpec, Vec<String>) {
+    let bounds = Bounds {
+        tools: &decision.tools,
+        roles: &decision.allowed_roles,
+        role: &decision.role,
+        limits: decision.limits,
+        max_output_tokens: decision.max_output_tokens,
+        data: decision.data,
+    };
+    bounds.narrow(agent)
+}
+
+/// As [`narrow_agent`], for an agent that another agent starts, which is narrowed itself.
+#[must_use]
+pub fn narrow_sub_agent(
+    decision: &Decision,
+    parent: &AgentSpec,
+    agent: AgentSpec,
+) -> (AgentSpec, Vec<String>) {
+    let (agent, mut notes) = narrow_agent(decision, agent);
+    let tools: Vec<ToolName> = parent.tools.iter().map(|tool| tool.name.clone()).collect();
+    let bounds = Bounds {
+        tools: &tools,
+        roles: &decision.allowed_roles,
+        role: &parent.role,
+        limits: parent.limits,
+        max_output_tokens: parent.max_output_tokens,
+        data: parent.profile.data,
+    };
+    let (agent, more) = bounds.narrow(agent);
+    notes.extend(more);
+    (agent, notes)
+}
+
+struct Bounds<'a> {
+    tools: &'a [ToolName],
+    roles: &'a [Role],
+    role: &'a Role,
+    limits: Limits,
+    max_output_tokens: Option<u32>,
+    data: DataPolicy,
+}
+
+impl Bounds<'_> {
+    fn narrow(&self, mut agent: AgentSpec) -> (AgentSpec, Vec<String>) {
+        let mut notes = Vec::new();
+        if agent
+            .tools
+            .iter()
+            .any(|tool| !self.tools.contains(&tool.name))
+        {
+            let (kept, gone): (Vec<_>, Vec<_>) = agent
+                .tools
+                .iter()
+                .cloned()
+                .partition(|tool| self.tools.contains(&tool.name));
+            let names: Vec<_> = gone.iter().map(|tool| tool.name.clone()).collect();
+            let names = crate::names::Listed(&names);
+            notes.push(format!(
+                "Agent {} does not get {names}, which its parent does not have.",
+                agent.profile.name
+            ));
+            agent.tools = kept.into();
+        }
+        if !self.roles.contains(&agent.role) {
+            let (name, wanted) = (&agent.profile.name, &agent.role);
+            notes.push(format!(
+                "Agent {name} is served by {}, because {wanted} may not serve.",
+                self.role
+            ));
+            agent.role = self.role.clone();
+        }
+        agent.profile.roles.first = self.allowed(agent.profile.roles.first);
+        agent.profile.roles.after_calls = self.allowed(agent.profile.roles.after_calls);
+        agent.limits = agent.limits.tightest(self.limits);
+        agent.max_output_tokens = match (agent.max_output_tokens, self.max_output_tokens) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let data = &mut agent.profile.data;
+        data.text &= self.data.text;
+        data.tool_calls &= self.data.tool_calls;
+        data.tool_results &= self.data.tool_results;
+        data.reasoning &= self.data.reasoning;
+        (agent, notes)
+    }
+
+    fn allowed(&self, role: Option<Role>) -> Option<Role> {
+        role.filter(|role| self.roles.contains(role))
+    }
+}

@@ -1,0 +1,220 @@
+//! The arguments of a call, read for rules: found by name at any depth.
+
+use std::fmt;
+
+use neuraxis_core::JsonText;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// The arguments of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    fields: Vec<(String, Argument)>,
+    /// Whether they cannot be relied on: no JSON object, or a name stands in it twice, so that whoever runs the call may
+    /// read another value than we do.
+    is_unclear: bool,
+}
+
+/// One value.
+#[derive(Debug)]
+enum Argument {
+    Scalar(String),
+    List(Vec<Argument>),
+    Table(Vec<(String, Argument)>),
+}
+
+/// The texts that stand under some names.
+#[derive(Debug, Default)]
+pub(crate) struct Texts<'a> {
+    pub(crate) found: Vec<&'a str>,
+    /// Whether there is something under those names that is no text.
+    pub(crate) is_unclear: bool,
+}
+
+impl Arguments {
+    pub(crate) fn read(text: &JsonText) -> Self {
+        match text.decode::<Argument>() {
+            Ok(Argument::Table(fields)) => Self {
+                is_unclear: any_twice(&fields),
+                fields,
+            },
+            _ => Self {
+                fields: Vec::new(),
+                is_unclear: true,
+            },
+        }
+    }
+
+    /// Returns the texts under the given names, at any depth, those in lists one by one.
+    pub(crate) fn texts<N: AsRef<str>>(&self, names: &[N]) -> Texts<'_> {
+        let mut texts = Texts {
+            found: Vec::new(),
+            is_unclear: self.is_unclear,
+        };
+        collect(&self.fields, names, &mut texts);
+        texts
+    }
+
+    /// Returns the list of texts under a name of the outermost table; `None` if there is no such list.
+    pub(crate) fn list(&self, name: &str) -> Option<Vec<&str>> {
+        let (_, value) = self.fields.iter().find(|(key, _)| key == name)?;
+        let Argument::List(items) = value else {
+            return None;
+        };
+        items.iter().map(Argument::scalar).collect()
+    }
+}
+
+impl Argument {
+    fn scalar(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(text) => Some(text),
+            Self::List(_) | Self::Table(_) => None,
+        }
+    }
+}
+
+fn any_twice(fields: &[(String, Argument)]) -> bool {
+    let twice_here = fields
+        .iter()
+        .enumerate()
+        .any(|(index, (key, _))| fields.iter().take(index).any(|(other, _)| other == key));
+    twice_here || fields.iter().any(|(_, value)| twice_within(value))
+}
+
+fn twice_within(value: &Argument) -> bool {
+    match value {
+        Argument::Scalar(_) => false,
+        Argument::List(items) => items.iter().any(twice_within),
+        Argument::Table(fields) => any_twice(fields),
+    }
+}
+
+fn collect<'a, N: AsRef<str>>(
+    fields: &'a [(String, Argument)],
+    names: &[N],
+    texts: &mut Texts<'a>,
+) {
+    for (key, value) in fields {
+        if names.iter().any(|name| name.as_ref() == key) {
+            take(value, texts);
+        }
+        collect_within(value, names, texts);
+    }
+}
+
+fn collect_within<'a, N: AsRef<str>>(value: &'a Argument, names: &[N], texts: &mut Texts<'a>) {
+    match value {
+        Argument::Scalar(_) => {}
+        Argument::List(items) => {
+            for item in items {
+                collect_within(item, names, texts);
+            }
+        }
+        Argument::Table(fields) => collect(fields, names, texts),
+    }
+}
+
+fn take<'a>(value: &'a Argument, texts: &mut Texts<'a>) {
+    match value {
+        Argument::Scalar(text) => texts.found.push(text),
+        Argument::List(items) => {
+            for item in items {
+                take(item, texts);
+            }
+        }
+        Argument::Table(_) => texts.is_unclear = true,
+    }
+}
+
+impl<'de> Deserialize<'de> for Argument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ArgumentVisitor)
+    }
+}
+
+struct ArgumentVisitor;
+
+impl<'de> Visitor<'de> for ArgumentVisitor {
+    type Value = Argument;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Argument, E> {
+        Ok(Argument::Scalar("null".to_owned()))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value.to_string()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value.to_string()))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value.to_string()))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value.to_string()))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value.to_owned()))
+    }
+
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Argument, E> {
+        Ok(Argument::Scalar(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Argument, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Argument::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Argument, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = access.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Argument::Table(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(json: &str) -> (Vec<String>, bool) {
+        let arguments = Arguments::read(&JsonText::from_text(json));
+        let texts = arguments.texts(&["path"]);
+        let found = texts.found.iter().map(ToString::to_string).collect();
+        (found, texts.is_unclear)
+    }
+
+    #[test]
+    fn texts_are_found_at_any_depth_and_in_lists() {
+        let (found, unclear) =
+            texts(r#"{"path":"a","edits":[{"path":["b","c"]},{"other":{"path":"d"}}]}"#);
+        assert_eq!(found, ["a", "b", "c", "d"]);
+        assert!(!unclear);
+    }
+
+    #[test]
+    fn what_two_readers_may_read_differently_is_unclear() {
+        for json in [
+            r#"{"path":"a","path":"b"}"#,
+            r#"{"x":{"path":"a","path":"b"}}"#,
+            "[1]",
+            "nonsense",
+            r#"{"path":{"of":"x"}}"#,
+        ] {
+            assert!(texts(json).1, "{json}");
+        }
+    }
+}

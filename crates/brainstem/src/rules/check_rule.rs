@@ -1,0 +1,195 @@
+//! Checks a rule as it is written: its patterns, what it names, and whether it can ever apply.
+
+use std::sync::Arc;
+
+use globset::{Glob, GlobBuilder};
+use neuraxis_core::RuleRef;
+
+use super::command::CommandPattern;
+use super::host::HostPattern;
+use super::patterns::{ToolPatterns, glob_set};
+use super::rule::{Condition, Rule};
+use super::{Known, check_examples};
+use crate::config::{Answer, Place, RuleConfig};
+use crate::error::PolicyError;
+use crate::names;
+
+/// Checks a rule and the examples in it; returns it with the patterns of its tools.
+pub(crate) fn check_rule(
+    name: &str,
+    config: &RuleConfig,
+    place: Option<&Place>,
+    known: &Known,
+) -> Result<(Rule, Vec<String>), PolicyError> {
+    let at = format!("rules.{name}");
+    let Some(answer) = config.answer else {
+        return Err(missing(&at, "answer", "\"allow\", \"ask\" or \"deny\""));
+    };
+    let Some(tools) = config.tools.as_ref() else {
+        return Err(missing(
+            &at,
+            "tools",
+            "patterns of names; [\"*\"] stands for all",
+        ));
+    };
+    check_lists(&at, config)?;
+    ToolPatterns::check(&format!("{at}.tools"), tools)?;
+    for mode in config.modes.iter().flatten() {
+        known.mode(&format!("{at}.modes"), mode)?;
+    }
+    for channel in config.channels.iter().flatten() {
+        known.channel(&format!("{at}.channels"), channel)?;
+    }
+    let rule = Rule {
+        at: RuleRef {
+            name: name.into(),
+            source: place.map_or_else(|| "policy".into(), |place| Arc::clone(&place.source)),
+            line: place.map_or(0, |place| place.line),
+        },
+        answer,
+        remember: config.remember,
+        reason: config.reason.as_deref().map(Arc::from),
+        class: config.class.clone(),
+        destructive: config.destructive,
+        open_world: config.open_world,
+        modes: config.modes.clone(),
+        channels: config.channels.clone(),
+        conditions: conditions(&at, answer, config)?,
+    };
+    check_examples(&at, config, &rule, tools)?;
+    Ok((rule, tools.clone()))
+}
+
+fn missing(at: &str, key: &'static str, values: &'static str) -> PolicyError {
+    PolicyError::IncompleteRule {
+        at: format!("{at}.{key}"),
+        values,
+    }
+}
+
+/// Refuses lists that nothing is in, and keys that cannot stand together.
+fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
+    let empty = |list: Option<usize>| list == Some(0);
+    let lists = [
+        ("tools", config.tools.as_ref().map(Vec::len)),
+        ("class", config.class.as_ref().map(Vec::len)),
+        ("modes", config.modes.as_ref().map(Vec::len)),
+        ("channels", config.channels.as_ref().map(Vec::len)),
+        ("paths", config.paths.as_ref().map(Vec::len)),
+        ("hosts", config.hosts.as_ref().map(Vec::len)),
+        ("commands", config.commands.as_ref().map(Vec::len)),
+        ("arguments", config.arguments.as_ref().map(Vec::len)),
+        (
+            "values",
+            config.values.as_ref().map(std::collections::BTreeMap::len),
+        ),
+    ];
+    if let Some((key, _)) = lists.into_iter().find(|(_, length)| empty(*length)) {
+        return Err(contradiction(
+            at,
+            key,
+            "an empty list matches nothing; leave it out",
+        ));
+    }
+    let kinds = [
+        config.paths.is_some() || config.outside_root.is_some(),
+        config.hosts.is_some(),
+        config.commands.is_some(),
+    ];
+    let kinds = kinds.into_iter().filter(|given| *given).count();
+    if config.arguments.is_some() && kinds != 1 {
+        let why =
+            "it needs exactly one of paths, outside_root, hosts and commands to say what they hold";
+        return Err(contradiction(at, "arguments", why));
+    }
+    if config.outside_root == Some(false) {
+        let why = "paths say which ones beneath the root; leave it out";
+        return Err(contradiction(at, "outside_root", why));
+    }
+    if config.outside_root.is_some() && config.answer == Some(Answer::Allow) {
+        let why = "no rule may allow what leads out of the root";
+        return Err(contradiction(at, "outside_root", why));
+    }
+    if config.outside_root.is_some() && config.paths.is_some() {
+        let why = "paths describe places beneath the root; make two rules of it";
+        return Err(contradiction(at, "outside_root", why));
+    }
+    if config.remember.is_some() && config.answer != Some(Answer::Ask) {
+        let why = "there is nothing to remember unless the rule asks";
+        return Err(contradiction(at, "remember", why));
+    }
+    Ok(())
+}
+
+fn contradiction(at: &str, key: &str, why: &'static str) -> PolicyError {
+    PolicyError::Contradiction {
+        at: format!("{at}.{key}"),
+        why,
+    }
+}
+
+fn conditions(
+    at: &str,
+    answer: Answer,
+    config: &RuleConfig,
+) -> Result<Vec<Condition>, PolicyError> {
+    let mut conditions = Vec::new();
+    let names = || config.arguments.clone();
+    // What allows has to be exact; what asks or denies also holds where upper and lower case are one.
+    let path_glob = |pattern: &str| path_glob(pattern, answer);
+    if let Some(paths) = &config.paths {
+        let globs = glob_set(&format!("{at}.paths"), paths, path_glob)?;
+        conditions.push(Condition::Paths {
+            globs,
+            names: names(),
+        });
+    }
+    if config.outside_root.is_some() {
+        conditions.push(Condition::OutsideRoot { names: names() });
+    }
+    if let Some(hosts) = &config.hosts {
+        let patterns = parsed(&format!("{at}.hosts"), hosts, HostPattern::parse)?;
+        conditions.push(Condition::Hosts {
+            patterns,
+            names: names(),
+        });
+    }
+    if let Some(commands) = &config.commands {
+        let patterns = parsed(&format!("{at}.commands"), commands, CommandPattern::parse)?;
+        conditions.push(Condition::Commands {
+            patterns,
+            names: names(),
+        });
+    }
+    for (name, patterns) in config.values.iter().flatten() {
+        let globs = glob_set(&format!("{at}.values.{name}"), patterns, Glob::new)?;
+        conditions.push(Condition::Value {
+            name: name.clone(),
+            globs,
+        });
+    }
+    Ok(conditions)
+}
+
+/// Reads a pattern of paths: `*` stops at a slash, `**` does not.
+pub(crate) fn path_glob(pattern: &str, answer: Answer) -> Result<Glob, globset::Error> {
+    let mut glob = GlobBuilder::new(pattern);
+    glob.literal_separator(true);
+    glob.case_insensitive(answer != Answer::Allow);
+    glob.build()
+}
+
+fn parsed<T>(
+    at: &str,
+    patterns: &[String],
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, PolicyError> {
+    let parse = |pattern: &String| {
+        parse(pattern).map_err(|reason| PolicyError::InvalidPattern {
+            at: at.to_owned(),
+            pattern: names::shown(pattern),
+            reason,
+        })
+    };
+    patterns.iter().map(parse).collect()
+}

@@ -1,0 +1,184 @@
+//! What rules ask about one call, found out once and only when a rule asks.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use neuraxis_core::JsonText;
+
+use super::arguments::Arguments;
+use super::command::{self, Part};
+use super::host::host_of;
+use super::path::{Led, in_patch, lead};
+
+/// The arguments that hold paths, unless a rule says otherwise.
+pub(crate) const PATHS: [&str; 18] = [
+    "path",
+    "paths",
+    "file",
+    "files",
+    "file_path",
+    "filename",
+    "directory",
+    "dir",
+    "folder",
+    "cwd",
+    "workdir",
+    "working_directory",
+    "source",
+    "destination",
+    "old_path",
+    "new_path",
+    "from_path",
+    "to_path",
+];
+
+/// The arguments that hold the folder in which something runs, and from which other paths may count.
+const FOLDERS: [&str; 3] = ["cwd", "workdir", "working_directory"];
+
+/// The arguments that hold a patch, which names files itself.
+const PATCHES: [&str; 2] = ["patch", "diff"];
+
+/// The arguments that hold URLs, unless a rule says otherwise.
+pub(crate) const URLS: [&str; 7] = ["url", "urls", "uri", "href", "link", "endpoint", "base_url"];
+
+/// The arguments that hold commands, unless a rule says otherwise.
+pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
+
+/// What is known of a call's arguments.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    text: &'a JsonText,
+    root: Option<&'a str>,
+    arguments: OnceCell<Arguments>,
+    parts: OnceCell<Option<Vec<Part>>>,
+    paths: OnceCell<Found<Led>>,
+    hosts: OnceCell<Found<String>>,
+}
+
+/// Some of what a call names, such as its paths.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) is_unclear: bool,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(text: &'a JsonText, root: Option<&'a str>) -> Self {
+        Self {
+            text,
+            root,
+            arguments: OnceCell::new(),
+            parts: OnceCell::new(),
+            paths: OnceCell::new(),
+            hosts: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn arguments(&self) -> &Arguments {
+        self.arguments.get_or_init(|| Arguments::read(self.text))
+    }
+
+    /// Returns where its paths lead. A path counts from the root, and if the call names a folder to run in, from there too.
+    pub(crate) fn paths(&self, names: Option<&[String]>) -> Cow<'_, Found<Led>> {
+        match names {
+            Some(_) => Cow::Owned(self.find_paths(names)),
+            None => Cow::Borrowed(self.paths.get_or_init(|| self.find_paths(None))),
+        }
+    }
+
+    /// Returns the hosts that its URLs lead to.
+    pub(crate) fn hosts(&self, names: Option<&[String]>) -> Cow<'_, Found<String>> {
+        match names {
+            Some(_) => Cow::Owned(self.find_hosts(names)),
+            None => Cow::Borrowed(self.hosts.get_or_init(|| self.find_hosts(None))),
+        }
+    }
+
+    fn find_paths(&self, names: Option<&[String]>) -> Found<Led> {
+        let arguments = self.arguments();
+        let texts = match names {
+            Some(names) => arguments.texts(names),
+            None => arguments.texts(&PATHS),
+        };
+        let mut found = Found {
+            items: Vec::new(),
+            is_unclear: texts.is_unclear,
+        };
+        let patches = match names {
+            Some(_) => arguments.texts::<&str>(&[]),
+            None => arguments.texts(&PATCHES),
+        };
+        let in_patches = patches.found.iter().flat_map(|patch| in_patch(patch));
+        let folders = arguments.texts(&FOLDERS).found;
+        for path in texts.found.iter().copied().chain(in_patches) {
+            found.items.push(lead(path, "", self.root));
+            for folder in folders.iter().filter(|folder| **folder != path) {
+                if let Led::Inside(base) = lead(folder, "", self.root) {
+                    found.items.push(lead(path, &base, self.root));
+                }
+            }
+        }
+        found.is_unclear |= found.items.contains(&Led::Unclear);
+        found
+    }
+
+    fn find_hosts(&self, names: Option<&[String]>) -> Found<String> {
+        let texts = match names {
+            Some(names) => self.arguments().texts(names),
+            None => self.arguments().texts(&URLS),
+        };
+        let mut found = Found {
+            items: Vec::new(),
+            is_unclear: texts.is_unclear,
+        };
+        for url in texts.found {
+            match host_of(url) {
+                Some(host) => found.items.push(host),
+                None => found.is_unclear = true,
+            }
+        }
+        found
+    }
+
+    /// Returns the parts of the command that stands under the usual names; `None` if there is no command.
+    pub(crate) fn parts(&self) -> Option<&[Part]> {
+        let parts = self.parts.get_or_init(|| self.parts_in(&COMMANDS));
+        parts.as_deref()
+    }
+
+    /// Returns the parts of the command that stands under the given names.
+    pub(crate) fn parts_in<N: AsRef<str>>(&self, names: &[N]) -> Option<Vec<Part>> {
+        let arguments = self.arguments();
+        let lists = names
+            .iter()
+            .filter_map(|name| arguments.list(name.as_ref()));
+        if let Some(words) = lists.into_iter().next() {
+            return Some(vec![command::of_words(&words)]);
+        }
+        let texts = arguments.texts(names);
+        if texts.found.is_empty() && !texts.is_unclear {
+            return None;
+        }
+        let mut parts: Vec<Part> = texts
+            .found
+            .iter()
+            .flat_map(|text| command::parts(text))
+            .collect();
+        let more = arguments.list("args").or_else(|| arguments.list("argv"));
+        match (parts.as_mut_slice(), more) {
+            ([only], Some(more)) => only.words.extend(more.into_iter().map(str::to_owned)),
+            (_, None) => {}
+            (all, Some(_)) => {
+                for part in all {
+                    part.unclear.get_or_insert("it has arguments beside it");
+                }
+            }
+        }
+        if texts.is_unclear || parts.is_empty() {
+            parts.push(Part::unclear(
+                "its arguments cannot be read in one way only",
+            ));
+        }
+        Some(parts)
+    }
+}

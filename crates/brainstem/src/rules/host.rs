@@ -1,0 +1,101 @@
+//! Hosts of URLs in arguments.
+
+use url::{Host, Url};
+
+/// A pattern of hosts: one host, `*.` and a host for all beneath it, or `*` for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostPattern {
+    Any,
+    Beneath(String),
+    Exactly(String),
+}
+
+impl HostPattern {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let (beneath, host) = match text.strip_prefix("*.") {
+            Some(host) => (true, host),
+            None => (false, text),
+        };
+        if host.contains('*') {
+            return Err("a * may only stand for everything in front of the first dot".to_owned());
+        }
+        let host = Host::parse(host).map_err(|error| error.to_string())?;
+        let host = plain(&host.to_string());
+        Ok(if beneath {
+            Self::Beneath(host)
+        } else {
+            Self::Exactly(host)
+        })
+    }
+
+    pub(crate) fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exactly(wanted) => wanted == host,
+            Self::Beneath(domain) => host
+                .strip_suffix(domain.as_str())
+                .is_some_and(|front| front.ends_with('.')),
+        }
+    }
+}
+
+/// Returns the host that a URL leads to, as browsers and HTTP clients read it; `None` where they may differ.
+///
+/// Numbers that are addresses come out as addresses, names in other scripts in their ASCII form.
+pub(crate) fn host_of(url: &str) -> Option<String> {
+    // The standard says to skip these; who does not would read another host.
+    if url.contains(|letter: char| letter.is_control() || letter.is_whitespace() || letter == '\\')
+    {
+        return None;
+    }
+    let url = Url::parse(url).ok()?;
+    let is_web = matches!(url.scheme(), "http" | "https");
+    if !is_web || !url.username().is_empty() || url.password().is_some() {
+        return None;
+    }
+    url.host_str().map(plain)
+}
+
+fn plain(host: &str) -> String {
+    host.trim_end_matches('.').to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_what_a_client_connects_to() {
+        for (url, expected) in [
+            ("https://Docs.RS/serde", Some("docs.rs")),
+            ("https://docs.rs.:443/", Some("docs.rs")),
+            ("http://2130706433/", Some("127.0.0.1")),
+            ("http://0x7f.1/", Some("127.0.0.1")),
+            ("http://[::1]/", Some("[::1]")),
+            ("https://docs.rs@evil.example/", None),
+            ("https://docs.rs\\@evil.example/", None),
+            ("https://docs.rs\t.evil.example/", None),
+            ("file:///etc/passwd", None),
+            ("docs.rs", None),
+        ] {
+            assert_eq!(host_of(url).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_stops_at_dots() {
+        let pattern = HostPattern::parse("*.example.org").unwrap();
+        assert!(pattern.matches("a.b.example.org"));
+        assert!(!pattern.matches("example.org"));
+        assert!(!pattern.matches("evilexample.org"));
+        assert!(HostPattern::parse("exa*mple.org").is_err());
+        assert!(
+            HostPattern::parse("EXAMPLE.org")
+                .unwrap()
+                .matches("example.org")
+        );
+    }
+}

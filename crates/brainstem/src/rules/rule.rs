@@ -1,0 +1,163 @@
+//! A checked rule, and whether it holds for a call.
+
+use std::sync::Arc;
+
+use globset::GlobSet;
+use neuraxis_core::{Channel, Mode, Remember, RuleRef, ToolClass, ToolSpec};
+
+use super::command::{CommandPattern, Part};
+use super::facts::Facts;
+use super::host::HostPattern;
+use super::path::Led;
+use crate::config::Answer;
+
+/// An answer about calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) at: RuleRef,
+    pub(crate) answer: Answer,
+    pub(crate) remember: Option<Remember>,
+    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) class: Option<Vec<ToolClass>>,
+    pub(crate) destructive: Option<bool>,
+    pub(crate) open_world: Option<bool>,
+    pub(crate) modes: Option<Vec<Mode>>,
+    pub(crate) channels: Option<Vec<Channel>>,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// Something that has to hold for the arguments.
+#[derive(Debug, Clone)]
+pub(crate) enum Condition {
+    Paths {
+        globs: GlobSet,
+        names: Option<Vec<String>>,
+    },
+    OutsideRoot {
+        names: Option<Vec<String>>,
+    },
+    Hosts {
+        patterns: Vec<HostPattern>,
+        names: Option<Vec<String>>,
+    },
+    Commands {
+        patterns: Vec<CommandPattern>,
+        names: Option<Vec<String>>,
+    },
+    Value {
+        name: String,
+        globs: GlobSet,
+    },
+}
+
+/// Whether something holds. Ordered so that of several the least counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    No,
+    /// It may, but what the call does cannot be told from its arguments.
+    Unclear,
+    Yes,
+}
+
+impl Rule {
+    /// Tells whether the rule is about such calls, whatever their arguments.
+    pub(crate) fn is_about(&self, tool: &ToolSpec, mode: &Mode, channel: &Channel) -> bool {
+        let annotations = tool.annotations;
+        self.class
+            .as_ref()
+            .is_none_or(|classes| classes.contains(&tool.class))
+            && self
+                .destructive
+                .is_none_or(|wanted| wanted == annotations.destructive)
+            && self
+                .open_world
+                .is_none_or(|wanted| wanted == annotations.open_world)
+            && self.modes.as_ref().is_none_or(|modes| modes.contains(mode))
+            && self
+                .channels
+                .as_ref()
+                .is_none_or(|channels| channels.contains(channel))
+    }
+
+    pub(crate) fn asks_for_commands(&self) -> bool {
+        let is_commands =
+            |condition: &Condition| matches!(condition, Condition::Commands { names: None, .. });
+        self.conditions.iter().any(is_commands)
+    }
+
+    /// Tells whether the arguments are what the rule describes. `part` is the part of the command that is judged.
+    ///
+    /// A rule that allows wants everything that the call names to fit; one that asks or denies is content with one thing.
+    pub(crate) fn fits(&self, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
+        let fits = self
+            .conditions
+            .iter()
+            .map(|condition| self.holds(condition, facts, part));
+        fits.min().unwrap_or(Fit::Yes)
+    }
+
+    fn holds(&self, condition: &Condition, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
+        match condition {
+            Condition::Paths { globs, names } => {
+                let paths = facts.paths(names.as_deref());
+                let inside = |led: &Led| matches!(led, Led::Inside(path) if globs.is_match(path));
+                self.enough(&paths.items, paths.is_unclear, inside)
+            }
+            Condition::OutsideRoot { names } => {
+                let paths = facts.paths(names.as_deref());
+                self.enough(&paths.items, paths.is_unclear, |led| *led == Led::Outside)
+            }
+            Condition::Hosts { patterns, names } => {
+                let hosts = facts.hosts(names.as_deref());
+                let listed = |host: &String| patterns.iter().any(|pattern| pattern.matches(host));
+                self.enough(&hosts.items, hosts.is_unclear, listed)
+            }
+            Condition::Commands {
+                patterns,
+                names: None,
+            } => match part {
+                Some(part) => self.fits_part(patterns, part),
+                None => Fit::No,
+            },
+            Condition::Commands {
+                patterns,
+                names: Some(names),
+            } => {
+                let parts = facts.parts_in(names).unwrap_or_default();
+                let fits = parts.iter().map(|part| self.fits_part(patterns, part));
+                let all = self.answer == Answer::Allow;
+                if all { fits.min() } else { fits.max() }.unwrap_or(Fit::No)
+            }
+            Condition::Value { name, globs } => {
+                let texts = facts.arguments().texts(&[name]);
+                self.enough(&texts.found, texts.is_unclear, |text| globs.is_match(text))
+            }
+        }
+    }
+
+    fn fits_part(&self, patterns: &[CommandPattern], part: &Part) -> Fit {
+        let fits = if self.answer == Answer::Allow {
+            patterns.iter().any(|pattern| pattern.matches(part))
+        } else {
+            patterns.iter().any(|pattern| pattern.may_concern(part))
+        };
+        match (fits, part.unclear, self.answer) {
+            (true, None, _) | (true, Some(_), Answer::Ask | Answer::Deny) => Fit::Yes,
+            (_, Some(_), _) => Fit::Unclear,
+            (false, None, _) => Fit::No,
+        }
+    }
+
+    fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {
+        let fits = if self.answer == Answer::Allow {
+            !items.is_empty() && items.iter().all(fits)
+        } else {
+            items.iter().any(fits)
+        };
+        match (fits, is_unclear, self.answer) {
+            (true, false, _) | (true, true, Answer::Ask | Answer::Deny) => Fit::Yes,
+            (_, true, _) => Fit::Unclear,
+            (false, false, _) => Fit::No,
+        }
+    }
+}

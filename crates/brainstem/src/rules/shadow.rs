@@ -1,0 +1,61 @@
+//! Finds rules that allow what another rule never lets through.
+
+use super::rule::Rule;
+use crate::config::Answer;
+use crate::error::PolicyError;
+
+/// Refuses a rule that allows calls of tools about which another rule asks or denies whatever they do.
+pub(crate) fn check(rules: &[(Rule, Vec<String>)]) -> Result<(), PolicyError> {
+    let blanket: Vec<_> = rules
+        .iter()
+        .filter(|(rule, _)| rule.answer > Answer::Allow && is_blanket(rule))
+        .collect();
+    for (rule, tools) in rules
+        .iter()
+        .filter(|(rule, _)| rule.answer == Answer::Allow)
+    {
+        let above = blanket.iter().find(|(_, above)| covers(above, tools));
+        if let Some((above, _)) = above {
+            return Err(PolicyError::Shadowed {
+                at: format!("rules.{}", rule.at.name),
+                other: above.at.to_string(),
+                answer: if above.answer == Answer::Deny {
+                    "deny"
+                } else {
+                    "ask"
+                },
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a rule holds for all calls of its tools.
+fn is_blanket(rule: &Rule) -> bool {
+    let Rule {
+        at: _,
+        answer: _,
+        remember: _,
+        reason: _,
+        class,
+        destructive,
+        open_world,
+        modes,
+        channels,
+        conditions,
+    } = rule;
+    class.is_none()
+        && destructive.is_none()
+        && open_world.is_none()
+        && modes.is_none()
+        && channels.is_none()
+        && conditions.is_empty()
+}
+
+fn covers(above: &[String], tools: &[String]) -> bool {
+    tools.iter().all(|tool| {
+        above
+            .iter()
+            .any(|pattern| pattern == "*" || pattern == tool)
+    })
+}

@@ -1,0 +1,172 @@
+//! Budgets of several runs, and what model calls cost.
+
+use std::time::Duration;
+
+use neuraxis_brainstem::{Budget, Request, Spent};
+use neuraxis_core::{
+    BudgetMeasure, BudgetScope, Channel, MicroUsd, Mode, ModelRef, PlanName, TokenCount, Usage,
+};
+
+use crate::catalog::layered;
+
+const PLAN: &str = "
+[plans.team]
+max_tokens = 50_000
+[plans.team.session]
+max_tokens = 40_000
+max_time = '1h'
+[plans.team.day]
+max_tokens = 100_000
+max_cost_micro_usd = 2_000_000
+max_tool_calls = 100
+";
+
+fn tokens(tokens: u64) -> Spent {
+    Spent {
+        tokens,
+        ..Spent::NONE
+    }
+}
+
+#[test]
+fn a_run_gets_what_its_session_and_the_day_have_left() {
+    let (policy, plan) = (layered(PLAN), PlanName::new("team"));
+    let limits = |session, day| {
+        let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_plan(&plan);
+        policy
+            .evaluate_request(&request.with_spent(session, day))
+            .unwrap()
+    };
+    let fresh = limits(Spent::NONE, Spent::NONE);
+    assert_eq!(fresh.limits.max_tokens, Some(40_000));
+    assert_eq!(fresh.limits.max_tool_calls, Some(100));
+    assert_eq!(fresh.limits.max_cost, Some(MicroUsd(2_000_000)));
+    assert_eq!(
+        fresh.limits.deadline,
+        Some(Duration::from_secs(180)),
+        "the mode's is shorter"
+    );
+    let later = limits(tokens(39_000), tokens(95_000));
+    assert_eq!(later.limits.max_tokens, Some(1_000));
+    assert!(
+        later.reasons.contains(
+            &"At most 1000 tokens in all, set by what is left for the session of plan team."
+                .to_owned()
+        ),
+        "{:?}",
+        later.reasons
+    );
+}
+
+#[test]
+fn a_budget_that_is_used_up_is_said_so_in_the_decision_and_is_no_error() {
+    let (policy, plan) = (layered(PLAN), PlanName::new("team"));
+    let spent = |session, day| {
+        let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "Hello").with_plan(&plan);
+        policy
+            .evaluate_request(&request.with_spent(session, day))
+            .unwrap()
+            .spent
+    };
+    assert_eq!(spent(tokens(1), tokens(1)), None);
+    let session = spent(tokens(40_001), Spent::NONE).unwrap();
+    assert_eq!(
+        (session.scope, session.measure),
+        (BudgetScope::Session, BudgetMeasure::Tokens)
+    );
+    let day = spent(
+        tokens(40_001),
+        Spent {
+            cost: MicroUsd(2_000_000),
+            ..Spent::NONE
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        (day.scope, day.measure),
+        (BudgetScope::Day, BudgetMeasure::Cost)
+    );
+    assert_eq!(
+        day.reply,
+        "I cannot work on this, because today's budget of money is used up. Please come back tomorrow, or ask for a larger budget."
+    );
+}
+
+#[test]
+fn budgets_add_up_and_never_go_below_nothing() {
+    let budget = Budget {
+        tokens: Some(10),
+        tool_calls: Some(2),
+        ..Budget::default()
+    };
+    let spent = tokens(4).plus(Spent {
+        tokens: u64::MAX,
+        tool_calls: 1,
+        ..Spent::NONE
+    });
+    assert_eq!(spent.tokens, u64::MAX);
+    let left = budget.left(spent);
+    assert_eq!(
+        (left.tokens, left.tool_calls, left.cost),
+        (Some(0), Some(1), None)
+    );
+    assert_eq!(left.exhausted(), Some(BudgetMeasure::Tokens));
+    assert_eq!(budget.within(left), left);
+    assert_eq!(Budget::default().exhausted(), None);
+}
+
+#[test]
+fn a_model_call_costs_what_its_kinds_of_tokens_cost() {
+    let policy = layered(
+        "
+        [prices.'openai/big']
+        prompt = 2.0
+        cached = 0.5
+        completion = 8.0
+        reasoning = 10.0
+        [prices.'openai/*']
+        prompt = 0.15
+        completion = 0.6
+        ",
+    );
+    let usage = |prompt, cached, completion, reasoning| Usage {
+        prompt: TokenCount::measured(prompt),
+        cached: TokenCount::measured(cached),
+        completion: TokenCount::measured(completion),
+        reasoning: TokenCount::measured(reasoning),
+        ..Usage::default()
+    };
+    let cost = |model: &str, usage: Usage| {
+        let (provider, model) = model.split_once('/').unwrap();
+        policy
+            .cost(&usage, &ModelRef::new(provider, model))
+            .map(|cost| cost.0)
+    };
+    assert_eq!(
+        cost("openai/big", usage(1_000, 400, 100, 60)),
+        Some(1_200 + 200 + 320 + 600)
+    );
+    assert_eq!(
+        cost("openai/small", usage(1_000, 400, 100, 60)),
+        Some(150 + 60)
+    );
+    assert_eq!(
+        cost("openai/small", usage(1, 0, 0, 0)),
+        Some(1),
+        "rounded up"
+    );
+    assert_eq!(
+        cost("openai/big", usage(10, 99, 0, 99)),
+        Some(5),
+        "a part is no more than the whole"
+    );
+    assert_eq!(
+        cost("openai/big", usage(u64::MAX, 0, u64::MAX, 0)),
+        Some(u64::MAX)
+    );
+    assert_eq!(
+        cost("llama/any", usage(1_000, 0, 0, 0)),
+        None,
+        "unknown is not free"
+    );
+}

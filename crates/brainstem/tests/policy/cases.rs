@@ -1,0 +1,94 @@
+//! Examples and cases that are run offline.
+
+use neuraxis_brainstem::{CaseFile, PolicyConfig};
+
+const FILE: &str = r#"
+[models.reasoning]
+provider = "offline"
+
+[rules.no-network]
+answer = "deny"
+tools = ["run_command"]
+commands = ["curl"]
+match = [{ command = "curl x" }, { command = "wget x" }]
+not_match = [{ command = "echo x" }]
+
+[[case]]
+name = "the network is out of reach"
+channel = "code_task"
+tool = "run_command"
+arguments = { command = "git status && curl x" }
+expect = "deny"
+rule = "no-network"
+
+[[case]]
+name = "a wrong expectation"
+channel = "code_task"
+tool = "run_command"
+expect = "allow"
+
+[[case]]
+role = "reasoning"
+message = "Compare TCP with UDP and explain both."
+
+[[case]]
+channel = "deep_research"
+refused = "needs exploratory"
+
+[[case]]
+tool = "read_file"
+class = "read_only"
+expect = "deny"
+
+[[case]]
+name = "after a web page"
+mode = "moderate"
+channel = "code_task"
+tool = "write_file"
+arguments = { path = "a" }
+untrusted = true
+expect = "ask"
+"#;
+
+#[test]
+fn every_example_and_case_is_run_and_each_that_fails_is_named() {
+    let file = CaseFile::from_toml("cases.toml", FILE).unwrap();
+    let report = file.run(&PolicyConfig::built_in()).unwrap();
+    let failures: Vec<_> = report
+        .failures
+        .iter()
+        .map(|failure| format!("{}: {}", failure.case, failure.message))
+        .collect();
+    assert_eq!(
+        failures,
+        [
+            "cases.toml:9: rules.no-network.match[1]: the rule does not match {\"command\":\"wget x\"}",
+            "a wrong expectation: expected allow, got ask: Mode moderate asks a person before run_command runs, because it may change something for good.",
+        ]
+    );
+    let own = 2 + 5;
+    let built_in = PolicyConfig::built_in().rules.into_values();
+    let built_in: usize = built_in
+        .map(|rule| {
+            rule.r#match.unwrap_or_default().len() + rule.not_match.unwrap_or_default().len()
+        })
+        .sum();
+    assert_eq!(report.passed, own + built_in);
+}
+
+#[test]
+fn a_file_that_is_no_policy_is_refused() {
+    let run = |text: &str| {
+        CaseFile::from_toml("cases.toml", text).and_then(|file| file.run(&PolicyConfig::built_in()))
+    };
+    for (text, expected) in [
+        ("[[case]]\nexpct = 'deny'", "unknown field `expct`"),
+        ("[ruls]", "unknown field `ruls`"),
+        ("[rules.x]\nanswer = 'deny'", "rules.x.tools is missing"),
+    ] {
+        let message = run(text).unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+    let report = run("[[case]]\nname = 'empty'").unwrap();
+    assert_eq!(report.failures[0].message, "it expects nothing");
+}

@@ -1,0 +1,199 @@
+//! Models that fail, and who serves instead.
+
+use std::time::Duration;
+
+use neuraxis_brainstem::{CallOutcome, Health, Policy, Request, Serving};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Channel, Decision, JsonText, LlmErrorKind, Mode, Role};
+use proptest::prelude::*;
+
+struct World {
+    policy: Policy,
+    decision: Decision,
+    health: Health,
+    seconds: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        let policy = Policy::built_in();
+        let request = Request::new(
+            &Mode::MODERATE,
+            &Channel::CHAT,
+            "Compare and explain TCP and UDP.",
+        );
+        let decision = policy.evaluate_request(&request).unwrap();
+        Self {
+            policy,
+            decision,
+            health: Health::default(),
+            seconds: 0,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.seconds).unwrap()
+    }
+
+    fn observe(&mut self, outcome: CallOutcome) {
+        let now = self.now();
+        self.policy
+            .observe(&mut self.health, &Role::REASONING, outcome, now);
+    }
+
+    fn serving(&mut self) -> Serving {
+        let now = self.now();
+        self.policy
+            .serving(&mut self.health, &self.decision, &Role::REASONING, now)
+    }
+
+    fn degraded(&self) -> usize {
+        self.health.degraded().count()
+    }
+}
+
+#[test]
+fn failures_in_a_row_hand_a_role_over_until_a_probe_succeeds() {
+    let mut world = World::new();
+    world.observe(CallOutcome::TimedOut);
+    world.observe(CallOutcome::TimedOut);
+    assert_eq!(
+        (world.degraded(), world.serving().role),
+        (0, Role::REASONING)
+    );
+    world.observe(CallOutcome::TimedOut);
+    let degraded: Vec<_> = world.health.degraded().collect();
+    assert_eq!(degraded[0].role, Role::REASONING);
+    assert_eq!(
+        degraded[0].reason,
+        "its model did not answer in time 3 times"
+    );
+    assert_eq!(degraded[0].until, Timestamp::from_second(30).unwrap());
+
+    let serving = world.serving();
+    assert_eq!((serving.role, serving.is_probe), (Role::ROUTER, false));
+    assert_eq!(
+        serving.reason.unwrap(),
+        "Role router serves, because the model of role reasoning failed 3 times; it is tried again from 1970-01-01T00:00:30Z on."
+    );
+
+    world.seconds = 30;
+    let probe = world.serving();
+    assert_eq!((probe.role, probe.is_probe), (Role::REASONING, true));
+    assert_eq!(world.serving().role, Role::ROUTER, "one probe at a time");
+    world.observe(CallOutcome::Failed);
+    assert_eq!(
+        world.health.degraded().next().unwrap().until,
+        Timestamp::from_second(30 + 60).unwrap(),
+        "twice as long"
+    );
+
+    world.seconds = 90;
+    assert!(world.serving().is_probe);
+    world.observe(CallOutcome::Served);
+    assert_eq!(world.degraded(), 0);
+    assert_eq!(
+        world.serving(),
+        Serving {
+            role: Role::REASONING,
+            is_probe: false,
+            reason: None
+        }
+    );
+}
+
+#[test]
+fn failures_far_apart_and_late_news_of_old_calls_count_for_nothing() {
+    let mut world = World::new();
+    for minute in 0..10 {
+        world.seconds = minute * 121;
+        world.observe(CallOutcome::Failed);
+    }
+    assert_eq!(world.degraded(), 0);
+    for _ in 0..3 {
+        world.observe(CallOutcome::Failed);
+    }
+    let until = world.health.degraded().next().unwrap().until;
+    world.observe(CallOutcome::Failed);
+    assert_eq!(world.health.degraded().next().unwrap().until, until);
+}
+
+#[test]
+fn where_all_fail_the_wanted_one_serves() {
+    let mut world = World::new();
+    let now = world.now();
+    for role in [Role::ROUTER, Role::CODING, Role::REASONING] {
+        for _ in 0..3 {
+            world
+                .policy
+                .observe(&mut world.health, &role, CallOutcome::Failed, now);
+        }
+    }
+    let serving = world.serving();
+    assert_eq!((serving.role, serving.is_probe), (Role::REASONING, false));
+    assert!(serving.reason.unwrap().contains("because no other may"));
+}
+
+#[test]
+fn a_probe_that_nobody_reports_about_is_made_again_in_time() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.observe(CallOutcome::Failed);
+    }
+    world.seconds = 31;
+    assert!(world.serving().is_probe);
+    world.seconds = 31 + 599;
+    assert!(!world.serving().is_probe);
+    world.seconds = 31 + 600;
+    assert!(world.serving().is_probe);
+}
+
+#[test]
+fn only_what_the_server_is_to_blame_for_counts_against_it() {
+    for (kind, expected) in [
+        (LlmErrorKind::Timeout, CallOutcome::TimedOut),
+        (LlmErrorKind::Connection, CallOutcome::Failed),
+        (LlmErrorKind::server(Some(500)), CallOutcome::Failed),
+        (LlmErrorKind::BadRequest, CallOutcome::Served),
+        (LlmErrorKind::Unauthorized, CallOutcome::Served),
+        (LlmErrorKind::Cancelled, CallOutcome::Served),
+    ] {
+        assert_eq!(CallOutcome::of(&kind), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn health_is_read_back_as_it_was_written() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.observe(CallOutcome::Failed);
+    }
+    let text = JsonText::encode(&world.health).unwrap();
+    assert_eq!(text.decode::<Health>().unwrap(), world.health);
+}
+
+proptest! {
+    #[test]
+    fn who_serves_may_serve_and_a_reply_always_heals(
+        events in prop::collection::vec((0..3_u8, 0..200_i64), 0..60),
+    ) {
+        let mut world = World::new();
+        for (event, wait) in events {
+            world.seconds += wait;
+            match event {
+                0 => world.observe(CallOutcome::TimedOut),
+                1 => world.observe(CallOutcome::Failed),
+                _ => {
+                    let serving = world.serving();
+                    prop_assert!(world.decision.allowed_roles.contains(&serving.role));
+                }
+            }
+            for degraded in world.health.degraded() {
+                let left = degraded.until.duration_since(world.now());
+                prop_assert!(left.unsigned_abs() <= Duration::from_secs(600) || left.is_negative());
+            }
+        }
+        world.observe(CallOutcome::Served);
+        prop_assert_eq!(world.degraded(), 0);
+    }
+}

@@ -1,0 +1,235 @@
+//! Answers of people that a session remembers.
+
+use neuraxis_brainstem::{Call, GrantError, GrantScope, Policy, Remembered};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Channel, Decision, JsonText, Mode, Taint, ToolSpec, Verdict};
+
+use crate::catalog::{layered, named, offering_all, word};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+struct Session {
+    policy: Policy,
+    decision: Decision,
+    remembered: Remembered,
+}
+
+impl Session {
+    fn new(config: &str) -> Self {
+        let policy = layered(config);
+        let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
+        Self {
+            policy,
+            decision,
+            remembered: Remembered::default(),
+        }
+    }
+
+    fn judge(&self, tool: &ToolSpec, arguments: &str) -> Verdict {
+        let arguments = JsonText::from_text(arguments);
+        let call = Call::new(tool, &arguments).with_remembered(&self.remembered);
+        self.policy.judge(&self.decision, &call)
+    }
+
+    fn remember(
+        &mut self,
+        tool: &ToolSpec,
+        arguments: &str,
+        scope: GrantScope,
+    ) -> Result<u32, GrantError> {
+        let arguments = JsonText::from_text(arguments);
+        let call = Call::new(tool, &arguments);
+        self.policy.remember(
+            &mut self.remembered,
+            &self.decision,
+            &call,
+            scope,
+            NOW,
+            Some("me".to_owned()),
+        )
+    }
+
+    fn choices(&self, tool: &ToolSpec, arguments: &str) -> Vec<GrantScope> {
+        let arguments = JsonText::from_text(arguments);
+        self.policy
+            .grant_choices(&self.decision, &Call::new(tool, &arguments))
+    }
+}
+
+fn command(pattern: &str) -> GrantScope {
+    GrantScope::Command {
+        pattern: pattern.to_owned(),
+    }
+}
+
+#[test]
+fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
+    let mut session = Session::new("");
+    let fetch = named("web_fetch");
+    let id = session
+        .remember(&fetch, r#"{"url":"https://a.org"}"#, GrantScope::Tool)
+        .unwrap();
+    assert_eq!(
+        word(&session.judge(&fetch, r#"{"url":"https://b.org"}"#)),
+        "allow"
+    );
+    let grants = session.remembered.grants();
+    assert_eq!(
+        (grants.len(), grants[0].id, grants[0].by.as_deref()),
+        (1, id, Some("me"))
+    );
+    let text = serde_json(&session.remembered);
+    assert!(text.contains(r#""scope":"tool""#), "{text}");
+    assert!(session.remembered.revoke(id));
+    assert!(!session.remembered.revoke(id));
+    assert_eq!(
+        word(&session.judge(&fetch, r#"{"url":"https://b.org"}"#)),
+        "ask"
+    );
+}
+
+#[test]
+fn an_answer_for_exact_arguments_is_about_no_others() {
+    let mut session = Session::new("");
+    let (run, arguments) = (named("run_command"), r#"{"command":"make clean"}"#);
+    let hash = JsonText::from_text(arguments).hash();
+    session
+        .remember(&run, arguments, GrantScope::Arguments { hash })
+        .unwrap();
+    assert_eq!(word(&session.judge(&run, arguments)), "allow");
+    assert_eq!(word(&session.judge(&run, r#"{"command":"make"}"#)), "ask");
+    assert_eq!(
+        word(&session.judge(&named("apply_patch"), arguments)),
+        "ask"
+    );
+}
+
+#[test]
+fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
+    let mut session = Session::new(
+        "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git status']",
+    );
+    let run = named("run_command");
+    session
+        .remember(
+            &run,
+            r#"{"command":"cargo test -p x"}"#,
+            command("cargo test **"),
+        )
+        .unwrap();
+    for (line, expected) in [
+        ("cargo test --all", "allow"),
+        ("git status && cargo test", "allow"),
+        ("cargo test && rm -rf x", "ask"),
+        ("cargo test $(rm -rf x)", "ask"),
+        ("cargo testing", "ask"),
+        ("cargo test > /etc/passwd", "ask"),
+    ] {
+        let verdict = session.judge(&run, &format!("{{\"command\":\"{line}\"}}"));
+        assert_eq!(word(&verdict), expected, "{line}: {verdict:?}");
+    }
+}
+
+#[test]
+fn nothing_is_remembered_beyond_what_the_policy_lets_be() {
+    let mut session =
+        Session::new("[rules.r]\nanswer = 'ask'\ntools = ['web_search']\nremember = 'never'");
+    let fetch = named("web_fetch");
+    let asked = r#"{"command":"make"}"#;
+    // All calls of a tool that may destroy something is too much to say.
+    assert_eq!(
+        session.remember(&named("run_command"), asked, GrantScope::Tool),
+        Err(GrantError::NotAllowed)
+    );
+    assert_eq!(
+        session.remember(&named("web_search"), "{}", GrantScope::Tool),
+        Err(GrantError::NotAllowed)
+    );
+    assert_eq!(
+        session.remember(&named("current_time"), "{}", GrantScope::Tool),
+        Err(GrantError::NotAsked)
+    );
+    let denied = session.remember(
+        &named("write_file"),
+        r#"{"path":"neuraxis.toml"}"#,
+        GrantScope::Tool,
+    );
+    assert_eq!(denied, Err(GrantError::NotAsked));
+    let other = GrantScope::Host {
+        pattern: "b.org".to_owned(),
+    };
+    assert_eq!(
+        session.remember(&fetch, r#"{"url":"https://a.org"}"#, other),
+        Err(GrantError::OtherCall)
+    );
+    assert_eq!(
+        session.remember(&named("run_command"), asked, command("cargo **")),
+        Err(GrantError::OtherCall)
+    );
+    assert!(session.remembered.grants().is_empty());
+    session.decision.mode = Mode::CONSERVATIVE;
+    assert_eq!(
+        session.remember(&fetch, "{}", GrantScope::Tool),
+        Err(GrantError::NotAsked)
+    );
+}
+
+#[test]
+fn a_remembered_answer_answers_no_denial_and_no_question_about_untrusted_content() {
+    let mut session = Session::new("");
+    let write = named("write_file");
+    session
+        .remember(&write, r#"{"path":"a"}"#, GrantScope::Tool)
+        .unwrap();
+    assert_eq!(word(&session.judge(&write, r#"{"path":"b"}"#)), "allow");
+    assert_eq!(word(&session.judge(&write, r#"{"path":"../b"}"#)), "deny");
+    assert_eq!(
+        word(&session.judge(&write, r#"{"path":"neuraxis.toml"}"#)),
+        "deny"
+    );
+    let mut taint = Taint::default();
+    taint.add(&"web_fetch".parse().unwrap(), None);
+    session.decision.taint = taint;
+    assert_eq!(word(&session.judge(&write, r#"{"path":"b"}"#)), "ask");
+}
+
+#[test]
+fn a_changed_policy_forgets_what_was_remembered() {
+    let mut session = Session::new("");
+    let fetch = named("web_fetch");
+    session.remember(&fetch, "{}", GrantScope::Tool).unwrap();
+    session.policy = layered("[modes.moderate]\nmax_turns = 9");
+    assert_eq!(word(&session.judge(&fetch, "{}")), "ask");
+}
+
+#[test]
+fn a_person_is_offered_what_may_be_remembered() {
+    let session = Session::new("");
+    let run = session.choices(&named("run_command"), r#"{"command":"cargo test -p x"}"#);
+    assert_eq!(run.len(), 2);
+    assert_eq!(run[1], command("cargo test **"));
+    let fetch = session.choices(&named("web_fetch"), r#"{"url":"https://docs.rs/x"}"#);
+    assert_eq!(fetch.len(), 3, "{fetch:?}");
+    assert!(session.choices(&named("current_time"), "{}").is_empty());
+    let hidden = session.choices(&named("run_command"), r#"{"command":"cargo $(rm x)"}"#);
+    assert_eq!(hidden.len(), 1, "only the very same arguments: {hidden:?}");
+}
+
+#[test]
+fn a_session_remembers_a_bounded_number_of_answers() {
+    let mut session = Session::new("");
+    let fetch = named("web_fetch");
+    for _ in 0..256 {
+        session.remember(&fetch, "{}", GrantScope::Tool).unwrap();
+    }
+    assert_eq!(
+        session.remember(&fetch, "{}", GrantScope::Tool),
+        Err(GrantError::TooMany)
+    );
+    session.remembered.clear();
+    assert!(session.remembered.grants().is_empty());
+}
+
+fn serde_json(remembered: &Remembered) -> String {
+    JsonText::encode(remembered).unwrap().to_string()
+}

@@ -1,0 +1,313 @@
+//! How rules match calls: by command, path, host and value, each part of a command on its own.
+
+use std::fmt::Write;
+
+use neuraxis_brainstem::Call;
+use neuraxis_core::{Channel, JsonText, Mode, Verdict};
+
+use crate::catalog::{judge_in, layered, named, offering_all, word};
+
+const POLICY: &str = "
+[rules.git-reads]
+answer = 'allow'
+tools = ['run_command']
+commands = ['git status', 'git log **', 'git diff **']
+match = [{ command = 'git log -1' }, { command = 'git status && git diff' }]
+not_match = [{ command = 'git push' }, { command = 'git status && curl x' }]
+
+[rules.no-network]
+answer = 'deny'
+tools = ['run_command']
+commands = ['curl', 'wget']
+reason = 'Commands here have no business on the network.'
+match = [{ command = 'git status && curl x' }, { command = '/usr/bin/wget x' }]
+not_match = [{ command = 'echo curl' }]
+
+[rules.generated]
+answer = 'allow'
+tools = ['write_file', 'apply_patch']
+paths = ['generated/**']
+
+[rules.docs]
+answer = 'allow'
+tools = ['web_fetch']
+hosts = ['docs.rs', '*.rust-lang.org']
+
+[rules.not-inside]
+answer = 'deny'
+tools = ['web_fetch']
+hosts = ['127.0.0.1', 'localhost', '*.internal.example']
+
+[rules.tables]
+answer = 'ask'
+tools = ['find_order']
+values = { table = ['*_private'] }
+remember = 'never'
+";
+
+fn command(command: &str) -> String {
+    JsonText::encode(
+        &[("command", command)]
+            .into_iter()
+            .collect::<std::collections::BTreeMap<_, _>>(),
+    )
+    .unwrap()
+    .to_string()
+}
+
+#[test]
+fn commands_are_judged_part_by_part() {
+    let policy = layered(POLICY);
+    let mut table = String::new();
+    for line in [
+        "git status",
+        "git log --oneline -5",
+        "git status && git diff HEAD",
+        "git push",
+        "git status && git push",
+        "git status && curl x",
+        "git status; curl x",
+        "git status | curl x",
+        "git status\ncurl x",
+        "git status & curl x",
+        "git log $(curl x)",
+        "git log `curl x`",
+        "git log \"$(curl x)\"",
+        "git log $(rm -rf .)",
+        "git log $X",
+        "git log > out.txt",
+        "GIT_PAGER=sh git log",
+        "c'ur'l x",
+        "/usr/bin/curl x",
+        "sudo curl x",
+        "sh -c 'curl x'",
+        "xargs curl",
+        "echo curl",
+        "(git status)",
+        "if git status; then git log; fi",
+        "git log *",
+        "git log 'unfinished",
+        "./git status",
+        "",
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &command(line));
+        writeln!(table, "{line:?}\n  {}", shown(&verdict)).unwrap();
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn a_program_with_its_arguments_in_a_list_is_judged_without_a_shell() {
+    let policy = layered(POLICY);
+    for (arguments, expected) in [
+        (r#"{"command":["git","status"]}"#, "allow"),
+        (r#"{"command":["git","log","$(curl x)"]}"#, "allow"),
+        (r#"{"command":["curl","x"]}"#, "deny"),
+        (r#"{"command":"git","args":["status"]}"#, "allow"),
+        (r#"{"command":"git","args":["push"]}"#, "ask"),
+        (r#"{"command":"git status","command":"curl x"}"#, "deny"),
+        (r#"{"command":{"line":"git status"}}"#, "ask"),
+        (r#"{"command":[]}"#, "ask"),
+        (r#"["git status"]"#, "ask"),
+        ("no JSON", "ask"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+}
+
+#[test]
+fn paths_are_judged_by_where_they_lead() {
+    let policy = layered(POLICY);
+    for (tool, arguments, expected) in [
+        ("write_file", r#"{"path":"generated/a.rs"}"#, "allow"),
+        (
+            "write_file",
+            r#"{"path":"./src/../generated/a.rs"}"#,
+            "allow",
+        ),
+        (
+            "write_file",
+            r#"{"path":"/home/me/project/generated/a.rs"}"#,
+            "allow",
+        ),
+        ("write_file", r#"{"path":"generated/../src/a.rs"}"#, "ask"),
+        ("write_file", r#"{"path":"generated/../../a.rs"}"#, "deny"),
+        (
+            "write_file",
+            r#"{"path":"/home/me/project-evil/a"}"#,
+            "deny",
+        ),
+        (
+            "write_file",
+            r#"{"path":"generated/a.rs ","content":""}"#,
+            "ask",
+        ),
+        (
+            "write_file",
+            r#"{"path":"generated/a.rs","path":"/etc/passwd"}"#,
+            "deny",
+        ),
+        ("write_file", r#"{"path":"GENERATED/a.rs"}"#, "ask"),
+        ("write_file", r#"{"path":"neuraxis.toml"}"#, "deny"),
+        ("write_file", r#"{"path":"generated/.GIT/hooks/x"}"#, "deny"),
+        ("write_file", r#"{"paths":["generated/a","src/b"]}"#, "ask"),
+        (
+            "apply_patch",
+            r#"{"patch":"--- a/generated/x\n+++ b/generated/x\n"}"#,
+            "allow",
+        ),
+        (
+            "apply_patch",
+            r#"{"patch":"--- a/generated/x\n+++ b/src/x\n"}"#,
+            "ask",
+        ),
+        (
+            "apply_patch",
+            r#"{"patch":"--- a/x\n+++ b/../x\n"}"#,
+            "deny",
+        ),
+        ("read_file", r#"{"path":"/proc/self/environ"}"#, "deny"),
+        ("read_file", r#"{"path":"~/.ssh/id_rsa"}"#, "ask"),
+        ("run_command", r#"{"command":"ls","cwd":"../.."}"#, "deny"),
+        ("run_command", r#"{"command":"ls","cwd":"/"}"#, "deny"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, tool, arguments);
+        assert_eq!(word(&verdict), expected, "{tool} {arguments}: {verdict:?}");
+    }
+}
+
+#[test]
+fn urls_are_judged_by_the_host_that_is_connected_to() {
+    let policy = layered(POLICY);
+    for (url, expected) in [
+        ("https://docs.rs/serde", "allow"),
+        ("https://doc.rust-lang.org/std", "allow"),
+        ("https://rust-lang.org/", "ask"),
+        ("https://docs.rs.evil.example/", "ask"),
+        ("https://docs.rs@evil.example/", "ask"),
+        ("http://127.0.0.1/", "deny"),
+        ("http://2130706433/", "deny"),
+        ("http://LOCALHOST./", "deny"),
+        ("http://a.b.internal.example/", "deny"),
+        ("file:///etc/passwd", "ask"),
+        ("javascript:alert(1)", "ask"),
+    ] {
+        let arguments = format!("{{\"url\":\"{url}\"}}");
+        let verdict = judge_in(&policy, &Mode::MODERATE, "web_fetch", &arguments);
+        assert_eq!(word(&verdict), expected, "{url}: {verdict:?}");
+    }
+    // Exploratory mode lets web_fetch run, but not where nobody can tell where it goes.
+    let verdict = judge_in(
+        &policy,
+        &Mode::EXPLORATORY,
+        "web_fetch",
+        r#"{"url":"https://a@b.example/"}"#,
+    );
+    assert_eq!(word(&verdict), "ask", "{verdict:?}");
+}
+
+#[test]
+fn other_arguments_are_matched_by_name_at_any_depth() {
+    let policy = layered(POLICY);
+    for (arguments, expected) in [
+        (r#"{"table":"orders"}"#, "allow"),
+        (r#"{"table":"orders_private"}"#, "ask"),
+        (
+            r#"{"queries":[{"table":"a"},{"table":"b_private"}]}"#,
+            "ask",
+        ),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "find_order", arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_verdict_names_the_rule_and_its_line() {
+    let policy = layered(POLICY);
+    let verdict = judge_in(
+        &policy,
+        &Mode::MODERATE,
+        "run_command",
+        &command("git status && curl x"),
+    );
+    let Verdict::Deny { reason, rule } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(
+        reason,
+        "Rule no-network (neuraxis.toml:9) denies run_command: Commands here have no business on the network. (`curl x`)"
+    );
+    let rule = rule.unwrap();
+    assert_eq!(
+        (&*rule.name, &*rule.source, rule.line),
+        ("no-network", "neuraxis.toml", 9)
+    );
+    let built_in = judge_in(&policy, &Mode::MODERATE, "read_file", r#"{"path":"../x"}"#);
+    let Verdict::Deny {
+        rule: Some(rule), ..
+    } = built_in
+    else {
+        panic!("{built_in:?}")
+    };
+    assert_eq!(&*rule.source, "default-policy.toml");
+    let line = include_str!("../../default-policy.toml")
+        .lines()
+        .nth(rule.line as usize - 1);
+    assert_eq!(line, Some("[rules.outside-root]"));
+}
+
+#[test]
+fn an_allowed_call_is_explained_too() {
+    let policy = layered(POLICY);
+    let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
+    let arguments = JsonText::from_text(command("git status"));
+    let judgment = policy.explain(&decision, &Call::new(&named("run_command"), &arguments));
+    assert_eq!(judgment.verdict, Verdict::Allow);
+    assert_eq!(
+        judgment.reasons,
+        ["Rule git-reads (neuraxis.toml:2) lets run_command run. (`git status`)"]
+    );
+}
+
+#[test]
+fn what_a_mode_denies_no_rule_allows() {
+    let policy = layered("[rules.all]\nanswer = 'allow'\ntools = ['*']");
+    for tool in ["write_file", "run_command", "web_fetch"] {
+        let verdict = judge_in(&policy, &Mode::CONSERVATIVE, tool, "{}");
+        assert_eq!(word(&verdict), "deny", "{tool}");
+    }
+    assert_eq!(
+        word(&judge_in(&policy, &Mode::MODERATE, "run_command", "{}")),
+        "allow"
+    );
+}
+
+#[test]
+fn a_tool_that_a_rule_denies_whatever_it_does_is_not_on_offer() {
+    let policy =
+        layered("[rules.no-web]\nanswer = 'deny'\ntools = ['web_*']\nmodes = ['exploratory']");
+    let tools = crate::catalog::all_tools();
+    let offers = |mode: &Mode| {
+        let request =
+            neuraxis_brainstem::Request::new(mode, &Channel::CHAT, "Hello").with_tools(&tools);
+        let decision = policy.evaluate_request(&request).unwrap();
+        decision
+            .tools
+            .iter()
+            .any(|tool| tool.as_str() == "web_fetch")
+    };
+    assert!(offers(&Mode::MODERATE));
+    assert!(!offers(&Mode::EXPLORATORY));
+}
+
+fn shown(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Allow => "allow".to_owned(),
+        Verdict::Ask {
+            reason, remember, ..
+        } => format!("ask    {reason} [{remember:?}]"),
+        Verdict::Deny { reason, .. } => format!("deny   {reason}"),
+    }
+}

@@ -1,0 +1,200 @@
+//! Asking back, checking, escalating, routing, approving, storing.
+
+use std::time::Duration;
+
+use neuraxis_brainstem::{Checked, Escalated, Policy, Request, escalate, read_check, route};
+use neuraxis_core::{Channel, DataPolicy, Decision, Mode, Remember, Role};
+
+use crate::catalog::layered;
+
+fn decide(policy: &Policy, message: &str) -> Decision {
+    let request = Request::new(&Mode::MODERATE, &Channel::CHAT, message).with_history(0);
+    policy.evaluate_request(&request).unwrap()
+}
+
+const HARD: &str = "Compare TCP with UDP and explain why games use the latter.";
+
+#[test]
+fn a_simple_chat_goes_to_the_router_and_a_complex_one_to_reasoning_and_says_why() {
+    let policy = Policy::built_in();
+    let simple = decide(&policy, "What time is it in Tokyo?");
+    assert_eq!(simple.role, Role::ROUTER);
+    let complex = decide(&policy, HARD);
+    assert_eq!(complex.role, Role::REASONING);
+    assert_eq!(
+        complex.reasons[0],
+        "Role reasoning serves, set by channel chat for complex requests: 6 points (reasoning 6), from 4 on."
+    );
+    let complexity = complex.complexity.unwrap();
+    assert_eq!(
+        (
+            complexity.score,
+            complexity.threshold,
+            complexity.is_complex()
+        ),
+        (6, 4, true)
+    );
+    let always = layered("[channels.chat]\ncomplex_from = 0");
+    assert_eq!(decide(&always, "Hello").role, Role::REASONING);
+}
+
+#[test]
+fn a_request_that_names_nothing_is_answered_with_a_question_only_where_it_begins_a_conversation() {
+    let policy = Policy::built_in();
+    for (message, asks) in [
+        ("fix it", true),
+        ("Do that again, please!", true),
+        ("???", true),
+        ("Fix the build", false),
+        ("Hello", false),
+        ("2 + 2", false),
+    ] {
+        assert_eq!(
+            decide(&policy, message).clarify.is_some(),
+            asks,
+            "{message}"
+        );
+    }
+    let request = Request::new(&Mode::MODERATE, &Channel::CHAT, "fix it");
+    for request in [request, request.with_history(2)] {
+        assert_eq!(policy.evaluate_request(&request).unwrap().clarify, None);
+    }
+    let never = layered("[channels.chat]\nclarify = 'never'");
+    assert_eq!(decide(&never, "fix it").clarify, None);
+}
+
+#[test]
+fn drafts_are_checked_where_the_channel_says_so() {
+    assert_eq!(decide(&Policy::built_in(), HARD).self_check, None);
+    let complex = layered("[channels.chat]\nself_check = 'complex'");
+    assert_eq!(decide(&complex, "Hello").self_check, None);
+    let check = decide(&complex, HARD).self_check.unwrap();
+    assert_eq!(
+        (check.role, check.reason.as_str()),
+        (Role::REASONING, "the request seems complex (6 points)")
+    );
+    let always = layered("[channels.chat]\nself_check = 'always'");
+    assert!(decide(&always, "Hello").self_check.is_some());
+    for (reply, expected) in [
+        (Some("ACCEPT"), Checked::Accepted),
+        (Some(" accept. "), Checked::Accepted),
+        (Some(""), Checked::Accepted),
+        (None, Checked::Accepted),
+        (
+            Some("It is 42."),
+            Checked::Corrected("It is 42.".to_owned()),
+        ),
+        (
+            Some("ACCEPT, but say 42"),
+            Checked::Corrected("ACCEPT, but say 42".to_owned()),
+        ),
+    ] {
+        assert_eq!(read_check(reply), expected, "{reply:?}");
+    }
+}
+
+#[test]
+fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
+    let policy = layered("[channels.chat.escalate]\nrole = 'reasoning'\nperson = true");
+    let decision = decide(&policy, "Hello");
+    let who = |failures| escalate(&decision, failures);
+    assert_eq!([who(0), who(1)], [Escalated::No, Escalated::No]);
+    assert_eq!(
+        [who(2), who(3)],
+        [
+            Escalated::Role(Role::REASONING),
+            Escalated::Role(Role::REASONING)
+        ]
+    );
+    assert_eq!([who(4), who(99)], [Escalated::Person, Escalated::Person]);
+    // Where the larger role serves already, a person is next.
+    assert_eq!(escalate(&decide(&policy, HARD), 2), Escalated::Person);
+    assert_eq!(
+        escalate(&decide(&Policy::built_in(), HARD), 99),
+        Escalated::No
+    );
+}
+
+#[test]
+fn a_model_may_choose_the_role_and_the_rules_stand_in_for_it() {
+    let policy = layered("[channels.chat]\nrouter = 'router'");
+    let decision = decide(&policy, HARD);
+    let routing = decision.routing.clone().unwrap();
+    assert_eq!((routing.asks, routing.choices.len()), (Role::ROUTER, 3));
+    let chosen = route(decision.clone(), Some("\"Coding\""));
+    assert_eq!(
+        (&chosen.role, &chosen.allowed_roles[0]),
+        (&Role::CODING, &Role::CODING)
+    );
+    assert_eq!(
+        chosen.reasons.last().unwrap(),
+        "Role router was asked and chose role coding."
+    );
+    for reply in [None, Some("I would say reasoning"), Some("root")] {
+        let settled = route(decision.clone(), reply);
+        assert_eq!(
+            (settled.role, settled.routing),
+            (Role::REASONING, None),
+            "{reply:?}"
+        );
+    }
+    assert_eq!(decide(&Policy::built_in(), HARD).routing, None);
+}
+
+#[test]
+fn approvals_expire_and_are_remembered_as_the_mode_says() {
+    let policy = Policy::built_in();
+    let approval = |mode: &Mode| {
+        let request = Request::new(mode, &Channel::CHAT, "Hello");
+        policy.evaluate_request(&request).unwrap().approval
+    };
+    assert_eq!(
+        approval(&Mode::MODERATE).expires_after,
+        Some(Duration::from_secs(72 * 3_600))
+    );
+    assert_eq!(
+        [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY]
+            .map(|mode| approval(&mode).remember),
+        [Remember::Never, Remember::Tool, Remember::Arguments]
+    );
+}
+
+#[test]
+fn a_channel_says_what_of_its_content_is_stored() {
+    let policy = layered("[channels.chat.data]\ntool_results = false");
+    let decision = decide(&policy, "Hello");
+    let expected = DataPolicy {
+        tool_results: false,
+        ..DataPolicy::ALL
+    };
+    assert_eq!(decision.data, expected);
+    assert_eq!(policy.profile(&decision).data, expected);
+}
+
+#[test]
+fn the_tools_that_a_policy_names_by_mistake_are_found() {
+    let tools = crate::catalog::all_tools();
+    assert!(Policy::built_in().unknown_tools(&tools).is_empty());
+    let policy = layered(
+        "[rules.r]\nanswer = 'ask'\ntools = ['reed_file', 'web_*']\n[channels.chat]\ntools = ['calculate', 'weather_*']",
+    );
+    let messages: Vec<_> = policy
+        .unknown_tools(&tools)
+        .iter()
+        .map(|error| {
+            error
+                .to_string()
+                .split("; known")
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        messages,
+        [
+            "channels.chat.tools: \"weather_*\" names no tool",
+            "rules.r.tools: \"reed_file\" names no tool (did you mean read_file?)"
+        ]
+    );
+}

@@ -1,0 +1,63 @@
+//! `neuraxis policy test`: examples and cases, run offline.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use neuraxis::brainstem::CaseFile;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis policy test policy-cases.toml
+  neuraxis policy test --config team-policy.toml policy-cases.toml
+
+A case in the file:
+  [[case]]
+  name = \"nobody pushes\"
+  mode = \"exploratory\"
+  channel = \"code_task\"
+  tool = \"run_command\"
+  arguments = { command = \"git status && git push\" }
+  expect = \"deny\"";
+
+/// Run the examples in the rules of a file, and its cases, against the policy
+///
+/// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]. Nothing is called
+/// and nothing runs. Exit code 1 if an example or a case is not as expected.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Test {
+    /// The file
+    file: PathBuf,
+}
+
+impl Test {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let file = self.file.display().to_string();
+        let text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {file}"));
+        let text = text.map_err(CommandError::usage)?;
+        let wrong =
+            |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
+        let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
+        let config = setup.config()?;
+        let report = cases.run(config.policy().config()).map_err(wrong)?;
+        let mut shown = String::new();
+        for failure in &report.failures {
+            shown.push_str(&format!("FAILED {}: {}\n", failure.case, failure.message));
+        }
+        let (passed, failed) = (report.passed, report.failures.len());
+        shown.push_str(&format!("{passed} passed, {failed} failed\n"));
+        Output::new().text(&shown)?;
+        if failed == 0 {
+            return Ok(());
+        }
+        Err(CommandError::failed(anyhow!(
+            "the policy does not decide as {file} expects"
+        )))
+    }
+}

@@ -1,0 +1,54 @@
+//! `neuraxis policy check`: whether a file makes a policy, and whether it names tools that there are.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis policy check neuraxis.toml
+  neuraxis policy check team-policy.toml && cp team-policy.toml neuraxis.toml";
+
+/// Check a configuration file: does it make a policy, and are there the tools it names
+///
+/// The file stands in for those that are usually read. Exit code 2 if it cannot be used, 1 if it names tools that this
+/// installation does not have, otherwise 0.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Check {
+    /// The file
+    file: PathBuf,
+}
+
+impl Check {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let setup = setup.with_file(self.file.clone());
+        let config = setup.config()?;
+        let app = setup.app().await?;
+        let specs: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
+        let unknown = config.policy().unknown_tools(&specs);
+        let file = self.file.display();
+        let Some(first) = unknown.first() else {
+            let rules = config.policy().config().rules.len();
+            let hash = config.policy().hash().to_string();
+            let hash = hash.get(..16).unwrap_or_default();
+            Output::new().line(&format!(
+                "{file}: a policy with {rules} rules; its hash begins with {hash}"
+            ))?;
+            return Ok(());
+        };
+        let mut text = String::new();
+        for error in &unknown {
+            let origin = config.origin(error.key());
+            text.push_str(&format!("{origin}: {error}\n"));
+        }
+        Output::new().text(&text)?;
+        let error = anyhow!("{first}").context(format!("{file} names tools that there are not"));
+        Err(CommandError::failed(error).hint("`neuraxis tools list` lists the tools there are"))
+    }
+}

@@ -1,0 +1,170 @@
+//! A decision as a table for people: a line for each thing that was decided, then why.
+
+use std::fmt::{Display, Write};
+
+use neuraxis::brainstem::Judgment;
+use neuraxis::core::{Decision, Remember, Verdict};
+
+/// Shows a decision, and what came of judging a call if one was judged.
+pub(super) fn decision(decision: &Decision, call: Option<(&str, &Judgment)>) -> String {
+    let mut table = Table::default();
+    table.row("mode", &decision.mode);
+    table.row("channel", &decision.channel);
+    table.row("role", &decision.role);
+    table.row("may serve", listed(&decision.allowed_roles));
+    if let Some(complexity) = &decision.complexity {
+        let features = complexity.features.iter();
+        let features: Vec<_> = features
+            .map(|feature| format!("{} {} = {}", feature.name, feature.count, feature.points))
+            .collect();
+        let features = if features.is_empty() {
+            "nothing counts".to_owned()
+        } else {
+            features.join(", ")
+        };
+        let (score, threshold) = (complexity.score, complexity.threshold);
+        table.row(
+            "complexity",
+            format!("{score} of {threshold} points ({features})"),
+        );
+    }
+    table.row("profile", &decision.profile);
+    table.row("tools", listed(&decision.tools));
+    limits(&mut table, decision);
+    ways(&mut table, decision);
+    if let Some((tool, judgment)) = call {
+        verdict(&mut table, tool, judgment);
+    }
+    table.row(
+        "policy",
+        decision
+            .policy_hash
+            .to_string()
+            .chars()
+            .take(16)
+            .collect::<String>(),
+    );
+    let mut text = table.0;
+    text.push_str("\nwhy\n");
+    let of_call = call.iter().flat_map(|(_, judgment)| &judgment.reasons);
+    for reason in of_call.chain(&decision.reasons) {
+        line(&mut text, format_args!("  {reason}"));
+    }
+    text
+}
+
+fn limits(table: &mut Table, decision: &Decision) {
+    let limits = &decision.limits;
+    let mut parts = Vec::new();
+    let mut add = |value: Option<String>, unit: &str| {
+        if let Some(value) = value {
+            parts.push(format!("{value} {unit}"));
+        }
+    };
+    add(limits.max_turns.map(|turns| turns.to_string()), "turns");
+    add(
+        limits.max_tool_calls.map(|calls| calls.to_string()),
+        "tool calls",
+    );
+    add(limits.max_tokens.map(|tokens| tokens.to_string()), "tokens");
+    let dollars = |cost: u64| format!("{}.{:06}", cost / 1_000_000, cost % 1_000_000);
+    add(limits.max_cost.map(|cost| dollars(cost.0)), "US dollars");
+    add(limits.deadline.map(|time| format!("{time:?}")), "in all");
+    add(Some(format!("{:?}", limits.tool_timeout)), "a call");
+    table.row("limits", parts.join(", "));
+    let mut replies = Vec::new();
+    replies.extend(
+        decision
+            .max_output_tokens
+            .map(|tokens| format!("at most {tokens} tokens")),
+    );
+    replies.extend(
+        decision
+            .temperature
+            .map(|temperature| format!("temperature {temperature}")),
+    );
+    if !replies.is_empty() {
+        table.row("replies", replies.join(", "));
+    }
+}
+
+fn ways(table: &mut Table, decision: &Decision) {
+    let approval = &decision.approval;
+    let open = approval
+        .expires_after
+        .map_or_else(|| "for good".to_owned(), |time| format!("for {time:?}"));
+    table.row(
+        "approvals",
+        format!("open {open}; {}", remembered(approval.remember)),
+    );
+    if let Some(routing) = &decision.routing {
+        table.row("routing", format!("{} is asked first", routing.asks));
+    }
+    if let Some(clarify) = &decision.clarify {
+        table.row("asks back", &clarify.question);
+    }
+    if let Some(check) = &decision.self_check {
+        table.row("self-check", format!("by {}", check.role));
+    }
+    if let Some(spent) = &decision.spent {
+        table.row("spent", &spent.reply);
+    }
+    if !decision.taint.is_clean() {
+        let sources: Vec<_> = decision
+            .taint
+            .sources()
+            .iter()
+            .map(|source| &source.tool)
+            .collect();
+        table.row("untrusted", listed(&sources));
+    }
+}
+
+const fn remembered(remember: Remember) -> &'static str {
+    match remember {
+        Remember::Never => "answers are not remembered",
+        Remember::Arguments => "answers may be remembered for the same arguments or a pattern",
+        Remember::Tool => "answers may be remembered for a tool",
+    }
+}
+
+fn verdict(table: &mut Table, tool: &str, judgment: &Judgment) {
+    let (verdict, remember) = match &judgment.verdict {
+        Verdict::Allow => ("allow", None),
+        Verdict::Ask { remember, .. } => ("ask", Some(*remember)),
+        Verdict::Deny { .. } => ("deny", None),
+    };
+    table.row("call", tool);
+    table.row("verdict", verdict);
+    if let Some(rule) = &judgment.rule {
+        table.row("rule", rule);
+    }
+    if let Some(remember) = remember {
+        table.row("remember", remembered(remember));
+    }
+}
+
+fn listed<T: Display>(items: &[T]) -> String {
+    if items.is_empty() {
+        return "none".to_owned();
+    }
+    items
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[derive(Default)]
+struct Table(String);
+
+impl Table {
+    fn row(&mut self, name: &str, value: impl Display) {
+        line(&mut self.0, format_args!("{name:<11} {value}"));
+    }
+}
+
+fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "{content}");
+}

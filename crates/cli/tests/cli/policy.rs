@@ -1,0 +1,155 @@
+//! `neuraxis policy`.
+
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+#[test]
+fn a_decision_is_explained_as_a_table_with_reasons() {
+    let machine = Machine::new();
+    let text = machine
+        .run([
+            "policy",
+            "explain",
+            "Why is the sky blue? Explain and compare with Mars.",
+        ])
+        .stdout_of(0);
+    let shown: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("policy "))
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn a_call_is_judged_with_the_rule_and_its_line() {
+    let rules = "[rules.no-secrets]\nanswer = 'deny'\ntools = ['read_file']\npaths = ['secrets/**']\nreason = 'They stay here.'\n";
+    let machine = Machine::new().with_file("neuraxis.toml", format!("# mine\n{rules}"));
+    let explain = |path: &str| {
+        let arguments = format!("{{\"path\":\"{path}\"}}");
+        let command = [
+            "policy",
+            "explain",
+            "--channel",
+            "code_task",
+            "--tool",
+            "read_file",
+            "--args",
+            &arguments,
+            "--format",
+            "json",
+        ];
+        let text = machine.run(command).stdout_of(0);
+        serde_json::from_str::<Value>(&text).unwrap()["call"].clone()
+    };
+    let denied = explain("secrets/key.pem");
+    assert_eq!(denied["verdict"]["verdict"], "deny");
+    assert_eq!(denied["rule"]["source"], "neuraxis.toml");
+    assert_eq!(denied["rule"]["line"], 2);
+    assert_eq!(explain("README.md")["verdict"]["verdict"], "allow");
+    let inside = machine.path("README.md").display().to_string();
+    assert_eq!(explain(&inside)["verdict"]["verdict"], "allow", "{inside}");
+    let outside = explain("../README.md");
+    assert_eq!(outside["rule"]["name"], "outside-root");
+    assert_eq!(outside["rule"]["source"], "default-policy.toml");
+}
+
+#[test]
+fn what_cannot_be_explained_is_wrong_usage() {
+    let machine = Machine::new();
+    for (arguments, expected) in [
+        (
+            &["policy", "explain", "--mode", "yolo", "x"][..],
+            "unknown mode \"yolo\"",
+        ),
+        (
+            &["policy", "explain", "--channel", "deep_research", "x"],
+            "it needs exploratory",
+        ),
+        (
+            &["policy", "explain", "--tool", "rm", "x"],
+            "unknown tool \"rm\"; known: current_time",
+        ),
+        (
+            &[
+                "policy",
+                "explain",
+                "--tool",
+                "read_file",
+                "--args",
+                "{",
+                "x",
+            ],
+            "--args is not JSON",
+        ),
+        (
+            &["policy", "explain", "--untrusted", "no good", "x"],
+            "not a valid tool name",
+        ),
+    ] {
+        let complaint = machine.run(arguments).complaint(2);
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+}
+
+#[test]
+fn a_policy_file_is_checked_with_its_place() {
+    let machine = Machine::new()
+        .with_file(
+            "good.toml",
+            "[rules.r]\nanswer = 'ask'\ntools = ['read_*']\n",
+        )
+        .with_file(
+            "typo.toml",
+            "[rules.r]\nanswer = 'ask'\ntools = ['reed_file']\n",
+        )
+        .with_file(
+            "wrong.toml",
+            "\n[rules.r]\nanswer = 'ask'\ntools = ['*']\nmodes = ['modrate']\n",
+        );
+    let good = machine.run(["policy", "check", "good.toml"]).stdout_of(0);
+    assert!(
+        good.starts_with("good.toml: a policy with 3 rules; its hash begins with "),
+        "{good}"
+    );
+    let typo = machine.run(["policy", "check", "typo.toml"]).stdout_of(1);
+    assert!(
+        typo.starts_with(
+            "typo.toml:3: rules.r.tools: \"reed_file\" names no tool (did you mean read_file?)"
+        ),
+        "{typo}"
+    );
+    let wrong = machine.run(["policy", "check", "wrong.toml"]).complaint(2);
+    assert!(wrong.contains("wrong.toml:5:1"), "{wrong}");
+    assert!(wrong.contains("did you mean moderate?"), "{wrong}");
+}
+
+#[test]
+fn cases_are_run_and_a_failing_one_is_shown_with_exit_code_1() {
+    let cases = "
+[rules.no-network]
+answer = 'deny'
+tools = ['run_command']
+commands = ['curl']
+match = [{ command = 'ls && curl x' }]
+
+[[case]]
+name = 'the network is out of reach'
+channel = 'code_task'
+tool = 'run_command'
+arguments = { command = 'curl x' }
+expect = 'EXPECTED'
+";
+    let machine = Machine::new()
+        .with_file("good.toml", cases.replace("EXPECTED", "deny"))
+        .with_file("bad.toml", cases.replace("EXPECTED", "allow"));
+    let good = machine.run(["policy", "test", "good.toml"]).stdout_of(0);
+    assert!(good.ends_with(" passed, 0 failed\n"), "{good}");
+    let bad = machine.run(["policy", "test", "bad.toml"]).stdout_of(1);
+    assert!(
+        bad.starts_with("FAILED the network is out of reach: expected allow, got deny: Rule no-network (bad.toml:2) denies run_command. (`curl x`)\n"),
+        "{bad}"
+    );
+    let missing = machine.run(["policy", "test", "missing.toml"]).complaint(2);
+    assert!(missing.contains("cannot read missing.toml"), "{missing}");
+}

@@ -1,0 +1,90 @@
+//! Whether a call may run, why, and which rule says so.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a call may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It may.
+    Allow,
+    /// A person has to say so first.
+    Ask {
+        /// Why.
+        reason: String,
+        /// The rule that says so; none where a mode does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RuleRef>,
+        /// How much of the answer may be remembered for the session.
+        #[serde(default, skip_serializing_if = "Remember::is_never")]
+        remember: Remember,
+    },
+    /// It may not, whatever a person says.
+    Deny {
+        /// Why.
+        reason: String,
+        /// The rule that says so; none where a mode does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RuleRef>,
+    },
+}
+
+/// A rule of the policy, by its name and the place where it is written.
+///
+/// Written out it is `NAME (SOURCE:LINE)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleRef {
+    /// The rule's name.
+    pub name: Arc<str>,
+    /// The file, or what else the rule was read from.
+    pub source: Arc<str>,
+    /// The line there, from 1; 0 where it is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub line: u32,
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.name, self.source)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// How much of a person's "allow" may be remembered for the session, from nothing to the most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Remember {
+    /// Nothing: every call asks again.
+    #[default]
+    Never,
+    /// Calls with the very same arguments, or with arguments that fit the same pattern.
+    Arguments,
+    /// All calls of the tool.
+    Tool,
+}
+
+impl Remember {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands the field over by reference"
+    )]
+    const fn is_never(&self) -> bool {
+        matches!(self, Self::Never)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+const fn is_zero(line: &u32) -> bool {
+    *line == 0
+}
