@@ -10,18 +10,19 @@ mod vet;
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuraxis_core::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
-    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, Input,
-    InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId,
-    Stamp, Step, Transcript,
+    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
+    Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
+    SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::feed::Feed;
 use crate::orchestrator::{AtWork, Engine};
@@ -150,6 +151,7 @@ impl Driver {
                 lease,
                 feed,
                 policy,
+                renewed: Mutex::new(Instant::now()),
             }),
             scope,
             work: UnderWay::new(engine.shutdown.clone()),
@@ -174,11 +176,23 @@ impl Driver {
             let wake_at = step.wake_at;
             self.active.follow(step.status);
             self.perform(step.effects);
-            if step.status.is_ended() || self.stands_still(step.status) {
+            if step.status.is_ended() {
+                break;
+            }
+            if self.stands_still(step.status) && !self.takes_mail().await {
+                let log = Arc::clone(&self.log);
+                log.release().await;
                 break;
             }
             let input = self.next_input(wake_at).await;
-            step = match self.tree.advance(self.stamp(), input) {
+            let posted = posted_id(&input);
+            let told = self.tree.advance(self.stamp(), input);
+            let names_nothing = told.as_ref().map_or(true, |step| step.records.is_empty());
+            if let Some(id) = posted.filter(|_| names_nothing) {
+                let log = Arc::clone(&self.log);
+                log.settle(&id).await;
+            }
+            step = match told {
                 Ok(step) => step,
                 Err(error) => {
                     // An answer that cannot be comes from outside; the machine is unchanged and goes on.
@@ -236,12 +250,35 @@ impl Driver {
         if let Some(input) = self.ready.pop_front() {
             return input;
         }
-        let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
+        let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
+        let heartbeat = self.log.heartbeat();
+        let due = match (limit, heartbeat) {
+            (Some(limit), Some(heartbeat)) => Some(limit.min(heartbeat)),
+            (limit, heartbeat) => limit.or(heartbeat),
+        };
         tokio::select! {
-            work = self.work.next() => self.work_over(work),
-            Some(input) = self.inbox.recv() => *input,
-            () = self.alarm.rings_at(deadline) => Input::TimePassed,
+            work = self.work.next() => return self.work_over(work),
+            Some(input) = self.inbox.recv() => return *input,
+            () = self.alarm.rings_at(due) => {}
         }
+        if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {
+            self.log.renew().await;
+            self.takes_mail().await;
+        }
+        Input::TimePassed
+    }
+
+    /// Takes over what was posted to the run, by whichever process; true if there was anything.
+    async fn takes_mail(&mut self) -> bool {
+        let posted = self.log.mail().await;
+        let is_known =
+            |known: &Input, entry: &InboxEntry| posted_id(known).as_ref() == Some(&entry.id);
+        for entry in &posted {
+            if !self.ready.iter().any(|known| is_known(known, entry)) {
+                self.ready.push_back(entry.input.input());
+            }
+        }
+        !posted.is_empty()
     }
 
     fn work_over(&mut self, work: Work) -> Input {
@@ -338,6 +375,16 @@ impl Driver {
 
     fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
         self.end
+    }
+}
+
+/// Returns the id under which an input may have been posted, if it is of a kind that is.
+fn posted_id(input: &Input) -> Option<InputId> {
+    match input {
+        Input::ApprovalDecided(decided) => Some(decided.id.clone()),
+        Input::Steered(steered) => Some(steered.id.clone()),
+        Input::Cancelled(cancelled) => Some(cancelled.id.clone()),
+        _ => None,
     }
 }
 

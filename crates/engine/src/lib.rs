@@ -59,7 +59,7 @@ pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
-pub use resume::{Answer, ResumeError};
+pub use resume::{Answer, Recovered, ResumeError};
 pub use run_handle::{AnswerError, RunEnded, RunHandle};
 pub use steps::StepMetadata;
 pub use system::{SystemClock, UuidV7};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, Request};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, RestoreError, Role, RunId, RunSpec,
-    Seq, SessionId, ToolName,
+    AgentSpec, Channel, Decision, Hook, InboxEntry, InboxInput, Limits, Message, Mode,
+    RestoreError, Role, RunId, RunSpec, Seq, SessionId, ToolName,
 };
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError,
@@ -25,7 +25,7 @@ use crate::offers::Offers;
 use crate::request::{Delivery, RequestError, UserRequest};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
-use crate::resume::{self, Answer, RestoredRun, ResumeError};
+use crate::resume::{self, Answer, Recovered, RestoredRun, ResumeError};
 use crate::run_handle::{RunHandle, RunLink};
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
@@ -302,14 +302,27 @@ impl Orchestrator {
         let decision = resume::decision_of(&records);
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
-        let mut run = RestoredRun::read(history, records, &answers)?;
+        let posted = match RestoredRun::read(history.clone(), records.clone(), &answers, &[]) {
+            Ok(_) => Vec::new(),
+            // It may have been posted what it waits for: only whoever holds the run can tell.
+            Err(ResumeError::NothingToDo) => {
+                let lease = store.begin_run(&session_id, run_id).await?;
+                let posted = store.inbox(&lease).await?;
+                if posted.is_empty() {
+                    store.release(&lease).await?;
+                    return Err(ResumeError::NothingToDo);
+                }
+                posted
+            }
+            Err(error) => return Err(error),
+        };
         let lease = store.begin_run(&session_id, run_id).await?;
-        let newer = store.records(run_id, run.tree.seq()).await?;
-        if !newer.is_empty() {
-            // Whoever had it before went on meanwhile, and no longer can.
-            run.records.extend(newer);
-            run = RestoredRun::read(run.history, run.records, &answers)?;
-        }
+        // Whoever had it before may have gone on meanwhile, and no longer can.
+        let newer = store
+            .records(run_id, records.last().map_or(Seq(0), |record| record.seq))
+            .await?;
+        let records = records.into_iter().chain(newer).collect();
+        let run = RestoredRun::read(history, records, &answers, &posted)?;
         let trace = trace_of(run_id);
         let scope = RunScope {
             run_id,
@@ -326,6 +339,54 @@ impl Orchestrator {
             session_id,
             trace,
         })
+    }
+
+    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
+    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
+    pub async fn post(&self, run_id: RunId, input: InboxInput) -> Result<(), ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        store.post(run_id, &InboxEntry::new(input)).await?;
+        match self.resume(run_id, Vec::new()).await {
+            Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
+            // Another process drives it and looks into the inbox by itself.
+            Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+            Err(error) => {
+                tracing::warn!(run = %run_id, %error, "the input is kept, but the run does not go on here");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
+    /// Returns those that go on, and those that cannot, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, some runs may have been taken up.
+    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let mut recovered = Recovered::default();
+        for run in store.unfinished().await? {
+            match self.resume(run.run_id, Vec::new()).await {
+                Ok(handle) => recovered.resumed.push(handle),
+                // It waits, or somebody else was quicker.
+                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
+                Err(error) => recovered.left.push((run.run_id, error)),
+            }
+        }
+        Ok(recovered)
     }
 
     async fn ensure_session(

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, Input, InputError, InputId,
-    Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq, SessionId, Stamp,
-    ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
+    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, Input, InputError,
+    InputId, Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq, SessionId,
+    Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::StoreError;
+
+use crate::run_handle::RunHandle;
 
 use crate::driver::told;
 
@@ -62,6 +64,16 @@ pub enum ResumeError {
     ShuttingDown,
 }
 
+/// What became of the runs that a process left behind.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// The runs that go on.
+    pub resumed: Vec<RunHandle>,
+    /// The runs that cannot, and why.
+    pub left: Vec<(RunId, ResumeError)>,
+}
+
 /// A run read back from its records, and what it is to be told first.
 #[derive(Debug)]
 pub(crate) struct RestoredRun {
@@ -79,6 +91,7 @@ impl RestoredRun {
         history: Transcript,
         records: Vec<Arc<Record>>,
         answers: &[Answer],
+        posted: &[InboxEntry],
     ) -> Result<Self, ResumeError> {
         let (tree, open) = RunTree::restore(history.clone(), &records)?;
         if tree.status().is_ended() {
@@ -86,10 +99,11 @@ impl RestoredRun {
         }
         let is_asking = |effect: &Effect| matches!(effect, Effect::AskApproval(_));
         let waits = tree.status() == RunStatus::Waiting;
-        if waits && answers.is_empty() && !open.iter().any(is_asking) {
+        let is_answered = !answers.is_empty() || !posted.is_empty();
+        if waits && !is_answered && !open.iter().any(is_asking) {
             return Err(ResumeError::NothingToDo);
         }
-        let is_taken_up = !waits || answers.is_empty();
+        let is_taken_up = !waits || !is_answered;
         let taken_up = is_taken_up.then(|| Input::Resumed(taken_up(&records)));
         let answers = answers.iter().map(|answer| input(&records, answer));
         let inputs = taken_up.into_iter().map(Ok).chain(answers);
@@ -100,7 +114,16 @@ impl RestoredRun {
             records,
         };
         let stamp = Stamp::new(run.last_at(), run.active());
-        let _ = told(&mut run.tree.clone(), stamp, run.inputs.clone())?;
+        let mut tried = run.tree.clone();
+        let _ = told(&mut tried, stamp, run.inputs.clone())?;
+        let mut run = run;
+        // What the run does not take is left in its inbox, for its driver to settle.
+        for entry in posted {
+            let input = entry.input.input();
+            if tried.advance(stamp, input.clone()).is_ok() {
+                run.inputs.push(input);
+            }
+        }
         Ok(run)
     }
 

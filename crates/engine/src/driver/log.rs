@@ -1,17 +1,23 @@
 //! The log of one run: records go to the store first, then in front of listeners and trace sinks.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use neuraxis_core::{DataPolicy, Record, RunId};
+use neuraxis_core::{DataPolicy, InboxEntry, InputId, Record, RunId};
 use neuraxis_ports::{RunLease, StoreError};
+
+use tokio::time::Instant;
 
 use crate::feed::Feed;
 use crate::orchestrator::Engine;
 
 /// How often a commit is tried before the run is given up: its records must not be lost silently.
 const COMMIT_ATTEMPTS: usize = 5;
+
+/// How long a run goes without renewing its lease and looking into its inbox: well within the time of a lease.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// Writes the log of one run.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub(super) struct RunLog {
     pub(super) feed: Arc<Feed>,
     /// What of the records may be stored and traced. Whoever listens to the run hears all of it.
     pub(super) policy: DataPolicy,
+    /// When the lease was last known to be renewed.
+    pub(super) renewed: Mutex<Instant>,
 }
 
 impl RunLog {
@@ -42,6 +50,7 @@ impl RunLog {
                 .sleep(tokio::time::sleep)
                 .when(StoreError::is_retryable)
                 .await?;
+            self.has_renewed();
         }
         for sink in &self.engine.sinks {
             for record in stored.iter() {
@@ -51,6 +60,57 @@ impl RunLog {
         drop(stored);
         self.feed.publish(records);
         Ok(())
+    }
+
+    /// Returns when the lease has to be renewed, if nothing is committed until then.
+    pub(super) fn heartbeat(&self) -> Option<Instant> {
+        self.lease.as_ref()?;
+        let last = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        last.checked_add(HEARTBEAT)
+    }
+
+    fn has_renewed(&self) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Keeps the run while it has nothing to commit.
+    pub(super) async fn renew(&self) {
+        self.has_renewed();
+        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
+            && let Err(error) = store.renew(lease).await
+        {
+            // The next commit tells whether the run was lost.
+            tracing::warn!(run = %self.run_id, %error, "the run's lease was not renewed");
+        }
+    }
+
+    /// Returns what was posted to the run and is not taken yet.
+    pub(super) async fn mail(&self) -> Vec<InboxEntry> {
+        let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) else {
+            return Vec::new();
+        };
+        store.inbox(lease).await.unwrap_or_else(|error| {
+            tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
+            Vec::new()
+        })
+    }
+
+    /// Takes out of the inbox what no record will name.
+    pub(super) async fn settle(&self, id: &InputId) {
+        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
+            && let Err(error) = store.settle(lease, std::slice::from_ref(id)).await
+        {
+            tracing::warn!(run = %self.run_id, %error, "a refused input stays in the inbox");
+        }
+    }
+
+    /// Lets others take the run up: it waits, and nobody drives it meanwhile.
+    pub(super) async fn release(&self) {
+        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
+            && let Err(error) = store.release(lease).await
+        {
+            tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
+        }
     }
 
     /// Returns the records without what the data policy keeps out of store and traces.

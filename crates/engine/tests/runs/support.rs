@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
     AgentId, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
     Transcript,
@@ -13,10 +14,17 @@ use neuraxis_testkit::{CountingIds, ScriptedModel, VirtualClock};
 
 pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
     Orchestrator::builder()
+        .policy(one_role())
         .model(Role::REASONING, Arc::new(model))
         .store(Arc::new(MemoryStore::new()))
         .clock(Arc::new(VirtualClock::new()))
         .ids(Arc::new(CountingIds::default()))
+}
+
+/// The built-in policy, but one role serves every request, however simple: tests say which model is asked.
+fn one_role() -> Policy {
+    let config = PolicyConfig::from_toml("[channels.chat]\nsimple_role = \"reasoning\"");
+    Policy::layered(config.unwrap()).unwrap()
 }
 
 pub(crate) fn with_tools(model: ScriptedModel, tools: Vec<Arc<dyn Tool>>) -> Orchestrator {
