@@ -23,8 +23,9 @@ use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, Tra
 use tokio::sync::{mpsc, watch};
 
 use crate::feed::Feed;
-use crate::orchestrator::{AtWork, Engine};
+use crate::orchestrator::Engine;
 use crate::request::Delivery;
+use crate::reservation::AtWork;
 use crate::resume::{RestoredRun, ResumeError};
 use crate::run_handle::{RunEnd, RunLink};
 use active_time::ActiveTime;
@@ -228,8 +229,10 @@ impl Driver {
         }
         let deadline = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         tokio::select! {
-            work = self.work.next() => self.work_over(work),
+            // In this order: a wish to end is heard before more is begun, and the same run goes the same way each time.
+            biased;
             Some(input) = self.inbox.recv() => input,
+            work = self.work.next() => self.work_over(work),
             () = self.alarm.rings_at(deadline) => Input::TimePassed,
         }
     }
@@ -312,6 +315,7 @@ impl Driver {
     fn conclude(mut self, place: Option<AtWork>) {
         let end = RunEnd {
             outcome: self.outcome.take(),
+            pending: self.tree.pending(),
             messages: self.tree.transcript(),
         };
         let publish = self.into_publisher();

@@ -10,7 +10,11 @@ use neuraxis_core::{
 };
 use neuraxis_ports::StoreError;
 
-use crate::driver::told;
+use crate::driver::{Driver, RunScope, told};
+use crate::orchestrator::{Orchestrator, trace_of};
+use crate::request::Delivery;
+use crate::reservation::AtWork;
+use crate::run_handle::RunHandle;
 
 /// What somebody brings a run that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +46,8 @@ pub enum ResumeError {
     /// The run waits for its client alone, and no result was brought.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
-    /// The run is at work in this process: its handle takes answers.
-    #[error("run {0} is at work here")]
+    /// The run is at work: in this process, where its handle takes answers, or somewhere.
+    #[error("run {0} is at work")]
     AtWork(RunId),
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
@@ -60,6 +64,82 @@ pub enum ResumeError {
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     ShuttingDown,
+}
+
+impl Orchestrator {
+    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
+    /// it waits for. Its finished calls are not made again, and those in doubt only if their class allows.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the run has ended, cannot be read back, or does not wait for such an answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work.
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        answers: Vec<Answer>,
+    ) -> Result<RunHandle, ResumeError> {
+        if self.engine.shutdown.is_cancelled() {
+            return Err(ResumeError::ShuttingDown);
+        }
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
+        if has_ended(&records) {
+            return Err(ResumeError::Ended(run_id));
+        }
+        let decision = decision_of(&records);
+        let history = store.history_before(run_id).await?;
+        // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
+        let mut run = RestoredRun::read(history, records, &answers)?;
+        let lease = store.begin_run(&session_id, run_id).await?;
+        let newer = store.records(run_id, run.tree.seq()).await?;
+        if !newer.is_empty() {
+            // Whoever had it before went on meanwhile, and no longer can.
+            run.records.extend(newer);
+            run = RestoredRun::read(run.history, run.records, &answers)?;
+        }
+        let trace = trace_of(run_id);
+        let scope = RunScope {
+            run_id,
+            session_id: Some(session_id.clone()),
+            delivery: Delivery::Streamed,
+            trace: trace.clone(),
+            decision,
+        };
+        let engine = Arc::clone(&self.engine);
+        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        self.engine.tasks.spawn(driver.drive(Some(place)));
+        Ok(RunHandle {
+            link,
+            session_id,
+            trace,
+        })
+    }
+
+    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
+    /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped in the middle, the session may stay reserved.
+    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let _place = AtWork::claim(&self.engine, run).ok_or(ResumeError::AtWork(run))?;
+        if !store.records(run, Seq(0)).await?.is_empty() {
+            return Err(ResumeError::AtWork(run));
+        }
+        let lease = store.begin_run(session, run).await?;
+        Ok(store.abandon_run(&lease).await?)
+    }
 }
 
 /// A run read back from its records, and what it is to be told first.
@@ -160,7 +240,7 @@ pub(crate) fn client_call(
 }
 
 /// Returns the session that a run belongs to.
-pub(crate) fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
+fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
     match &records.first()?.body {
         RecordBody::RunStarted(started) => started.session_id.clone(),
         _ => None,
@@ -168,7 +248,7 @@ pub(crate) fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
 }
 
 /// Returns what governance decided about a run.
-pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
+fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
     records
         .iter()
         .take(2)
@@ -178,7 +258,7 @@ pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
         })
 }
 
-pub(crate) fn has_ended(records: &[Arc<Record>]) -> bool {
+fn has_ended(records: &[Arc<Record>]) -> bool {
     records.last().is_some_and(|record| {
         record.agent == AgentId::ROOT
             && matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))

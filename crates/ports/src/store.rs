@@ -4,9 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use neuraxis_core::{
-    Record, RecordBody, RunId, Seq, SessionId, Transcript, jiff::Timestamp,
-};
+use neuraxis_core::{Record, RecordBody, RunId, Seq, SessionId, Transcript, jiff::Timestamp};
 
 /// Keeps sessions, and for each its runs' records. A session's messages are a projection of its records.
 ///

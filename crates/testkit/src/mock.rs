@@ -8,13 +8,13 @@ use mockall::mock;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    Advice, AskApproval, Consult, JsonText, ToolName, LlmError, ModelRequest, Record, Reply, RunId, Seq, SessionId,
-    ToolOutput, ToolSpec, Transcript,
+    Advice, AskApproval, Consult, JsonText, LlmError, ModelRequest, Record, Reply, RunId, Seq,
+    SessionId, ToolName, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Advisor, ToolRunner, Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream, RunLease,
-    Session, SessionStore, StoreError, Tool, ToolContext, ToolError, TraceSink, TurnContext,
-    async_trait,
+    Advisor, Approver, ApproverReply, CallContext, Clock, Ids, LlmClient, ModelInfo, ReplyStream,
+    RunLease, Session, SessionStore, StoreError, Tool, ToolContext, ToolError, ToolRunner,
+    TraceSink, TurnContext, async_trait,
 };
 
 mock! {

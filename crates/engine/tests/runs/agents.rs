@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, AgentSpec, ContentIndex, Limits, LiveBody, ModelRequest, Mode, Profile, Purpose,
+    AgentId, AgentSpec, ContentIndex, Limits, LiveBody, Mode, ModelRequest, Profile, Purpose,
     RecordBody, Role, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{AgentTool, CatalogError, Event, Orchestrator, OrchestratorBuilder};
@@ -74,7 +74,9 @@ async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
     );
     // The third was the first to end.
     let records = heard.records();
-    let ends = records.iter().filter(|record| record.agent != AgentId::ROOT);
+    let ends = records
+        .iter()
+        .filter(|record| record.agent != AgentId::ROOT);
     let ends = ends.filter(|record| record.body.kind() == "final");
     let order: Vec<_> = ends.map(|record| record.agent.0).collect();
     assert_eq!(order, [3, 2, 1]);
@@ -105,7 +107,10 @@ async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
     heard.assert_valid(RunStatus::Done);
     assert_eq!((agents.calls().len(), agents.most_open_calls()), (3, 1));
     assert_eq!(before.elapsed(), Duration::from_secs(30 + 20 + 10));
-    assert_eq!(heard.results().last().unwrap().value.as_str(), "\"read it all\"");
+    assert_eq!(
+        heard.results().last().unwrap().value.as_str(),
+        "\"read it all\""
+    );
 }
 
 #[tokio::test]
@@ -132,8 +137,15 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
         .unwrap();
     assert_eq!(of_peek.failure, Some(ToolFailure::UnknownTool));
     let told = of_peek.value.as_str();
-    assert!(told.contains("look") && !told.contains("research"), "{told}");
-    let offered: Vec<_> = agents.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
+    assert!(
+        told.contains("look") && !told.contains("research"),
+        "{told}"
+    );
+    let offered: Vec<_> = agents.requests()[0]
+        .tools
+        .iter()
+        .map(|tool| tool.name.to_string())
+        .collect();
     assert_eq!(offered, ["look"]);
     assert_eq!(look.calls()[0].context.turn.agent, AgentId(1));
 }
@@ -141,8 +153,12 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
 #[test]
 fn an_agent_with_a_tool_that_there_is_not_is_refused() {
     let agent = research().with_tools(["gone".parse().unwrap()]);
-    let error = builder(ScriptedModel::new()).agent(agent).build().unwrap_err();
-    let neuraxis_engine::BuildError::Tool(CatalogError::AgentWithoutTool { agent, tool, .. }) = error
+    let error = builder(ScriptedModel::new())
+        .agent(agent)
+        .build()
+        .unwrap_err();
+    let neuraxis_engine::BuildError::Tool(CatalogError::AgentWithoutTool { agent, tool, .. }) =
+        error
     else {
         panic!("{error}")
     };
@@ -169,7 +185,10 @@ async fn an_agents_limits_are_no_looser_than_its_requests() {
         panic!("{records:?}")
     };
     let limits = started.spec.agents.values().next().unwrap().limits;
-    assert_eq!((limits.max_turns, limits.max_tool_calls), (Some(3), Some(3)));
+    assert_eq!(
+        (limits.max_turns, limits.max_tool_calls),
+        (Some(3), Some(3))
+    );
     assert_eq!(limits.deadline, Some(Duration::from_secs(60)));
     assert_eq!(started.spec.root.limits.max_tool_calls, Some(4));
 }
@@ -214,7 +233,10 @@ async fn what_parallel_agents_do_is_told_apart_by_content_index() {
     }
     // Of the root: call, batch, call. Of each of three agents: the same.
     assert_eq!(owners.len(), 3 + 3 * 3, "{owners:?}");
-    let printed: Vec<_> = printed.into_iter().map(|(agent, text)| (agent.0, text)).collect();
+    let printed: Vec<_> = printed
+        .into_iter()
+        .map(|(agent, text)| (agent.0, text))
+        .collect();
     let expected = [(1, "one"), (2, "two"), (3, "three")];
     let expected = expected.map(|(agent, at)| (agent, format!("{{\"at\":\"{at}\"}}")));
     assert_eq!(printed, expected);
@@ -229,7 +251,10 @@ async fn started_agents(agents: &ScriptedModel) {
 #[tokio::test(start_paused = true)]
 async fn a_message_steers_the_one_agent_it_is_for() {
     let agents = answering();
-    let orchestrator = with_agents(TOPICS, &agents).agent(research()).build().unwrap();
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     started_agents(&agents).await;
     handle.steer_agent(AgentId(2), "and its history").unwrap();
@@ -251,13 +276,19 @@ async fn a_message_steers_the_one_agent_it_is_for() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_there_is() {
     let agents = answering();
-    let orchestrator = with_agents(TOPICS, &agents).agent(research()).build().unwrap();
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
     let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
     started_agents(&agents).await;
     handle.cancel_agent(AgentId(1), "not needed").unwrap();
     while events.next().await.is_some() {}
     let result = handle.result().await.unwrap();
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "All read."));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "All read.")
+    );
     let records = handle.records();
     let value = records.iter().find_map(|record| match &record.body {
         RecordBody::ToolResult(result) => Some(result.value.as_str().to_owned()),
@@ -273,11 +304,17 @@ async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_
 #[tokio::test(start_paused = true)]
 async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
     let agents = Arc::new(ScriptedModel::always(Script::hanging()));
-    let orchestrator = with_agents(TOPICS, &agents).agent(research()).build().unwrap();
+    let orchestrator = with_agents(TOPICS, &agents)
+        .agent(research())
+        .build()
+        .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     started_agents(&agents).await;
     handle.cancel("enough").unwrap();
-    assert_eq!(handle.result().await.unwrap().status, RunStatus::Interrupted);
+    assert_eq!(
+        handle.result().await.unwrap().status,
+        RunStatus::Interrupted
+    );
     orchestrator.shutdown().await;
     assert_eq!(agents.open_calls(), 0);
 }
@@ -307,7 +344,11 @@ async fn an_agents_call_is_approved_like_any_other() {
 
 #[tokio::test]
 async fn what_agents_used_adds_up_in_their_runs_usage() {
-    let agents = Arc::new(ScriptedModel::always(reply::using(reply::text("read"), 10, 1)));
+    let agents = Arc::new(ScriptedModel::always(reply::using(
+        reply::text("read"),
+        10,
+        1,
+    )));
     let root = ScriptedModel::new()
         .then(reply::using(reply::calls([("research", TOPICS)]), 100, 5))
         .then(reply::using(reply::text("done"), 200, 7));
@@ -320,8 +361,8 @@ async fn what_agents_used_adds_up_in_their_runs_usage() {
     let usage = &heard.result.usage;
     assert_eq!(usage.total.total.tokens, 105 + 207 + 3 * 11);
     assert_eq!(usage.roles[&Role::CODING].prompt.tokens, 30);
-    let of_turns = heard.records().into_iter().filter(|record| {
-        matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Turn)
-    });
+    let of_turns = heard.records().into_iter().filter(
+        |record| matches!(&record.body, RecordBody::LlmCall(call) if call.purpose == Purpose::Turn),
+    );
     assert_eq!(of_turns.count(), 5);
 }

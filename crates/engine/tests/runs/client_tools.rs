@@ -18,7 +18,10 @@ fn calling(tools: &[(&str, &str)]) -> ScriptedModel {
 }
 
 fn orchestrator(model: ScriptedModel) -> Orchestrator {
-    builder(model).client_tool(spec("pick").read_only().build()).build().unwrap()
+    builder(model)
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap()
 }
 
 fn done(value: &str) -> ToolOutcome {
@@ -42,19 +45,37 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("go")).await;
-    assert_eq!((heard.result.status, &heard.result.finish_reason), (RunStatus::Waiting, &None));
+    assert_eq!(
+        (heard.result.status, &heard.result.finish_reason),
+        (RunStatus::Waiting, &None)
+    );
     let [pending] = heard.result.pending.as_slice() else {
         panic!("{:?}", heard.result.pending)
     };
     assert_eq!(pending.kind, PendingKind::ClientTool);
     let answers = vec![answer(&pending.tool_call_id, done("\"red\""))];
-    let handle = orchestrator.resume(heard.result.run_id, answers).await.unwrap();
+    let handle = orchestrator
+        .resume(heard.result.run_id, answers)
+        .await
+        .unwrap();
     let result = handle.result().await.unwrap();
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "Chosen."));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Chosen.")
+    );
     assert!(result.pending.is_empty());
     let records = handle.records();
-    assert_eq!(records.first().unwrap().seq.0, 1, "the log is told from its beginning");
-    assert!(records.iter().zip(1..).all(|(record, seq)| record.seq.0 == seq));
+    assert_eq!(
+        records.first().unwrap().seq.0,
+        1,
+        "the log is told from its beginning"
+    );
+    assert!(
+        records
+            .iter()
+            .zip(1..)
+            .all(|(record, seq)| record.seq.0 == seq)
+    );
     let kept = history(store.as_ref()).await;
     assert_paired(kept.messages());
     assert_eq!(kept.messages()[2].text(), "\"red\"");
@@ -66,12 +87,20 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
     let run = hear(&orchestrator, request("go")).await.result;
     assert_eq!(run.status, RunStatus::Waiting, "{run:?}");
     let wrong = ToolCallId::from_text("call_of_somebody_else");
-    let refused = orchestrator.resume(run.run_id, vec![answer(&wrong, done("1"))]).await;
+    let refused = orchestrator
+        .resume(run.run_id, vec![answer(&wrong, done("1"))])
+        .await;
     assert!(matches!(refused, Err(ResumeError::NotWaiting(call)) if call == wrong));
     let nothing = orchestrator.resume(run.run_id, Vec::new()).await;
-    assert!(matches!(nothing, Err(ResumeError::NothingToDo)), "{nothing:?}");
+    assert!(
+        matches!(nothing, Err(ResumeError::NothingToDo)),
+        "{nothing:?}"
+    );
     let right = vec![answer(&run.pending[0].tool_call_id, done("1"))];
-    let handle = orchestrator.resume(run.run_id, right.clone()).await.unwrap();
+    let handle = orchestrator
+        .resume(run.run_id, right.clone())
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     let again = orchestrator.resume(run.run_id, right).await;
     assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
@@ -81,13 +110,19 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
 async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
     let orchestrator = orchestrator(calling(&[("pick", r#"{"n":1}"#), ("pick", r#"{"n":2}"#)]));
     let first = hear(&orchestrator, request("go")).await.result;
-    let calls: Vec<_> = first.pending.iter().map(|it| it.tool_call_id.clone()).collect();
+    let calls: Vec<_> = first
+        .pending
+        .iter()
+        .map(|it| it.tool_call_id.clone())
+        .collect();
     assert!(!calls.is_empty());
     let mut waiting = first;
     let mut brought = 0;
     while waiting.status == RunStatus::Waiting {
         let call = &waiting.pending[0].tool_call_id;
-        let handle = orchestrator.resume(waiting.run_id, vec![answer(call, done("1"))]).await;
+        let handle = orchestrator
+            .resume(waiting.run_id, vec![answer(call, done("1"))])
+            .await;
         waiting = handle.unwrap().result().await.unwrap();
         brought += 1;
     }
@@ -102,8 +137,10 @@ async fn what_failed_at_the_client_is_told_to_the_model() {
     let answers = vec![answer(&run.pending[0].tool_call_id, failed)];
     let handle = orchestrator.resume(run.run_id, answers).await.unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
-    let told = handle.records().iter().any(|record| matches!(&record.body,
-        RecordBody::ToolResult(result) if result.value.as_str().contains("closed the window")));
+    let told = handle.records().iter().any(|record| {
+        matches!(&record.body,
+        RecordBody::ToolResult(result) if result.value.as_str().contains("closed the window"))
+    });
     assert!(told);
 }
 
@@ -120,15 +157,62 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
         .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let call = handle.records().iter().find_map(|record| match &record.body {
-        RecordBody::ToolCall(call) if call.name == "pick" => Some(call.tool_call_id.clone()),
-        _ => None,
-    });
+    let call = handle
+        .records()
+        .iter()
+        .find_map(|record| match &record.body {
+            RecordBody::ToolCall(call) if call.name == "pick" => Some(call.tool_call_id.clone()),
+            _ => None,
+        });
     let wrong = handle.bring(&ToolCallId::from_text("x"), done("1"), Duration::ZERO);
     assert!(matches!(wrong, Err(AnswerError::NotWaiting(_))));
     let at_work = orchestrator.resume(handle.run_id(), Vec::new()).await;
-    assert!(matches!(at_work, Err(ResumeError::AtWork(_))), "{at_work:?}");
-    handle.bring(&call.unwrap(), done("\"red\""), Duration::from_secs(1)).unwrap();
+    assert!(
+        matches!(at_work, Err(ResumeError::AtWork(_))),
+        "{at_work:?}"
+    );
+    handle
+        .bring(&call.unwrap(), done("\"red\""), Duration::from_secs(1))
+        .unwrap();
     let result = handle.result().await.unwrap();
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "Chosen."));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Chosen.")
+    );
+}
+
+#[tokio::test]
+async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("write", "{}"), ("pick", "{}")]))
+        .then(reply::text("Chosen."));
+    let later =
+        neuraxis_testkit::ScriptedApprover::new().then(neuraxis_ports::ApproverReply::Later);
+    let orchestrator = builder(model)
+        .client_tool(spec("pick").read_only().build())
+        .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+        .approver(Arc::new(later))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let records = heard.records();
+    let asked = records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap();
+    let expired = Answer::Approval(neuraxis_core::ApprovalDecided {
+        id: neuraxis_core::InputId::new("expired"),
+        tool_call_id: asked.tool_call_id,
+        arguments_hash: asked.arguments_hash,
+        decision: neuraxis_core::ApprovalDecision::Expired,
+        by: None,
+    });
+    let handle = orchestrator
+        .resume(heard.result.run_id, vec![expired])
+        .await
+        .unwrap();
+    let result = handle.result().await.unwrap();
+    let kinds: Vec<_> = result.pending.iter().map(|pending| pending.kind).collect();
+    assert_eq!(kinds, [PendingKind::ClientTool]);
 }

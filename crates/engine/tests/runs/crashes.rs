@@ -7,9 +7,7 @@ use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, Tool
 use neuraxis_engine::{OrchestratorResult, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
-use neuraxis_testkit::{
-    Act, Script, ScriptedModel, ScriptedTool, reply, spec,
-};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{assert_paired, builder, request, session};
@@ -42,7 +40,9 @@ impl World {
             .store(self.store.clone())
             .ids(Arc::new(neuraxis_engine::UuidV7))
             .tools(self.tools.iter().map(|tool| tool.clone() as Arc<_>))
-            .approver(Arc::new(neuraxis_testkit::ScriptedApprover::new().approve()))
+            .approver(Arc::new(
+                neuraxis_testkit::ScriptedApprover::new().approve(),
+            ))
             .build()
             .unwrap()
     }
@@ -71,7 +71,8 @@ impl World {
         }
         assert_paired(&neuraxis_core::run_messages(&records));
         let (restored, _) =
-            neuraxis_core::RunTree::restore(neuraxis_core::Transcript::default(), &records).unwrap();
+            neuraxis_core::RunTree::restore(neuraxis_core::Transcript::default(), &records)
+                .unwrap();
         assert_eq!(restored.status(), RunStatus::Done);
         records
     }
@@ -103,15 +104,15 @@ fn a_finished_call_is_not_made_again_and_a_read_only_one_in_doubt_is() {
         model,
         vec![
             ScriptedTool::always(spec("quick").read_only(), one_second("1")),
-            ScriptedTool::always(
-                spec("slow").read_only(),
-                Act::value("2").after(seconds(10)),
-            ),
+            ScriptedTool::always(spec("slow").read_only(), Act::value("2").after(seconds(10))),
         ],
     );
     let run = world.dies_after(request("go"), seconds(5));
     let result = world.taken_up(run);
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "ok"));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "ok")
+    );
     assert_eq!((world.tools[0].count(), world.tools[1].count()), (1, 2));
     let calls = world.tools[1].calls();
     assert_eq!(
@@ -149,7 +150,10 @@ fn a_model_call_in_the_air_is_made_anew_as_the_next_attempt() {
     let result = world.taken_up(run);
     assert_eq!(result.reply, "here");
     let calls = world.model.calls();
-    assert_eq!((calls[0].context.attempt.0, calls[1].context.attempt.0), (1, 2));
+    assert_eq!(
+        (calls[0].context.attempt.0, calls[1].context.attempt.0),
+        (1, 2)
+    );
     assert_eq!(calls[0].context.effect_id, calls[1].context.effect_id);
     assert_eq!(
         result.usage.total.total.label,
@@ -172,9 +176,14 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
     }
     world.model.push(reply::text("at last"));
     let result = world.taken_up(run);
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "at last"));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "at last")
+    );
     let resumed = world.records(run);
-    let resumed = resumed.iter().filter(|record| record.body.kind() == "resumed");
+    let resumed = resumed
+        .iter()
+        .filter(|record| record.body.kind() == "resumed");
     assert_eq!(resumed.count(), 4);
 }
 
@@ -205,18 +214,26 @@ fn an_open_question_to_an_approver_is_asked_again() {
 
 #[test]
 fn the_session_of_a_dead_run_stays_its_own_until_it_was_taken_up() {
-    let model = ScriptedModel::new().then(Script::hanging()).then(reply::text("one"));
+    let model = ScriptedModel::new()
+        .then(Script::hanging())
+        .then(reply::text("one"));
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("first"), seconds(1));
     process().block_on(async {
         let busy = world.orchestrator().handle(request("second")).await;
-        assert!(matches!(busy, Err(neuraxis_engine::RequestError::Busy { .. })));
+        assert!(matches!(
+            busy,
+            Err(neuraxis_engine::RequestError::Busy { .. })
+        ));
     });
     world.taken_up(run);
     world.model.push(reply::text("two"));
     process().block_on(async {
         let orchestrator = world.orchestrator();
-        assert_eq!(orchestrator.handle(request("second")).await.unwrap().reply, "two");
+        assert_eq!(
+            orchestrator.handle(request("second")).await.unwrap().reply,
+            "two"
+        );
         let history = world.store.history(&session()).await.unwrap();
         assert_eq!(history.len(), 4);
     });
@@ -231,11 +248,19 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
     process().block_on(async {
         let (first, _) = world.orchestrator().stream(request("go")).await.unwrap();
         tokio::time::sleep(seconds(5)).await;
-        let second = world.orchestrator().resume(first.run_id(), Vec::new()).await.unwrap();
+        let second = world
+            .orchestrator()
+            .resume(first.run_id(), Vec::new())
+            .await
+            .unwrap();
         assert_eq!(second.result().await.unwrap().reply, "taken over");
         let first = first.result().await.unwrap();
         assert_eq!(first.status, RunStatus::Failed);
-        assert!(first.reply.contains("no longer holds its session"), "{}", first.reply);
+        assert!(
+            first.reply.contains("no longer holds its session"),
+            "{}",
+            first.reply
+        );
     });
     let history = process().block_on(world.store.history(&session())).unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "taken over");

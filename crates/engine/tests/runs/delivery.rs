@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{
-    AgentSpec, LlmError, LlmErrorKind, Mode, Profile, Record, ReplyFinish, Role,
-};
+use neuraxis_core::{AgentSpec, LlmError, LlmErrorKind, Mode, Profile, Record, ReplyFinish, Role};
 use neuraxis_engine::{AgentTool, Delivery};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
@@ -16,6 +14,7 @@ fn broken(kind: LlmErrorKind) -> LlmError {
 }
 
 /// What a model says in a run, script by script, and in which mode.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
     let server = || broken(LlmErrorKind::server(Some(503)));
     let call = |name: &str| Script::from(reply::calls([(name, "{}")]));
@@ -23,35 +22,85 @@ fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
     let mut table = vec![
         ("a text", vec![text().split(1)]),
         ("nothing", vec![reply::empty().into()]),
-        ("reasoning", vec![Script::from(reply::reasoned("Hm, ö.", "Yes.")).split(2)]),
-        ("text with a call", vec![
-            Script::from(reply::text_and_calls("Well. ", [("look", r#"{"at":"ö"}"#)])).split(1),
-            text(),
-        ]),
-        ("several calls", vec![
-            reply::calls([("look", "{}"), ("fail", "{}"), ("look", r#"{"n":2}"#)]).into(),
-            text(),
-        ]),
-        ("bad arguments", vec![reply::calls([("look", "{\"at\":"), ("look", "7")]).into(), text()]),
-        ("unknown tools", vec![call("lost"), call("lost"), call("lost"), text()]),
-        ("a call again and again", (0..6).map(|_| call("look")).chain([text()]).collect()),
+        (
+            "reasoning",
+            vec![Script::from(reply::reasoned("Hm, ö.", "Yes.")).split(2)],
+        ),
+        (
+            "text with a call",
+            vec![
+                Script::from(reply::text_and_calls("Well. ", [("look", r#"{"at":"ö"}"#)])).split(1),
+                text(),
+            ],
+        ),
+        (
+            "several calls",
+            vec![
+                reply::calls([("look", "{}"), ("fail", "{}"), ("look", r#"{"n":2}"#)]).into(),
+                text(),
+            ],
+        ),
+        (
+            "bad arguments",
+            vec![
+                reply::calls([("look", "{\"at\":"), ("look", "7")]).into(),
+                text(),
+            ],
+        ),
+        (
+            "unknown tools",
+            vec![call("lost"), call("lost"), call("lost"), text()],
+        ),
+        (
+            "a call again and again",
+            (0..6).map(|_| call("look")).chain([text()]).collect(),
+        ),
         ("a cut text", vec![reply::cut("It is d").into()]),
-        ("a refusal", vec![reply::of([], ReplyFinish::ContentFilter).into()]),
+        (
+            "a refusal",
+            vec![reply::of([], ReplyFinish::ContentFilter).into()],
+        ),
         ("a failed attempt", vec![server().into(), text()]),
-        ("a broken stream", vec![text().split(2).fail_at(3, broken(LlmErrorKind::Connection)), text()]),
+        (
+            "a broken stream",
+            vec![
+                text().split(2).fail_at(3, broken(LlmErrorKind::Connection)),
+                text(),
+            ],
+        ),
         ("a cut stream", vec![text().split(2).cut_at(3), text()]),
-        ("failure for good", vec![broken(LlmErrorKind::Unauthorized).into()]),
-        ("no end of failures", vec![server().into(), server().into(), server().into()]),
-        ("unreadable", vec![broken(LlmErrorKind::InvalidResponse).into(), text()]),
+        (
+            "failure for good",
+            vec![broken(LlmErrorKind::Unauthorized).into()],
+        ),
+        (
+            "no end of failures",
+            vec![server().into(), server().into(), server().into()],
+        ),
+        (
+            "unreadable",
+            vec![broken(LlmErrorKind::InvalidResponse).into(), text()],
+        ),
         ("an approval", vec![call("write"), text()]),
-        ("agents", vec![reply::calls([("ask", r#"{"of":["a","b"]}"#)]).into(), text()]),
+        (
+            "agents",
+            vec![
+                reply::calls([("ask", r#"{"of":["a","b"]}"#)]).into(),
+                text(),
+            ],
+        ),
     ];
     let endless = (0..3).map(|turn| {
         let arguments = format!("{{\"n\":{turn}}}");
         Script::from(reply::calls([("look", arguments.as_str())]))
     });
     table.push(("max turns", endless.clone().chain([text()]).collect()));
-    table.push(("max turns and no words", endless.chain([call("look"), reply::empty().into()]).collect()));
+    table.push((
+        "max turns and no words",
+        endless
+            .chain([call("look"), reply::empty().into()])
+            .collect(),
+    ));
     let mut scripts: Vec<_> = table
         .into_iter()
         .map(|(name, scripts)| (name, Mode::EXPLORATORY, scripts))
@@ -66,22 +115,32 @@ fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
 
 /// Runs a script and returns its records, without how long things took.
 async fn records(mode: Mode, scripts: Vec<Script>, delivery: Delivery) -> Vec<serde_json::Value> {
-    let model = scripts.into_iter().fold(ScriptedModel::new(), ScriptedModel::then);
+    let model = scripts
+        .into_iter()
+        .fold(ScriptedModel::new(), ScriptedModel::then);
     let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
     agent.fan_out = Some("of".to_owned());
-    let below = ScriptedModel::always(Script::from(reply::text("answer")).after(Duration::from_secs(1)));
+    let below =
+        ScriptedModel::always(Script::from(reply::text("answer")).after(Duration::from_secs(1)));
     let orchestrator = builder(model)
         .model(Role::CODING, Arc::new(below))
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
-        .tool(Arc::new(ScriptedTool::always(spec("fail").read_only(), Act::error("no"))))
+        .tool(Arc::new(ScriptedTool::always(
+            spec("fail").read_only(),
+            Act::error("no"),
+        )))
         .agent(AgentTool::new(spec("ask").read_only().build(), agent))
         .approver(Arc::new(ScriptedApprover::new().approve()))
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("go").mode(mode).delivery(delivery)).await;
     heard.assert_valid(heard.result.status);
-    heard.records().iter().map(|record| timeless(record)).collect()
+    heard
+        .records()
+        .iter()
+        .map(|record| timeless(record))
+        .collect()
 }
 
 fn timeless(record: &Record) -> serde_json::Value {

@@ -8,7 +8,9 @@ use neuraxis_core::{
 use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, StoreError};
-use neuraxis_testkit::{CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec};
+use neuraxis_testkit::{
+    CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
 
 use crate::support::{assert_paired, builder, hear, request, session};
 
@@ -38,7 +40,9 @@ async fn two_runs() -> Forked {
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .build()
         .unwrap();
-    hear(&orchestrator, request("Hi.")).await.assert_valid(RunStatus::Done);
+    hear(&orchestrator, request("Hi."))
+        .await
+        .assert_valid(RunStatus::Done);
     let second = hear(&orchestrator, request("What is there?")).await;
     second.assert_valid(RunStatus::Done);
     Forked {
@@ -55,7 +59,11 @@ fn other() -> SessionId {
 }
 
 fn texts(history: &Transcript) -> Vec<String> {
-    history.messages().iter().map(|message| message.text()).collect()
+    history
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect()
 }
 
 #[tokio::test]
@@ -65,14 +73,28 @@ async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
     let kept = world.store.records(world.run, Seq(0)).await.unwrap();
     world.model.push(reply::text("One door."));
     let options = ForkOptions::new(other());
-    let handle = world.orchestrator.fork(world.run, Turn(1), options).await.unwrap();
+    let handle = world
+        .orchestrator
+        .fork(world.run, Turn(1), options)
+        .await
+        .unwrap();
     let result = handle.result().await.unwrap();
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "One door."));
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "One door.")
+    );
     assert_eq!(result.session_id, other());
 
     let seed = world.store.session(&other()).await.unwrap().seed;
-    assert_eq!(texts(&seed), ["Hi.", "Hello.", "What is there?", "", r#"{"n":1}"#]);
-    assert_eq!(seed.messages(), &before.messages()[..5], "shared, not made anew");
+    assert_eq!(
+        texts(&seed),
+        ["Hi.", "Hello.", "What is there?", "", r#"{"n":1}"#]
+    );
+    assert_eq!(
+        seed.messages(),
+        &before.messages()[..5],
+        "shared, not made anew"
+    );
     let history = world.store.history(&other()).await.unwrap();
     assert_eq!(texts(&history)[5..], ["One door."]);
     assert_paired(history.messages());
@@ -83,9 +105,16 @@ async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
     let RecordBody::RunStarted(started) = &records[0].body else {
         panic!("{records:?}")
     };
-    let point = ForkPoint { run_id: world.run, turn: Turn(1) };
+    let point = ForkPoint {
+        run_id: world.run,
+        turn: Turn(1),
+    };
     assert_eq!(started.spec.forked_from, Some(point));
-    assert_eq!(world.store.history(&session()).await.unwrap(), before, "the old session changed");
+    assert_eq!(
+        world.store.history(&session()).await.unwrap(),
+        before,
+        "the old session changed"
+    );
     assert_eq!(world.store.records(world.run, Seq(0)).await.unwrap(), kept);
 }
 
@@ -96,9 +125,17 @@ async fn at_each_turn_a_fork_has_what_was_said_by_then() {
         world.model.push(reply::text("ok"));
         let id: SessionId = format!("fork-{turn}").parse().unwrap();
         let options = ForkOptions::new(id.clone()).message("And then?");
-        let handle = world.orchestrator.fork(world.run, Turn(turn), options).await.unwrap();
+        let handle = world
+            .orchestrator
+            .fork(world.run, Turn(turn), options)
+            .await
+            .unwrap();
         let result = handle.result().await.unwrap();
-        assert_eq!(result.finish_reason, Some(FinishReason::Stop), "turn {turn}");
+        assert_eq!(
+            result.finish_reason,
+            Some(FinishReason::Stop),
+            "turn {turn}"
+        );
         let seed = world.store.session(&id).await.unwrap().seed;
         assert_eq!(seed.len(), messages, "turn {turn}: {:?}", texts(&seed));
         let history = world.store.history(&id).await.unwrap();
@@ -114,13 +151,24 @@ async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
         world.model.push(reply::text(answer));
     }
     let first = ForkOptions::new(other());
-    let first = world.orchestrator.fork(world.run, Turn(1), first).await.unwrap();
+    let first = world
+        .orchestrator
+        .fork(world.run, Turn(1), first)
+        .await
+        .unwrap();
     first.result().await.unwrap();
     let next = neuraxis_engine::UserRequest::new(other(), "Sure?");
-    assert_eq!(world.orchestrator.handle(next).await.unwrap().reply, "Still one.");
+    assert_eq!(
+        world.orchestrator.handle(next).await.unwrap().reply,
+        "Still one."
+    );
     let third: SessionId = "third".parse().unwrap();
     let options = ForkOptions::new(third.clone()).message("Look again.");
-    let second = world.orchestrator.fork(first.run_id(), Turn(1), options).await.unwrap();
+    let second = world
+        .orchestrator
+        .fork(first.run_id(), Turn(1), options)
+        .await
+        .unwrap();
     assert_eq!(second.result().await.unwrap().reply, "None.");
     let history = world.store.history(&third).await.unwrap();
     assert_eq!(texts(&history)[5..], ["One door.", "Look again.", "None."]);
@@ -130,7 +178,11 @@ async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
 async fn another_role_may_serve_the_fork_if_policy_allows_it() {
     let world = two_runs().await;
     let options = ForkOptions::new(other()).role(Role::CODING);
-    let handle = world.orchestrator.fork(world.run, Turn(1), options).await.unwrap();
+    let handle = world
+        .orchestrator
+        .fork(world.run, Turn(1), options)
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().reply, "by the coder");
     assert_eq!(world.coder.calls().len(), 1);
 
@@ -147,18 +199,33 @@ async fn what_cannot_be_forked_is_refused_and_leaves_no_session_behind() {
     let world = two_runs().await;
     let fork = |run, turn, options| world.orchestrator.fork(run, Turn(turn), options);
     let taken = fork(world.run, 1, ForkOptions::new(session())).await;
-    assert!(matches!(taken, Err(ForkError::SessionExists(_))), "{taken:?}");
+    assert!(
+        matches!(taken, Err(ForkError::SessionExists(_))),
+        "{taken:?}"
+    );
     let answered = fork(world.run, 3, ForkOptions::new(other())).await;
-    assert!(matches!(answered, Err(ForkError::NothingToAnswer)), "{answered:?}");
+    assert!(
+        matches!(answered, Err(ForkError::NothingToAnswer)),
+        "{answered:?}"
+    );
     let unknown = fork(CountingIds::nth_run(77), 1, ForkOptions::new(other())).await;
-    assert!(matches!(unknown, Err(ForkError::Store(StoreError::NoSuchRun(_)))), "{unknown:?}");
+    assert!(
+        matches!(unknown, Err(ForkError::Store(StoreError::NoSuchRun(_)))),
+        "{unknown:?}"
+    );
     let mode = ForkOptions::new(other()).mode(neuraxis_core::Mode::new("YOLO"));
     let refused = fork(world.run, 1, mode).await;
-    assert!(matches!(refused, Err(ForkError::Request(RequestError::Policy(_)))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ForkError::Request(RequestError::Policy(_)))),
+        "{refused:?}"
+    );
     let fault = Fault::Refuse(StoreError::Damaged("page 7".to_owned()));
     world.store.fail_next(StoreOperation::Commit, fault);
     let failed = fork(world.run, 1, ForkOptions::new(other())).await;
-    assert!(matches!(failed, Err(ForkError::Request(RequestError::Store(_)))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(ForkError::Request(RequestError::Store(_)))),
+        "{failed:?}"
+    );
     tokio::task::yield_now().await;
     let sessions = world.store.sessions().await.unwrap();
     assert_eq!(sessions.len(), 1, "{sessions:?}");

@@ -52,12 +52,33 @@ async fn each_hook_is_asked_at_its_point_and_told_what_it_is_about() {
     let hooks: Vec<_> = asked.iter().map(|(hook, _)| *hook).collect();
     assert_eq!(
         hooks,
-        [Hook::ToolsSelected, Hook::ProcessCalls, Hook::Progress, Hook::ToolsSelected]
+        [
+            Hook::ToolsSelected,
+            Hook::ProcessCalls,
+            Hook::Progress,
+            Hook::ToolsSelected
+        ]
     );
     assert_eq!(asked[0].1, r#"{"tools":["look","peek"]}"#);
-    assert!(asked[1].1.contains(r#""name":"look","arguments":"{\"n\":1}""#), "{}", asked[1].1);
-    assert_eq!(asked[2].1, r#"{"turns_used":1,"tool_calls":1,"text":"Looking."}"#);
-    assert_eq!(heard.kinds().iter().filter(|kind| **kind == "advised").count(), 4);
+    assert!(
+        asked[1]
+            .1
+            .contains(r#""name":"look","arguments":"{\"n\":1}""#),
+        "{}",
+        asked[1].1
+    );
+    assert_eq!(
+        asked[2].1,
+        r#"{"turns_used":1,"tool_calls":1,"text":"Looking."}"#
+    );
+    assert_eq!(
+        heard
+            .kinds()
+            .iter()
+            .filter(|kind| **kind == "advised")
+            .count(),
+        4
+    );
 }
 
 #[tokio::test]
@@ -68,7 +89,11 @@ async fn an_advisor_ends_the_loop_and_the_text_so_far_is_kept() {
         heard.assert_valid(RunStatus::Done);
         assert_eq!(heard.result.finish_reason, Some(FinishReason::Stop));
         assert_eq!(heard.result.reply, "Looking.");
-        assert_eq!(look.count(), usize::from(hook == Hook::Progress), "{hook:?}");
+        assert_eq!(
+            look.count(),
+            usize::from(hook == Hook::Progress),
+            "{hook:?}"
+        );
         assert_eq!(model.remaining(), 1);
     }
 }
@@ -83,7 +108,10 @@ async fn an_advisor_may_offer_fewer_tools_for_a_turn() {
     heard.assert_valid(RunStatus::Done);
     let offered = |turn: usize| {
         let tools = &model.requests()[turn].tools;
-        tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
+        tools
+            .iter()
+            .map(|tool| tool.name.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!((offered(0), offered(1).len()), (vec!["peek".to_owned()], 2));
     assert_eq!(look.count(), 0, "a tool that was not offered ran");

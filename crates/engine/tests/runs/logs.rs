@@ -14,10 +14,16 @@ async fn log() -> Vec<Arc<Record>> {
         .then(reply::text("A door."));
     let look = ScriptedTool::echoing(spec("look").read_only());
     let orchestrator = with_tools(model, vec![Arc::new(look)]);
-    hear(&orchestrator, request("What is there?")).await.records()
+    hear(&orchestrator, request("What is there?"))
+        .await
+        .records()
 }
 
-fn changed(records: &[Arc<Record>], place: usize, change: impl Fn(&mut Record)) -> Vec<Arc<Record>> {
+fn changed(
+    records: &[Arc<Record>],
+    place: usize,
+    change: impl Fn(&mut Record),
+) -> Vec<Arc<Record>> {
     let mut records = records.to_vec();
     change(Arc::make_mut(&mut records[place]));
     records
@@ -31,7 +37,10 @@ async fn a_log_is_read_as_it_was_written_and_replays_to_the_same_run() {
     let read = read_log(&text).unwrap();
     assert_eq!(write_log(&read), text);
     let report = replay(&Transcript::default(), &read).unwrap();
-    assert_eq!((report.status, report.records), (RunStatus::Done, records.len()));
+    assert_eq!(
+        (report.status, report.records),
+        (RunStatus::Done, records.len())
+    );
     assert_eq!((report.steps, report.open_effects), (5, 0));
     assert_eq!(report.messages.messages().last().unwrap().text(), "A door.");
 }
@@ -46,7 +55,10 @@ async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
         match report {
             Ok(report) => {
                 assert!(is_whole, "half a step was taken for a whole one");
-                assert_eq!((report.status, report.open_effects), (RunStatus::Running, 1));
+                assert_eq!(
+                    (report.status, report.open_effects),
+                    (RunStatus::Running, 1)
+                );
             }
             Err(error) => assert!(!is_whole, "{error}"),
         }
@@ -56,11 +68,15 @@ async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
 #[tokio::test]
 async fn a_line_that_is_no_record_is_told_by_its_number() {
     let mut text = write_log(&log().await);
-    text.insert_str(0, "\n");
+    text.insert(0, '\n');
     text.push_str("{\"seq\":1,\"type\":\"from_the_future\"}\n");
     let error = read_log(&text).unwrap_err();
     assert_eq!(error.line, text.lines().count());
-    assert!(error.to_string().starts_with(&format!("line {} is not a record", error.line)));
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("line {} is not a record", error.line))
+    );
     let unknown = text.replace("\"type\":\"final\"", "\"type\":\"from_the_future\"");
     let error = read_log(&unknown).unwrap_err();
     assert!(error.to_string().contains("from_the_future"), "{error}");
@@ -75,7 +91,9 @@ async fn what_keeps_a_log_from_being_replayed_is_told_by_its_name() {
 
     let other: Transcript = [Message::user("said before")].into_iter().collect();
     let error = replay(&other, &records).unwrap_err();
-    assert!(matches!(error, ReplayError::OtherHistory { recorded, given } if (recorded.count, given.count) == (0, 1)));
+    assert!(
+        matches!(error, ReplayError::OtherHistory { recorded, given } if (recorded.count, given.count) == (0, 1))
+    );
 
     let newer = changed(&records, 0, |record| {
         if let RecordBody::RunStarted(started) = &mut record.body {
@@ -88,20 +106,32 @@ async fn what_keeps_a_log_from_being_replayed_is_told_by_its_name() {
     let mut gap = records.clone();
     gap.remove(3);
     let error = replay(&nothing, &gap).unwrap_err();
-    assert!(matches!(error, ReplayError::Gap { expected, found, .. } if (expected.0, found.0) == (4, 5)), "{error}");
+    assert!(
+        matches!(error, ReplayError::Gap { expected, found, .. } if (expected.0, found.0) == (4, 5)),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_changed_log_diverges_at_the_record_and_field_that_was_changed() {
     let records = log().await;
-    let place = records.iter().position(|record| record.body.kind() == "tool_call").unwrap();
+    let place = records
+        .iter()
+        .position(|record| record.body.kind() == "tool_call")
+        .unwrap();
     let forged = changed(&records, place, |record| {
         if let RecordBody::ToolCall(call) = &mut record.body {
             call.arguments = neuraxis_core::JsonText::from_text(r#"{"at":"the safe"}"#);
         }
     });
     let error = replay(&Transcript::default(), &forged).unwrap_err();
-    let ReplayError::Diverged { seq, place: field, expected, found } = error else {
+    let ReplayError::Diverged {
+        seq,
+        place: field,
+        expected,
+        found,
+    } = error
+    else {
         panic!("{error}")
     };
     assert_eq!((seq, field.as_str()), (records[place].seq, "/arguments"));
@@ -112,5 +142,8 @@ async fn a_changed_log_diverges_at_the_record_and_field_that_was_changed() {
             call.reply = Arc::new(reply::text("Nothing."));
         }
     });
-    assert!(matches!(replay(&Transcript::default(), &forged), Err(ReplayError::Diverged { .. })));
+    assert!(matches!(
+        replay(&Transcript::default(), &forged),
+        Err(ReplayError::Diverged { .. })
+    ));
 }

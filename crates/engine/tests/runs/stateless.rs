@@ -26,16 +26,27 @@ fn two_turns() -> Arc<ScriptedModel> {
     Arc::new(
         ScriptedModel::new()
             .then(reply::using(first, 10, 2))
-            .then(reply::using(reply::reasoned("A door.", "It is a door."), 20, 3)),
+            .then(reply::using(
+                reply::reasoned("A door.", "It is a door."),
+                20,
+                3,
+            )),
     )
 }
 
 fn look() -> ScriptedTool {
-    ScriptedTool::always(spec("look"), Act::value("\"a door\"").after(Duration::from_millis(250)))
+    ScriptedTool::always(
+        spec("look"),
+        Act::value("\"a door\"").after(Duration::from_millis(250)),
+    )
 }
 
 fn texts(execution: &Execution) -> Vec<String> {
-    execution.message_history.iter().map(|message| message.text()).collect()
+    execution
+        .message_history
+        .iter()
+        .map(|message| message.text())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +57,10 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
         .await
         .unwrap();
     assert_eq!((done.content.as_str(), done.turns), ("It is a door.", 2));
-    assert_eq!((done.status, &done.finish_reason), (RunStatus::Done, &FinishReason::Stop));
+    assert_eq!(
+        (done.status, &done.finish_reason),
+        (RunStatus::Done, &FinishReason::Stop)
+    );
     assert_eq!(done.usage.total.total.tokens, 12 + 23);
     assert_eq!(
         texts(&done)[..2],
@@ -58,8 +72,14 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
     let [refused, looked] = done.tool_calls.as_slice() else {
         panic!("{:?}", done.tool_calls)
     };
-    assert_eq!((refused.name.as_str(), refused.success, refused.duration_ms), ("gone", false, 0));
-    assert_eq!((looked.name.as_str(), looked.success, looked.duration_ms), ("look", true, 250));
+    assert_eq!(
+        (refused.name.as_str(), refused.success, refused.duration_ms),
+        ("gone", false, 0)
+    );
+    assert_eq!(
+        (looked.name.as_str(), looked.success, looked.duration_ms),
+        ("look", true, 250)
+    );
     assert_eq!(looked.arguments.as_str(), r#"{"at":"the door"}"#);
     assert_eq!(looked.result.as_str(), "\"a door\"");
 
@@ -88,7 +108,11 @@ async fn the_system_prompt_goes_first_unless_there_is_one_already() {
         let done = orchestrator.run(messages, prompt).await.unwrap();
         let sent = model.requests()[0].messages.clone();
         assert_eq!(sent.messages(), &done.message_history[..sent.len()]);
-        let sent: Vec<_> = sent.messages().iter().map(|message| message.text()).collect();
+        let sent: Vec<_> = sent
+            .messages()
+            .iter()
+            .map(|message| message.text())
+            .collect();
         sent
     };
     let user = || vec![Message::user("hi")];
@@ -96,7 +120,10 @@ async fn the_system_prompt_goes_first_unless_there_is_one_already() {
     assert_eq!(asked(user(), None).await, ["hi"]);
     let mut with_system = user();
     with_system.insert(0, Message::system("Be long."));
-    assert_eq!(asked(with_system, Some("Be brief.")).await, ["Be long.", "hi"]);
+    assert_eq!(
+        asked(with_system, Some("Be brief.")).await,
+        ["Be long.", "hi"]
+    );
 }
 
 #[tokio::test]
@@ -111,7 +138,10 @@ async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
     let done = orchestrator.execute_with_history(history).await.unwrap();
     assert_paired(&done.message_history);
     assert_eq!(done.message_history.len(), 5);
-    let again = done.message_history.iter().map(|message| (**message).clone());
+    let again = done
+        .message_history
+        .iter()
+        .map(|message| (**message).clone());
     let again = again.chain([Message::user("more")]).collect();
     let more = orchestrator.execute_with_history(again).await.unwrap();
     assert_eq!(more.message_history[..5], done.message_history[..]);
@@ -132,7 +162,11 @@ async fn dropping_the_future_cancels_the_run() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
     let orchestrator = orchestrator(&model, Vec::new());
     let asking = orchestrator.execute("", "hi");
-    assert!(tokio::time::timeout(Duration::from_secs(1), asking).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), asking)
+            .await
+            .is_err()
+    );
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -143,14 +177,22 @@ async fn dropping_the_future_cancels_the_run() {
 async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
     let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Unauthorized, "no key");
     let model = Arc::new(ScriptedModel::always(error));
-    let done = orchestrator(&model, Vec::new()).execute("", "hi").await.unwrap();
+    let done = orchestrator(&model, Vec::new())
+        .execute("", "hi")
+        .await
+        .unwrap();
     assert_eq!(done.status, RunStatus::Failed);
-    assert!(done.content.starts_with("I could not finish this"), "{}", done.content);
+    assert!(
+        done.content.starts_with("I could not finish this"),
+        "{}",
+        done.content
+    );
     assert_eq!(done.message_history.last().unwrap().text(), "hi");
 }
 
 #[tokio::test]
-async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on_from_their_results() {
+async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on_from_their_results()
+ {
     let model = Arc::new(
         ScriptedModel::new()
             .then(reply::calls([("pick", r#"{"of":2}"#)]))
@@ -163,8 +205,11 @@ async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on
         .unwrap();
     let first = orchestrator.execute("", "choose").await.unwrap();
     assert_eq!(first.finish_reason, FinishReason::ClientTools);
-    let mut history: Vec<Message> =
-        first.message_history.iter().map(|message| (**message).clone()).collect();
+    let mut history: Vec<Message> = first
+        .message_history
+        .iter()
+        .map(|message| (**message).clone())
+        .collect();
     let call = history.last().unwrap().tool_calls().next().unwrap().clone();
     assert_eq!(call.arguments.as_str(), r#"{"of":2}"#);
     history.push(messages::result(call.id.as_str(), "pick", "2"));
@@ -193,7 +238,10 @@ async fn a_sub_agent_has_no_tools_of_the_callers_since_nobody_could_bring_it_the
         .build()
         .unwrap();
     let done = orchestrator.execute("", "go").await.unwrap();
-    assert_eq!((done.status, done.content.as_str()), (RunStatus::Done, "ok"));
+    assert_eq!(
+        (done.status, done.content.as_str()),
+        (RunStatus::Done, "ok")
+    );
     assert!(below.requests()[0].tools.is_empty());
 }
 
@@ -240,9 +288,15 @@ async fn a_limit_of_tool_calls_ends_a_run_with_an_answer() {
         .build()
         .unwrap();
     let done = orchestrator.execute("", "go").await.unwrap();
-    assert_eq!(done.finish_reason, FinishReason::Budget(BudgetKind::ToolCalls));
+    assert_eq!(
+        done.finish_reason,
+        FinishReason::Budget(BudgetKind::ToolCalls)
+    );
     assert_eq!(done.content, "what I have");
-    assert_eq!(done.tool_calls.iter().filter(|call| call.success).count(), 3);
+    assert_eq!(
+        done.tool_calls.iter().filter(|call| call.success).count(),
+        3
+    );
     assert_paired(&done.message_history);
 }
 
@@ -260,7 +314,13 @@ async fn of_two_limits_the_one_that_is_reached_first_ends_the_run_whichever_it_i
             .build()
             .unwrap();
         let done = orchestrator.execute("", "go").await.unwrap();
-        assert_eq!((done.finish_reason, done.content.as_str()), (reason, "what I have"));
-        assert_eq!(done.tool_calls.iter().filter(|call| call.success).count(), turns);
+        assert_eq!(
+            (done.finish_reason, done.content.as_str()),
+            (reason, "what I have")
+        );
+        assert_eq!(
+            done.tool_calls.iter().filter(|call| call.success).count(),
+            turns
+        );
     }
 }

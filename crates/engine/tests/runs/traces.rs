@@ -35,7 +35,10 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
         .then(reply::text("two"));
     let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
     let orchestrator = builder(root)
-        .model(Role::CODING, Arc::new(ScriptedModel::always(reply::text("because"))))
+        .model(
+            Role::CODING,
+            Arc::new(ScriptedModel::always(reply::text("because"))),
+        )
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .agent(AgentTool::new(spec("ask").read_only().build(), agent))
         .trace_sink(sink)
@@ -45,7 +48,10 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
     first.assert_valid(RunStatus::Done);
     let traces = trace_records(&Transcript::default(), &first.records());
     assert_eq!(of_run(&emitted, first.result.run_id), traces);
-    let of_agent = traces.iter().find(|trace| trace.data["agent"] == "a1").unwrap();
+    let of_agent = traces
+        .iter()
+        .find(|trace| trace.data["agent"] == "a1")
+        .unwrap();
     assert_eq!(of_agent.kind, TraceType::LlmCall);
     assert_eq!(of_agent.data["messages"][0]["parts"][0]["text"], "why");
 
@@ -54,7 +60,11 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
     let traces = trace_records(&history, &second.records());
     assert_eq!(of_run(&emitted, second.result.run_id), traces);
     let sent = traces[0].data["messages"].as_array().unwrap().len();
-    assert_eq!(sent, 1 + history.len() + 1, "prompt, history and question stand whole");
+    assert_eq!(
+        sent,
+        1 + history.len() + 1,
+        "prompt, history and question stand whole"
+    );
 }
 
 #[tokio::test]
@@ -75,7 +85,10 @@ async fn the_end_at_max_turns_is_traced_as_a_pair() {
     let heard = hear(&orchestrator, request("go").mode(Mode::CONSERVATIVE)).await;
     let traces = of_run(&emitted, heard.result.run_id);
     let kinds: Vec<_> = traces.iter().map(|trace| trace.kind).collect();
-    let reached = kinds.iter().position(|kind| *kind == TraceType::MaxTurnsReached).unwrap();
+    let reached = kinds
+        .iter()
+        .position(|kind| *kind == TraceType::MaxTurnsReached)
+        .unwrap();
     assert_eq!(
         kinds[reached..],
         [
@@ -116,7 +129,10 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     let mut emitted = of_run(&before, run);
     emitted.extend(of_run(&after, run));
-    assert_eq!(emitted, trace_records(&Transcript::default(), &handle.records()));
+    assert_eq!(
+        emitted,
+        trace_records(&Transcript::default(), &handle.records())
+    );
     let last = emitted.last().unwrap();
     assert_eq!(last.data["messages"].as_array().unwrap().len(), 4);
 }

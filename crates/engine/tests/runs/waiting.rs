@@ -60,7 +60,10 @@ impl PutAside {
     }
 
     async fn resume(&self, answers: Vec<Answer>) -> Result<OrchestratorResult, ResumeError> {
-        let handle = self.orchestrator.resume(self.heard.result.run_id, answers).await?;
+        let handle = self
+            .orchestrator
+            .resume(self.heard.result.run_id, answers)
+            .await?;
         Ok(handle.result().await.unwrap())
     }
 }
@@ -85,8 +88,14 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
     let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
     assert_eq!(run.heard.result.pending[0].kind, PendingKind::Approval);
-    let result = run.resume(vec![decided(&run.asked()[0], approve(None))]).await.unwrap();
-    assert_eq!((result.status, result.reply.as_str()), (RunStatus::Done, "ok"));
+    let result = run
+        .resume(vec![decided(&run.asked()[0], approve(None))])
+        .await
+        .unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "ok")
+    );
     assert_eq!(run.tool.calls()[0].arguments.as_str(), r#"{"n":1}"#);
     assert_eq!(run.approver.asks().len(), 1, "asked again");
 }
@@ -117,7 +126,10 @@ async fn a_denial_and_an_expiry_are_told_apart() {
         let run = put_aside(later(1), &[("write", "{}")]).await;
         let handle = run
             .orchestrator
-            .resume(run.heard.result.run_id, vec![decided(&run.asked()[0], decision)])
+            .resume(
+                run.heard.result.run_id,
+                vec![decided(&run.asked()[0], decision)],
+            )
             .await
             .unwrap();
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
@@ -137,7 +149,10 @@ async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
     asked.arguments_hash = JsonText::from_text(r#"{"n":99}"#).hash();
     let refused = run.resume(vec![decided(&asked, approve(None))]).await;
     assert!(
-        matches!(refused, Err(ResumeError::Refused(InputError::ApprovalMismatch(_)))),
+        matches!(
+            refused,
+            Err(ResumeError::Refused(InputError::ApprovalMismatch(_)))
+        ),
         "{refused:?}"
     );
     // Nobody's right to the run was taken: the right answer still counts.
@@ -147,7 +162,11 @@ async fn an_approval_of_other_arguments_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn if_one_of_several_answers_is_wrong_none_counts() {
-    let run = put_aside(later(2), &[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#)]).await;
+    let run = put_aside(
+        later(2),
+        &[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#)],
+    )
+    .await;
     let asked = run.asked();
     let mut wrong = asked[1].clone();
     wrong.arguments_hash = JsonText::from_text("{}").hash();
@@ -156,7 +175,10 @@ async fn if_one_of_several_answers_is_wrong_none_counts() {
         decided(&wrong, approve(None)),
     ];
     let refused = run.resume(answers).await;
-    assert!(matches!(refused, Err(ResumeError::Refused(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ResumeError::Refused(_))),
+        "{refused:?}"
+    );
     assert_eq!(run.tool.count(), 0);
     let right = asked.iter().map(|asked| decided(asked, approve(None)));
     let result = run.resume(right.collect()).await.unwrap();
@@ -190,7 +212,9 @@ async fn taken_up_without_an_answer_the_approver_is_asked_again() {
 #[tokio::test]
 async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
     let run = put_aside(later(1), &[("write", "{}")]).await;
-    run.resume(vec![decided(&run.asked()[0], approve(None))]).await.unwrap();
+    run.resume(vec![decided(&run.asked()[0], approve(None))])
+        .await
+        .unwrap();
     let again = run.resume(Vec::new()).await;
     assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
     let unknown = neuraxis_testkit::CountingIds::nth_run(99);

@@ -1,0 +1,123 @@
+//! A store that outlives its processes, fails now and then, and lets a process die at a commit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{RunLease, Session, SessionStore, StoreError, async_trait};
+use tokio::sync::Notify;
+
+use crate::dice::Dice;
+
+#[derive(Debug)]
+pub(crate) struct MortalStore {
+    inner: MemoryStore,
+    dice: Dice,
+    may_die: AtomicBool,
+    death: Notify,
+}
+
+impl MortalStore {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            dice: Dice::new(seed),
+            may_die: AtomicBool::new(false),
+            death: Notify::new(),
+        }
+    }
+
+    /// Sets whether things go wrong from now on.
+    pub(crate) fn may_die(&self, may: bool) {
+        self.may_die.store(may, Ordering::SeqCst);
+    }
+
+    /// Lets a process work until it is done or dies: then there is nothing.
+    pub(crate) async fn until_death<T>(&self, life: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.death.notified() => None,
+            lived = life => Some(lived),
+        }
+    }
+
+    async fn die(&self) {
+        self.death.notify_one();
+        std::future::pending().await
+    }
+
+    /// Does something to the store, or not, or does it and dies before anybody hears of it.
+    async fn risk<T>(
+        &self,
+        done: impl FnOnce() -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        if !self.may_die.load(Ordering::SeqCst) {
+            return done();
+        }
+        let away = || StoreError::Unavailable("for a moment".to_owned());
+        match self.dice.below(100) {
+            0..3 => Err(away()),
+            3..5 => done().and(Err(away())),
+            5..7 => {
+                self.die().await;
+                Err(away())
+            }
+            7..10 => {
+                let _ = done();
+                self.die().await;
+                Err(away())
+            }
+            10 if self.dice.percent(30) => Err(StoreError::Damaged("page 7".to_owned())),
+            _ => done(),
+        }
+    }
+}
+
+/// The memory store never waits: what it does can be done on the spot.
+fn now<T>(done: impl Future<Output = T>) -> T {
+    futures_util::FutureExt::now_or_never(done).unwrap()
+}
+
+#[async_trait]
+impl SessionStore for MortalStore {
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
+        self.inner.create_session(session).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<Session>, StoreError> {
+        self.inner.sessions().await
+    }
+
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.inner.delete_session(id).await
+    }
+
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        self.inner.history(id).await
+    }
+
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.inner.history_before(run).await
+    }
+
+    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
+        self.risk(|| now(self.inner.begin_run(session, run))).await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.abandon_run(lease).await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.risk(|| now(self.inner.commit(lease, records))).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.inner.records(run, after).await
+    }
+}
