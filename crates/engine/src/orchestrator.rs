@@ -23,7 +23,7 @@ use crate::driver::{Driver, RunScope};
 use crate::event::Events;
 use crate::offers::Offers;
 use crate::request::{RequestError, UserRequest};
-use crate::reservation::{AtWork, Reserved};
+use crate::reservation::{self, AtWork, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{RunHandle, RunLink};
@@ -213,7 +213,7 @@ impl Orchestrator {
         let run_id = spec.run_id;
         // An id just made is nobody else's.
         let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
-        let lease = store.begin_run(&request.session_id, run_id).await?;
+        let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let scope = RunScope {

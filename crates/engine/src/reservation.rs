@@ -2,10 +2,26 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::RunId;
-use neuraxis_ports::{RunLease, SessionStore};
+use backon::{ExponentialBuilder, Retryable};
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
 use crate::orchestrator::Engine;
+
+/// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
+/// nobody but this run could free it.
+pub(crate) async fn reserve(
+    store: &dyn SessionStore,
+    session: &SessionId,
+    run: RunId,
+) -> Result<RunLease, StoreError> {
+    let begin = || store.begin_run(session, run);
+    begin
+        .retry(ExponentialBuilder::default().with_jitter())
+        .sleep(tokio::time::sleep)
+        .when(StoreError::is_retryable)
+        .await
+}
 
 /// The place of a run among those at work here: nobody else can take it up meanwhile.
 #[derive(Debug)]

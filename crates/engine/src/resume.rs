@@ -13,7 +13,7 @@ use neuraxis_ports::StoreError;
 use crate::driver::{Driver, RunScope, told};
 use crate::orchestrator::{Orchestrator, trace_of};
 use crate::request::Delivery;
-use crate::reservation::AtWork;
+use crate::reservation::{AtWork, reserve};
 use crate::run_handle::RunHandle;
 
 /// What somebody brings a run that waits.
@@ -96,7 +96,7 @@ impl Orchestrator {
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
         let mut run = RestoredRun::read(history, records, &answers)?;
-        let lease = store.begin_run(&session_id, run_id).await?;
+        let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         let newer = store.records(run_id, run.tree.seq()).await?;
         if !newer.is_empty() {
             // Whoever had it before went on meanwhile, and no longer can.
@@ -137,7 +137,7 @@ impl Orchestrator {
         if !store.records(run, Seq(0)).await?.is_empty() {
             return Err(ResumeError::AtWork(run));
         }
-        let lease = store.begin_run(session, run).await?;
+        let lease = reserve(store.as_ref(), session, run).await?;
         Ok(store.abandon_run(&lease).await?)
     }
 }

@@ -78,6 +78,7 @@ enum Left {
 fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
     let request = UserRequest::new(world.session.clone(), question).mode(Mode::EXPLORATORY);
     world.store.may_die(true);
+    world.store.forget_begun();
     let begun = process().block_on(world.store.until_death(async {
         let orchestrator = world.orchestrator();
         let (handle, _) = orchestrator.stream(request).await?;
@@ -86,9 +87,9 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
     }));
     let (run, mut left) = match begun {
         Some(Ok((run, left))) => (run, left),
-        Some(Err(RequestError::Store(_))) => return None,
-        Some(Err(error)) => panic!("{error}"),
-        None => (died_in(world)?, Left::Dead),
+        Some(Err(error)) if !matches!(error, RequestError::Store(_)) => panic!("{error}"),
+        // It died, or could not tell what became of its first records.
+        Some(Err(_)) | None => (died_in(world)?, Left::Dead),
     };
     let mut deaths = 0;
     loop {
@@ -105,6 +106,8 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
             match orchestrator.resume(run, answers).await {
                 Ok(handle) => live(world, &orchestrator, &handle).await,
                 Err(ResumeError::Store(_)) => Left::Dead,
+                // It died after its last record.
+                Err(ResumeError::Ended(_)) => Left::Ended,
                 // It died before it took the answers.
                 Err(ResumeError::NothingToDo) => Left::Waiting,
                 Err(error) => panic!("{error}"),
@@ -117,19 +120,14 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
 /// A process died before anybody heard of its run: is there one?
 fn died_in(world: &Arc<World>) -> Option<RunId> {
     world.store.may_die(false);
+    let run = world.store.last_begun()?;
     process().block_on(async {
-        let probe = UserRequest::new(world.session.clone(), "is anybody there?");
-        let RequestError::Busy { run, .. } = world.orchestrator().stream(probe).await.err()? else {
-            return None;
-        };
-        if !world.store.records(run, Seq(0)).await.unwrap().is_empty() {
+        let records = world.store.records(run, Seq(0)).await.ok()?;
+        if !records.is_empty() {
             return Some(run);
         }
-        world
-            .orchestrator()
-            .release(&world.session, run)
-            .await
-            .unwrap();
+        let orchestrator = world.orchestrator();
+        orchestrator.release(&world.session, run).await.unwrap();
         None
     })
 }

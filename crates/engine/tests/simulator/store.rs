@@ -1,7 +1,7 @@
 //! A store that outlives its processes, fails now and then, and lets a process die at a commit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use neuraxis_core::{Record, RunId, Seq, SessionId, Transcript};
 use neuraxis_memory::MemoryStore;
@@ -16,6 +16,7 @@ pub(crate) struct MortalStore {
     dice: Dice,
     may_die: AtomicBool,
     death: Notify,
+    begun: Mutex<Option<RunId>>,
 }
 
 impl MortalStore {
@@ -25,12 +26,22 @@ impl MortalStore {
             dice: Dice::new(seed),
             may_die: AtomicBool::new(false),
             death: Notify::new(),
+            begun: Mutex::default(),
         }
     }
 
     /// Sets whether things go wrong from now on.
     pub(crate) fn may_die(&self, may: bool) {
         self.may_die.store(may, Ordering::SeqCst);
+    }
+
+    /// Returns the run that a session was last to be reserved for.
+    pub(crate) fn last_begun(&self) -> Option<RunId> {
+        *self.begun.lock().unwrap()
+    }
+
+    pub(crate) fn forget_begun(&self) {
+        *self.begun.lock().unwrap() = None;
     }
 
     /// Lets a process work until it is done or dies: then there is nothing.
@@ -106,6 +117,7 @@ impl SessionStore for MortalStore {
     }
 
     async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
+        *self.begun.lock().unwrap() = Some(run);
         self.risk(|| now(self.inner.begin_run(session, run))).await
     }
 
