@@ -2,7 +2,12 @@
 //!
 //! `NEURAXIS_SIM_RUNS` sets how many seeds are tried (300), `NEURAXIS_SIM_SEED` where they begin (0). A failure names its
 //! seed: `NEURAXIS_SIM_SEED=7 NEURAXIS_SIM_RUNS=1 cargo nextest run -p neuraxis-engine --test simulator` tries it alone.
-#![expect(clippy::unwrap_used, reason = "the simulator fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the simulator fails by panicking"
+)]
 
 mod checks;
 mod dice;

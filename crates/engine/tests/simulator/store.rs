@@ -55,7 +55,7 @@ impl MortalStore {
 
     async fn die(&self) {
         self.death.notify_one();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Does something to the store, or not, or does it and dies before anybody hears of it.
