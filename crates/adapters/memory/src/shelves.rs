@@ -113,7 +113,9 @@ impl Shelves {
         let earlier = conversation.runs.iter().take_while(|other| **other != run);
         let earlier = earlier.filter_map(|earlier| self.runs.get(earlier));
         let seed = conversation.session.seed.clone();
-        Ok(earlier.fold(seed, |history, run| continued_history(&history, &run.records)))
+        Ok(earlier.fold(seed, |history, run| {
+            continued_history(&history, &run.records)
+        }))
     }
 
     pub(crate) fn begin_run(
