@@ -51,7 +51,7 @@ use crate::finish::RunStatus;
 use crate::ids::{AgentId, ContentIndex, EffectId, InputId, RunId, Seq};
 use crate::input::{Input, Stamp};
 use crate::message::Message;
-use crate::record::Record;
+use crate::record::{Pending, Record};
 use crate::spec::RunSpec;
 use crate::tool::ToolSpec;
 use crate::transcript::Transcript;
@@ -162,6 +162,12 @@ impl RunTree {
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
         &self.agent_spec(agent).tools
+    }
+
+    /// Returns what the run waits for now: decisions of people and results of a client's tools, of all agents.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Pending> {
+        self.agents.iter().flat_map(Agent::pending).collect()
     }
 
     fn conclude(&mut self, draft: Draft) -> Step {

@@ -25,8 +25,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::feed::Feed;
-use crate::orchestrator::{AtWork, Engine};
+use crate::orchestrator::Engine;
 use crate::request::Delivery;
+use crate::reservation::AtWork;
 use crate::resume::{RestoredRun, ResumeError};
 use crate::run_handle::{RunEnd, RunLink};
 use active_time::ActiveTime;
@@ -257,8 +258,10 @@ impl Driver {
             (limit, heartbeat) => limit.or(heartbeat),
         };
         tokio::select! {
-            work = self.work.next() => return self.work_over(work),
+            // In this order: a wish to end is heard before more is begun, and the same run goes the same way each time.
+            biased;
             Some(input) = self.inbox.recv() => return *input,
+            work = self.work.next() => return self.work_over(work),
             () = self.alarm.rings_at(due) => {}
         }
         if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {
@@ -365,6 +368,7 @@ impl Driver {
     fn conclude(mut self, place: Option<AtWork>) {
         let end = RunEnd {
             outcome: self.outcome.take(),
+            pending: self.tree.pending(),
             messages: self.tree.transcript(),
         };
         let publish = self.into_publisher();

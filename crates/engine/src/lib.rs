@@ -40,6 +40,7 @@ mod log;
 mod offers;
 mod orchestrator;
 mod request;
+mod reservation;
 mod resilience;
 mod result;
 mod resume;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, Request};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, Hook, InboxEntry, InboxInput, Limits, Message, Mode,
-    RestoreError, Role, RunId, RunSpec, Seq, SessionId, ToolName,
+    AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, Role, RunId, RunSpec, SessionId,
+    ToolName,
 };
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, RunLease, Session, SessionStore, StoreError,
-    TraceContext, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, Session, SessionStore, StoreError, TraceContext,
+    TraceSink,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -22,10 +22,10 @@ use crate::catalog::ToolCatalog;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
 use crate::offers::Offers;
-use crate::request::{Delivery, RequestError, UserRequest};
+use crate::request::{RequestError, UserRequest};
+use crate::reservation::{self, AtWork, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
-use crate::resume::{self, Answer, Recovered, RestoredRun, ResumeError};
 use crate::run_handle::{RunHandle, RunLink};
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
@@ -99,7 +99,7 @@ impl Engine {
         specs.collect()
     }
 
-    fn runs_at_work(&self) -> MutexGuard<'_, HashSet<RunId>> {
+    pub(crate) fn runs_at_work(&self) -> MutexGuard<'_, HashSet<RunId>> {
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -214,7 +214,7 @@ impl Orchestrator {
         let run_id = spec.run_id;
         // An id just made is nobody else's.
         let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
-        let lease = store.begin_run(&request.session_id, run_id).await?;
+        let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let scope = RunScope {
@@ -274,121 +274,6 @@ impl Orchestrator {
         self.engine.tasks.wait().await;
     }
 
-    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
-    /// it waits for. Its finished calls are not made again, and those in doubt only if their class allows.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResumeError`] if the run has ended, cannot be read back, or does not wait for such an answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the handle leaves the run at work.
-    pub async fn resume(
-        &self,
-        run_id: RunId,
-        answers: Vec<Answer>,
-    ) -> Result<RunHandle, ResumeError> {
-        if self.engine.shutdown.is_cancelled() {
-            return Err(ResumeError::ShuttingDown);
-        }
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
-        let records = store.records(run_id, Seq(0)).await?;
-        let session_id = resume::session_of(&records).ok_or(RestoreError::NoStart)?;
-        if resume::has_ended(&records) {
-            return Err(ResumeError::Ended(run_id));
-        }
-        let decision = resume::decision_of(&records);
-        let history = store.history_before(run_id).await?;
-        // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
-        let posted = match RestoredRun::read(history.clone(), records.clone(), &answers, &[]) {
-            Ok(_) => Vec::new(),
-            // It may have been posted what it waits for: only whoever holds the run can tell.
-            Err(ResumeError::NothingToDo) => {
-                let lease = store.begin_run(&session_id, run_id).await?;
-                let posted = store.inbox(&lease).await?;
-                if posted.is_empty() {
-                    store.release(&lease).await?;
-                    return Err(ResumeError::NothingToDo);
-                }
-                posted
-            }
-            Err(error) => return Err(error),
-        };
-        let lease = store.begin_run(&session_id, run_id).await?;
-        // Whoever had it before may have gone on meanwhile, and no longer can.
-        let newer = store
-            .records(run_id, records.last().map_or(Seq(0), |record| record.seq))
-            .await?;
-        let records = records.into_iter().chain(newer).collect();
-        let run = RestoredRun::read(history, records, &answers, &posted)?;
-        let trace = trace_of(run_id);
-        let scope = RunScope {
-            run_id,
-            session_id: Some(session_id.clone()),
-            delivery: Delivery::Streamed,
-            trace: trace.clone(),
-            decision,
-        };
-        let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
-        self.engine.tasks.spawn(driver.drive(Some(place)));
-        Ok(RunHandle {
-            link,
-            session_id,
-            trace,
-        })
-    }
-
-    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
-    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
-    pub async fn post(&self, run_id: RunId, input: InboxInput) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        store.post(run_id, &InboxEntry::new(input)).await?;
-        match self.resume(run_id, Vec::new()).await {
-            Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
-            // Another process drives it and looks into the inbox by itself.
-            Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
-            Err(error) => {
-                tracing::warn!(run = %run_id, %error, "the input is kept, but the run does not go on here");
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
-    /// Returns those that go on, and those that cannot, with the reason.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResumeError`] if the store cannot tell which runs there are.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, some runs may have been taken up.
-    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let mut recovered = Recovered::default();
-        for run in store.unfinished().await? {
-            match self.resume(run.run_id, Vec::new()).await {
-                Ok(handle) => recovered.resumed.push(handle),
-                // It waits, or somebody else was quicker.
-                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
-                Err(error) => recovered.left.push((run.run_id, error)),
-            }
-        }
-        Ok(recovered)
-    }
-
     async fn ensure_session(
         &self,
         store: &dyn SessionStore,
@@ -430,78 +315,6 @@ impl Orchestrator {
         spec.session_id = Some(request.session_id.clone());
         spec.decision = Some(decision);
         spec
-    }
-}
-
-/// The place of a run among those at work here: nobody else can take it up meanwhile.
-#[derive(Debug)]
-pub(crate) struct AtWork {
-    engine: Arc<Engine>,
-    run: RunId,
-}
-
-impl AtWork {
-    /// Takes the place of a run; `None` if it is taken.
-    pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
-        let is_new = engine.runs_at_work().insert(run);
-        is_new.then(|| Self {
-            engine: Arc::clone(engine),
-            run,
-        })
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        self.engine.runs_at_work().remove(&self.run);
-    }
-}
-
-/// A session reserved for a run that has not begun. Unless it is kept, the session is given back: be it that something
-/// failed in between, or that the caller went away.
-struct Reserved {
-    engine: Arc<Engine>,
-    store: Arc<dyn SessionStore>,
-    lease: RunLease,
-    is_kept: bool,
-}
-
-impl Reserved {
-    fn new(engine: &Arc<Engine>, store: &Arc<dyn SessionStore>, lease: RunLease) -> Self {
-        Self {
-            engine: Arc::clone(engine),
-            store: Arc::clone(store),
-            lease,
-            is_kept: false,
-        }
-    }
-
-    fn keep(mut self) {
-        self.is_kept = true;
-    }
-
-    /// Gives the session back at once, so that it is free when the caller hears of it.
-    async fn give_back(mut self) {
-        abandon(self.store.as_ref(), &self.lease).await;
-        self.is_kept = true;
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
-        self.engine.tasks.spawn(async move {
-            abandon(store.as_ref(), &lease).await;
-        });
-    }
-}
-
-async fn abandon(store: &dyn SessionStore, lease: &RunLease) {
-    if let Err(error) = store.abandon_run(lease).await {
-        tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
     }
 }
 

@@ -1,10 +1,7 @@
 //! What a caller gets back: always something, however the run went.
 
-use std::sync::Arc;
-
 use neuraxis_core::{
-    FinishReason, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus, RunUsage, SessionId,
-    Transcript,
+    FinishReason, Pending, RunId, RunOutcome, RunStatus, RunUsage, SessionId, Transcript,
 };
 use serde::Serialize;
 
@@ -71,11 +68,7 @@ pub enum StepType {
 /// Puts the result of a run together from what it left.
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
-    let waits = outcome.is_none();
-    let (steps, pending) = run.link.feed.with_records(|records| {
-        let pending = waits.then(|| pending(records));
-        (steps(records), pending.unwrap_or_default())
-    });
+    let steps = run.link.feed.with_records(steps);
     OrchestratorResult {
         reply: outcome.map(reply).unwrap_or_default(),
         steps,
@@ -88,31 +81,15 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         usage: outcome
             .map(|outcome| outcome.usage.clone())
             .unwrap_or_default(),
-        pending,
+        pending: end.pending.clone(),
     }
-}
-
-/// Returns what a run that stands still waits for.
-fn pending(records: &[Arc<Record>]) -> Vec<Pending> {
-    let waiting = records.iter().rev().find_map(|record| match &record.body {
-        RecordBody::Waiting(waiting) => Some(waiting.pending.clone()),
-        _ => None,
-    });
-    let mut pending = waiting.unwrap_or_default();
-    // The record tells how the wait began; some of it may have been answered since.
-    pending.retain(|pending| {
-        !records.iter().any(|record| match &record.body {
-            RecordBody::ToolResult(result) => result.tool_call_id == pending.tool_call_id,
-            _ => false,
-        })
-    });
-    pending
 }
 
 /// The result of a run whose task crashed, which only a defect in an adapter or in the engine itself can cause.
 pub(crate) fn of_crashed(run: &RunHandle) -> OrchestratorResult {
     let end = RunEnd {
         outcome: Some(crashed_outcome()),
+        pending: Vec::new(),
         messages: Transcript::default(),
     };
     of_run(run, &end)

@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, Input, InputError,
-    InputId, Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq, SessionId,
-    Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
+    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, InboxInput, Input,
+    InputError, InputId, Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq,
+    SessionId, Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::StoreError;
 
+use crate::driver::{Driver, RunScope, told};
+use crate::orchestrator::{Orchestrator, trace_of};
+use crate::request::Delivery;
+use crate::reservation::{AtWork, reserve};
 use crate::run_handle::RunHandle;
-
-use crate::driver::told;
 
 /// What somebody brings a run that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +46,8 @@ pub enum ResumeError {
     /// The run waits for its client alone, and no result was brought.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
-    /// The run is at work in this process: its handle takes answers.
-    #[error("run {0} is at work here")]
+    /// The run is at work: in this process, where its handle takes answers, or somewhere.
+    #[error("run {0} is at work")]
     AtWork(RunId),
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
@@ -72,6 +74,139 @@ pub struct Recovered {
     pub resumed: Vec<RunHandle>,
     /// The runs that cannot, and why.
     pub left: Vec<(RunId, ResumeError)>,
+}
+
+impl Orchestrator {
+    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
+    /// it waits for. Its finished calls are not made again, and those in doubt only if their class allows.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the run has ended, cannot be read back, or does not wait for such an answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work.
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        answers: Vec<Answer>,
+    ) -> Result<RunHandle, ResumeError> {
+        if self.engine.shutdown.is_cancelled() {
+            return Err(ResumeError::ShuttingDown);
+        }
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
+        if has_ended(&records) {
+            return Err(ResumeError::Ended(run_id));
+        }
+        let decision = decision_of(&records);
+        let history = store.history_before(run_id).await?;
+        // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
+        let read = RestoredRun::read(history.clone(), records.clone(), &answers, &[]);
+        let may_have_mail = matches!(read, Err(ResumeError::NothingToDo));
+        if let (Err(error), false) = (read, may_have_mail) {
+            return Err(error);
+        }
+        let lease = reserve(store.as_ref(), &session_id, run_id).await?;
+        // What it waits for may have been posted: only whoever holds the run can tell.
+        let posted = store.inbox(&lease).await?;
+        if may_have_mail && posted.is_empty() {
+            store.release(&lease).await?;
+            return Err(ResumeError::NothingToDo);
+        }
+        // Whoever had it before may have gone on meanwhile, and no longer can.
+        let last = records.last().map_or(Seq(0), |record| record.seq);
+        let newer = store.records(run_id, last).await?;
+        let records = records.into_iter().chain(newer).collect();
+        let run = RestoredRun::read(history, records, &answers, &posted)?;
+        let trace = trace_of(run_id);
+        let scope = RunScope {
+            run_id,
+            session_id: Some(session_id.clone()),
+            delivery: Delivery::Streamed,
+            trace: trace.clone(),
+            decision,
+        };
+        let engine = Arc::clone(&self.engine);
+        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        self.engine.tasks.spawn(driver.drive(Some(place)));
+        Ok(RunHandle {
+            link,
+            session_id,
+            trace,
+        })
+    }
+
+    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
+    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
+    pub async fn post(&self, run_id: RunId, input: InboxInput) -> Result<(), ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        store.post(run_id, &InboxEntry::new(input)).await?;
+        match self.resume(run_id, Vec::new()).await {
+            Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
+            // Another process drives it and looks into the inbox by itself.
+            Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+            Err(error) => {
+                tracing::warn!(run = %run_id, %error, "the input is kept, but the run does not go on here");
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
+    /// Returns those that go on, and those that cannot, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, some runs may have been taken up.
+    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let mut recovered = Recovered::default();
+        for run in store.unfinished().await? {
+            match self.resume(run.run_id, Vec::new()).await {
+                Ok(handle) => recovered.resumed.push(handle),
+                // It waits, or somebody else was quicker.
+                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
+                Err(error) => recovered.left.push((run.run_id, error)),
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
+    /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped in the middle, the session may stay reserved.
+    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let _place = AtWork::claim(&self.engine, run).ok_or(ResumeError::AtWork(run))?;
+        if !store.records(run, Seq(0)).await?.is_empty() {
+            return Err(ResumeError::AtWork(run));
+        }
+        let lease = reserve(store.as_ref(), session, run).await?;
+        Ok(store.abandon_run(&lease).await?)
+    }
 }
 
 /// A run read back from its records, and what it is to be told first.
@@ -183,7 +318,7 @@ pub(crate) fn client_call(
 }
 
 /// Returns the session that a run belongs to.
-pub(crate) fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
+fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
     match &records.first()?.body {
         RecordBody::RunStarted(started) => started.session_id.clone(),
         _ => None,
@@ -191,7 +326,7 @@ pub(crate) fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
 }
 
 /// Returns what governance decided about a run.
-pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
+fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
     records
         .iter()
         .take(2)
@@ -201,7 +336,7 @@ pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
         })
 }
 
-pub(crate) fn has_ended(records: &[Arc<Record>]) -> bool {
+fn has_ended(records: &[Arc<Record>]) -> bool {
     records.last().is_some_and(|record| {
         record.agent == AgentId::ROOT
             && matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
+    Pending, Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
     Transcript,
 };
 use neuraxis_ports::{Ids, TraceContext};
@@ -40,6 +40,8 @@ pub(crate) struct RunLink {
 pub(crate) struct RunEnd {
     /// What it came to; `None` if it waits.
     pub(crate) outcome: Option<RunOutcome>,
+    /// What it waits for, if it waits.
+    pub(crate) pending: Vec<Pending>,
     /// Its root agent's whole conversation.
     pub(crate) messages: Transcript,
 }

@@ -15,7 +15,7 @@ impl RunTree {
         if self.status.is_ended() || draft.records.is_empty() {
             return draft;
         }
-        let pending: Vec<Pending> = self.agents.iter().flat_map(Agent::pending).collect();
+        let pending = self.pending();
         let at_work = self.agents.iter().any(Agent::is_at_work);
         if at_work || pending.is_empty() {
             self.status = RunStatus::Running;
@@ -54,7 +54,7 @@ impl Agent {
         }
     }
 
-    fn pending(&self) -> Vec<Pending> {
+    pub(super) fn pending(&self) -> Vec<Pending> {
         let calls = self.batch().into_iter().flat_map(|batch| &batch.calls);
         let pending = calls.filter_map(|call| {
             let (effect_id, kind) = match call.state {

@@ -180,3 +180,39 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
         (RunStatus::Done, "Chosen.")
     );
 }
+
+#[tokio::test]
+async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("write", "{}"), ("pick", "{}")]))
+        .then(reply::text("Chosen."));
+    let later =
+        neuraxis_testkit::ScriptedApprover::new().then(neuraxis_ports::ApproverReply::Later);
+    let orchestrator = builder(model)
+        .client_tool(spec("pick").read_only().build())
+        .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+        .approver(Arc::new(later))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let records = heard.records();
+    let asked = records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap();
+    let expired = Answer::Approval(neuraxis_core::ApprovalDecided {
+        id: neuraxis_core::InputId::new("expired"),
+        tool_call_id: asked.tool_call_id,
+        arguments_hash: asked.arguments_hash,
+        decision: neuraxis_core::ApprovalDecision::Expired,
+        by: None,
+    });
+    let handle = orchestrator
+        .resume(heard.result.run_id, vec![expired])
+        .await
+        .unwrap();
+    let result = handle.result().await.unwrap();
+    let kinds: Vec<_> = result.pending.iter().map(|pending| pending.kind).collect();
+    assert_eq!(kinds, [PendingKind::ClientTool]);
+}

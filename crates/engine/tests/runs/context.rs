@@ -194,8 +194,11 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
         let RecordBody::RunStarted(started) = &records[0].body else {
             panic!("{records:?}")
         };
-        let below = started.spec.agents.values().next().unwrap().context_tokens;
-        below
+        let agents = &started.spec.agents;
+        agents
+            .values()
+            .next()
+            .and_then(|agent| agent.context_tokens)
     };
     assert_eq!(contexts(Some(8_000), None).await, Some(8_000));
     assert_eq!(contexts(Some(8_000), Some(2_000)).await, Some(2_000));

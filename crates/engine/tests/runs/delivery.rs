@@ -14,6 +14,7 @@ fn broken(kind: LlmErrorKind) -> LlmError {
 }
 
 /// What a model says in a run, script by script, and in which mode.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn scripts() -> Vec<(&'static str, Mode, Vec<Script>)> {
     let server = || broken(LlmErrorKind::server(Some(503)));
     let call = |name: &str| Script::from(reply::calls([(name, "{}")]));

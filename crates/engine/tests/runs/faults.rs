@@ -232,3 +232,40 @@ async fn a_request_given_up_before_its_run_began_leaves_its_session_free() {
         "ok"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_whose_answer_was_lost_does_not_leave_the_session_busy_for_ever() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let model = ScriptedModel::always(reply::text("ok"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let lost = Fault::LoseAnswer(StoreError::Unavailable("cut off".to_owned()));
+    store.fail_next(StoreOperation::BeginRun, lost);
+    let result = orchestrator.handle(request("first")).await.unwrap();
+    assert_eq!(result.reply, "ok");
+}
+
+#[tokio::test]
+async fn a_session_reserved_by_a_process_that_died_before_its_run_began_can_be_released() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::always(reply::text("ok"));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    orchestrator.handle(request("first")).await.unwrap();
+    let dead = neuraxis_testkit::CountingIds::nth_run(99);
+    neuraxis_ports::SessionStore::begin_run(&*store, &session(), dead)
+        .await
+        .unwrap();
+    let Err(RequestError::Busy { run, .. }) = orchestrator.handle(request("second")).await else {
+        panic!("the session is free")
+    };
+    orchestrator.release(&session(), run).await.unwrap();
+    assert_eq!(
+        orchestrator.handle(request("third")).await.unwrap().reply,
+        "ok"
+    );
+    let begun = neuraxis_testkit::CountingIds::nth_run(1);
+    let refused = orchestrator.release(&session(), begun).await;
+    assert!(
+        matches!(refused, Err(neuraxis_engine::ResumeError::AtWork(_))),
+        "{refused:?}"
+    );
+}

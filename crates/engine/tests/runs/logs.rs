@@ -68,7 +68,7 @@ async fn a_log_may_end_with_any_step_and_tells_what_was_open() {
 #[tokio::test]
 async fn a_line_that_is_no_record_is_told_by_its_number() {
     let mut text = write_log(&log().await);
-    text.insert_str(0, "\n");
+    text.insert(0, '\n');
     text.push_str("{\"seq\":1,\"type\":\"from_the_future\"}\n");
     let error = read_log(&text).unwrap_err();
     assert_eq!(error.line, text.lines().count());

@@ -1,5 +1,9 @@
 //! The engine's behavior, driven through its public interface with scripted models and tools and paused time.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
 
 mod agents;
 mod approvals;

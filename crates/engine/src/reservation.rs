@@ -1,0 +1,100 @@
+//! What a run holds while it is at work: its session, and its place among the runs of this process.
+
+use std::sync::Arc;
+
+use backon::{ExponentialBuilder, Retryable};
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::{RunLease, SessionStore, StoreError};
+
+use crate::orchestrator::Engine;
+
+/// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
+/// nobody but this run could free it.
+pub(crate) async fn reserve(
+    store: &dyn SessionStore,
+    session: &SessionId,
+    run: RunId,
+) -> Result<RunLease, StoreError> {
+    let begin = || store.begin_run(session, run);
+    begin
+        .retry(ExponentialBuilder::default().with_jitter())
+        .sleep(tokio::time::sleep)
+        .when(StoreError::is_retryable)
+        .await
+}
+
+/// The place of a run among those at work here: nobody else can take it up meanwhile.
+#[derive(Debug)]
+pub(crate) struct AtWork {
+    engine: Arc<Engine>,
+    run: RunId,
+}
+
+impl AtWork {
+    /// Takes the place of a run; `None` if it is taken.
+    pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
+        let is_new = engine.runs_at_work().insert(run);
+        is_new.then(|| Self {
+            engine: Arc::clone(engine),
+            run,
+        })
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.engine.runs_at_work().remove(&self.run);
+    }
+}
+
+/// A session reserved for a run that has not begun. Unless it is kept, the session is given back: be it that something
+/// failed in between, or that the caller went away.
+pub(crate) struct Reserved {
+    engine: Arc<Engine>,
+    store: Arc<dyn SessionStore>,
+    pub(crate) lease: RunLease,
+    is_kept: bool,
+}
+
+impl Reserved {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        store: &Arc<dyn SessionStore>,
+        lease: RunLease,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            store: Arc::clone(store),
+            lease,
+            is_kept: false,
+        }
+    }
+
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
+    /// Gives the session back at once, so that it is free when the caller hears of it.
+    pub(crate) async fn give_back(mut self) {
+        abandon(self.store.as_ref(), &self.lease).await;
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let (store, lease) = (Arc::clone(&self.store), self.lease.clone());
+        self.engine.tasks.spawn(async move {
+            abandon(store.as_ref(), &lease).await;
+        });
+    }
+}
+
+async fn abandon(store: &dyn SessionStore, lease: &RunLease) {
+    if let Err(error) = store.abandon_run(lease).await {
+        tracing::warn!(run = %lease.run, %error, "a session reserved for a run that never began stays busy");
+    }
+}

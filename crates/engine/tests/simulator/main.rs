@@ -1,0 +1,181 @@
+//! Whole sessions with models, tools, people and a store that do as a seed says, in processes that die at random records.
+//!
+//! `NEURAXIS_SIM_RUNS` sets how many seeds are tried (300), `NEURAXIS_SIM_SEED` where they begin (0). A failure names its
+//! seed: `NEURAXIS_SIM_SEED=7 NEURAXIS_SIM_RUNS=1 cargo nextest run -p neuraxis-engine --test simulator` tries it alone.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "the simulator fails by panicking"
+)]
+
+mod checks;
+mod dice;
+mod people;
+mod store;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Mode, RunId, RunStatus, Seq};
+use neuraxis_engine::{Orchestrator, RequestError, ResumeError, RunHandle, UserRequest};
+use neuraxis_ports::SessionStore;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::people::Steered;
+use crate::world::World;
+
+/// After so many deaths of one run, its processes live on.
+const MOST_DEATHS: u32 = 6;
+
+#[test]
+fn whole_sessions_keep_every_promise_whatever_happens() {
+    let number = |name: &str, otherwise: u64| {
+        let given = std::env::var(name).ok();
+        given.map_or(otherwise, |text| text.parse().unwrap())
+    };
+    let first = number("NEURAXIS_SIM_SEED", 0);
+    let mut seen = checks::Seen::default();
+    for seed in first..first + number("NEURAXIS_SIM_RUNS", 300) {
+        let simulated = catch_unwind(AssertUnwindSafe(|| simulate(seed, &mut seen)));
+        assert!(
+            simulated.is_ok(),
+            "seed {seed} failed: NEURAXIS_SIM_SEED={seed} NEURAXIS_SIM_RUNS=1"
+        );
+    }
+    // A simulator that never gets anywhere would keep every promise.
+    if number("NEURAXIS_SIM_RUNS", 300) >= 300 {
+        seen.assert_varied();
+    }
+}
+
+/// A process: what works in it is gone with it.
+fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+fn simulate(seed: u64, seen: &mut checks::Seen) {
+    // Waits between attempts have jitter.
+    fastrand::seed(seed);
+    let world = Arc::new(World::new(seed));
+    let mut asked = Vec::new();
+    for question in 0..1 + world.dice.below(3) {
+        let question = format!("question {question}");
+        if let Some(run) = ask(&world, &question) {
+            asked.push(question);
+            checks::run(&world, run, seen);
+        }
+    }
+    checks::session(&world, &asked);
+}
+
+/// Where a run stands when its process is done with it.
+enum Left {
+    Ended,
+    Waiting,
+    Dead,
+}
+
+/// Asks, and takes the run up as often as it needs. `None` if no run came of it.
+fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
+    let request = UserRequest::new(world.session.clone(), question).mode(Mode::EXPLORATORY);
+    world.store.may_die(true);
+    world.store.forget_begun();
+    let begun = process().block_on(world.store.until_death(async {
+        let orchestrator = world.orchestrator();
+        let (handle, _) = orchestrator.stream(request).await?;
+        let left = live(world, &orchestrator, &handle).await;
+        Ok::<_, RequestError>((handle.run_id(), left))
+    }));
+    let (run, mut left) = match begun {
+        Some(Ok((run, left))) => (run, left),
+        Some(Err(error)) if !matches!(error, RequestError::Store(_)) => panic!("{error}"),
+        // It died, or could not tell what became of its first records.
+        Some(Err(_)) | None => (died_in(world)?, Left::Dead),
+    };
+    let mut deaths = 0;
+    loop {
+        let answers = match left {
+            Left::Ended => return Some(run),
+            Left::Waiting => people::answers(world, run),
+            Left::Dead => Vec::new(),
+        };
+        deaths += 1;
+        world.store.may_die(deaths < MOST_DEATHS);
+        assert!(deaths < 200, "the run never ends");
+        let resumed = process().block_on(world.store.until_death(async {
+            let orchestrator = world.orchestrator();
+            match orchestrator.resume(run, answers).await {
+                Ok(handle) => live(world, &orchestrator, &handle).await,
+                Err(ResumeError::Store(_)) => Left::Dead,
+                // It died after its last record.
+                Err(ResumeError::Ended(_)) => Left::Ended,
+                // It died before it took the answers.
+                Err(ResumeError::NothingToDo) => Left::Waiting,
+                Err(error) => panic!("{error}"),
+            }
+        }));
+        left = resumed.unwrap_or(Left::Dead);
+    }
+}
+
+/// A process died before anybody heard of its run: is there one?
+fn died_in(world: &Arc<World>) -> Option<RunId> {
+    world.store.may_die(false);
+    let run = world.store.last_begun()?;
+    process().block_on(async {
+        let records = world.store.records(run, Seq(0)).await.ok()?;
+        if !records.is_empty() {
+            return Some(run);
+        }
+        let orchestrator = world.orchestrator();
+        orchestrator.release(&world.session, run).await.unwrap();
+        None
+    })
+}
+
+/// Follows a run to where this process leaves it.
+async fn live(world: &World, orchestrator: &Orchestrator, handle: &RunHandle) -> Left {
+    let disturbing = people::disturb(world, handle);
+    let (result, steered) = tokio::join!(handle.result(), disturbing);
+    let result = result.unwrap();
+    orchestrator.shutdown().await;
+    if result.status == RunStatus::Waiting {
+        return Left::Waiting;
+    }
+    let kept = world.store.records(handle.run_id(), Seq(0)).await.unwrap();
+    if !checks::has_ended(&kept) {
+        // It could not be recorded.
+        return Left::Dead;
+    }
+    for message in &steered {
+        check_steered(message, handle);
+    }
+    Left::Ended
+}
+
+/// A message that was taken is in the log, unless the run was about to end with what it was doing.
+fn check_steered(message: &Steered, handle: &RunHandle) {
+    let records = handle.records();
+    let since = records.get(message.records_before..).unwrap_or_default();
+    let steps = since
+        .iter()
+        .filter(|record| record.active_ms.is_some())
+        .count();
+    let is_kept = records.iter().any(|record| {
+        matches!(&record.body, neuraxis_core::RecordBody::Steered(kept) if kept.message.text() == message.text)
+    });
+    assert!(
+        is_kept || steps <= 1,
+        "{} was taken and lost: {steps} steps",
+        message.text
+    );
+}
+
+/// How long people wait before they act.
+fn moment(world: &World) -> Duration {
+    Duration::from_millis(u64::from(world.dice.below(30_000)))
+}

@@ -1,0 +1,202 @@
+//! A store that outlives its processes, fails now and then, and lets a process die at a commit.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
+    Transcript,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{
+    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
+    async_trait,
+};
+use tokio::sync::Notify;
+
+use crate::dice::Dice;
+
+#[derive(Debug)]
+pub(crate) struct MortalStore {
+    inner: MemoryStore,
+    dice: Dice,
+    may_die: AtomicBool,
+    death: Notify,
+    begun: Mutex<Option<RunId>>,
+}
+
+impl MortalStore {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            dice: Dice::new(seed),
+            may_die: AtomicBool::new(false),
+            death: Notify::new(),
+            begun: Mutex::default(),
+        }
+    }
+
+    /// Sets whether things go wrong from now on.
+    pub(crate) fn may_die(&self, may: bool) {
+        self.may_die.store(may, Ordering::SeqCst);
+    }
+
+    /// Returns the run that a session was last to be reserved for.
+    pub(crate) fn last_begun(&self) -> Option<RunId> {
+        *self.begun.lock().unwrap()
+    }
+
+    pub(crate) fn forget_begun(&self) {
+        *self.begun.lock().unwrap() = None;
+    }
+
+    /// Lets a process work until it is done or dies: then there is nothing.
+    pub(crate) async fn until_death<T>(&self, life: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.death.notified() => None,
+            lived = life => Some(lived),
+        }
+    }
+
+    async fn die(&self) {
+        self.death.notify_one();
+        std::future::pending::<()>().await;
+    }
+
+    /// Does something to the store, or not, or does it and dies before anybody hears of it.
+    async fn risk<T>(
+        &self,
+        done: impl FnOnce() -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        if !self.may_die.load(Ordering::SeqCst) {
+            return done();
+        }
+        let away = || StoreError::Unavailable("for a moment".to_owned());
+        match self.dice.below(100) {
+            0..3 => Err(away()),
+            3..5 => done().and(Err(away())),
+            5..7 => {
+                self.die().await;
+                Err(away())
+            }
+            7..10 => {
+                let _ = done();
+                self.die().await;
+                Err(away())
+            }
+            10 if self.dice.percent(30) => Err(StoreError::Damaged("page 7".to_owned())),
+            _ => done(),
+        }
+    }
+}
+
+/// The memory store never waits: what it does can be done on the spot.
+fn now<T>(done: impl Future<Output = T>) -> T {
+    futures_util::FutureExt::now_or_never(done).unwrap()
+}
+
+#[async_trait]
+impl SessionStore for MortalStore {
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
+        self.inner.create_session(session).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
+        self.inner.session(id).await
+    }
+
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        self.inner.sessions(filter).await
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.inner.prune(before).await
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.renew(lease).await
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.release(lease).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.inner.run(run).await
+    }
+
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
+        self.inner.runs(session).await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        self.inner.unfinished().await
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.inner.post(run, entry).await
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.inner.inbox(lease).await
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.inner.settle(lease, ids).await
+    }
+
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
+        self.inner.metrics(session).await
+    }
+
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError> {
+        self.inner.usage_since(of, since).await
+    }
+
+    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
+        self.inner.plan(session).await
+    }
+
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        self.inner.verify(session, expect).await
+    }
+
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.inner.delete_session(id).await
+    }
+
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        self.inner.history(id).await
+    }
+
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.inner.history_before(run).await
+    }
+
+    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
+        *self.begun.lock().unwrap() = Some(run);
+        self.risk(|| now(self.inner.begin_run(session, run))).await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.abandon_run(lease).await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.risk(|| now(self.inner.commit(lease, records))).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.inner.records(run, after).await
+    }
+}

@@ -1,0 +1,56 @@
+//! A model hands topics to sub-agents, which work at the same time and answer in the order asked for.
+//!
+//! `cargo run -p neuraxis --example sub_agents`; the models are scripted, so it needs no key and no network.
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use neuraxis::core::{AgentSpec, Profile, RecordBody};
+use neuraxis::engine::AgentTool;
+use neuraxis::memory::MemoryStore;
+use neuraxis::{Mode, Orchestrator, Role, UserRequest};
+use neuraxis_testkit::{ScriptedModel, reply, spec};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let lead = ScriptedModel::new()
+        .then(reply::calls([(
+            "research",
+            r#"{"topics":["tides","moons"]}"#,
+        )]))
+        .then(reply::text("Moons make tides."));
+    let researchers = ScriptedModel::answering(|request| {
+        let task = request
+            .messages
+            .messages()
+            .last()
+            .map(|message| message.text());
+        reply::text(format!("All about {}.", task.unwrap_or_default()))
+    });
+
+    // One agent an item of the argument `topics`, each with its own conversation, within the request's limits.
+    let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
+    agent.system_prompt = Some("You research one topic.".into());
+    agent.fan_out = Some("topics".to_owned());
+    let research = AgentTool::new(spec("research").read_only().build(), agent);
+    let orchestrator = Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(lead))
+        .model(Role::CODING, Arc::new(researchers))
+        .agent(research)
+        .store(Arc::new(MemoryStore::default()))
+        .build()?;
+
+    let request = UserRequest::new("example".parse()?, "Why are there tides?");
+    let (handle, _) = orchestrator.stream(request.mode(Mode::EXPLORATORY)).await?;
+    let result = handle.result().await;
+    for record in handle.records() {
+        match &record.body {
+            RecordBody::Final(end) => println!("{} ended: {}", record.agent, end.content),
+            RecordBody::ToolResult(result) => println!("{} gave {}", result.name, result.value),
+            _ => {}
+        }
+    }
+    anyhow::ensure!(result.is_some_and(|result| result.reply == "Moons make tides."));
+    Ok(())
+}
