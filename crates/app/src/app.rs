@@ -149,6 +149,15 @@ fn replayed(
     })
 }
 
+/// Tells whether the store that is configured can be used.
+///
+/// # Errors
+///
+/// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+pub fn check_store(config: &Config) -> Result<(), BuildError> {
+    store(config).map(drop)
+}
+
 fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
     let url = &config.store().url;
     if url == "memory:" {

@@ -32,13 +32,14 @@ mod names;
 mod tape;
 mod template;
 
-pub use app::{App, BuildError};
+pub use app::{App, BuildError, check_store};
 pub use config::{
     Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Provider, ProviderConfig,
     ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
 };
 pub use discover::{
-    Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer, Readiness, discover,
+    Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,
+    Readiness, discover,
 };
 pub use environment::Environment;
 pub use tape::{Tape, Tapes};

@@ -130,7 +130,8 @@ async fn found(variables: &[(&str, &str)], settings: &[(&str, &str)]) -> (String
         all.with_variable(*name, *value)
     });
     let discovery = discover(&config, &environment).await;
-    let endpoint = discovery.endpoints[&Role::REASONING].as_ref().unwrap();
+    let endpoint = discovery.endpoints.get(&Role::REASONING).unwrap();
+    let endpoint = endpoint.as_ref().unwrap();
     let debug = format!("{discovery:?}");
     assert!(!debug.contains("canary"), "{debug}");
     let notice = discovery.choice.notice().unwrap();
@@ -143,12 +144,14 @@ async fn with_nothing_configured_a_key_in_its_usual_variable_is_used_and_not_sho
     let deepseek = ("DEEPSEEK_API_KEY", "sk-canary-2");
     let (model, notice) = found(&[openai, deepseek], &[]).await;
     assert_eq!(model, "openai/gpt-5.4-mini");
-    let expected =
-        "no model configured: using openai/gpt-5.4-mini with the key in OPENAI_API_KEY";
+    let expected = "no model configured: using openai/gpt-5.4-mini with the key in OPENAI_API_KEY";
     assert_eq!(notice, expected);
     let (model, notice) = found(&[("OPENAI_API_KEY", " "), deepseek], &[]).await;
     assert_eq!(model, "deepseek/deepseek-flash");
-    assert!(notice.ends_with("with the key in DEEPSEEK_API_KEY"), "{notice}");
+    assert!(
+        notice.ends_with("with the key in DEEPSEEK_API_KEY"),
+        "{notice}"
+    );
 }
 
 #[tokio::test]
@@ -171,6 +174,9 @@ async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
         .with_variable("OPENAI_BASE_URL", "canary");
     let error = App::build(&config, &environment).await.unwrap_err();
     let said = error.to_string();
-    assert!(said.starts_with("OPENAI_BASE_URL: base_url is no address"), "{said}");
+    assert!(
+        said.starts_with("OPENAI_BASE_URL: base_url is no address"),
+        "{said}"
+    );
     assert!(!said.contains("canary"), "{said}");
 }

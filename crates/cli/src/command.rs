@@ -3,6 +3,8 @@
 mod ask;
 mod completions;
 mod config;
+mod doctor;
+pub(crate) mod models;
 mod tools;
 
 use clap::Subcommand;
@@ -16,6 +18,8 @@ use crate::setup::Setup;
 pub(crate) enum Command {
     Ask(ask::Ask),
     Tools(tools::Tools),
+    Models(models::Models),
+    Doctor(doctor::Doctor),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -26,6 +30,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,
+        Command::Models(models) => models.run(&setup).await,
+        Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),
         Command::Completions(completions) => completions.run(),
     }

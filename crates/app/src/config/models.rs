@@ -156,8 +156,11 @@ struct Ours {
 #[serde(deny_unknown_fields)]
 struct OfflineConfig {}
 
+/// What was read, or what is wrong with it.
+type Checked<T> = Result<T, Box<Error>>;
+
 /// Checks what one source says about a role, given the provider the role has there. What is missing may stand elsewhere.
-pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Result<(), Error> {
+pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Checked<()> {
     read::<Ours>(role, table)?;
     let theirs = without_ours(table);
     let checked = match provider {
@@ -171,7 +174,7 @@ pub(super) fn check(role: &str, table: &Table, provider: Option<Provider>) -> Re
 }
 
 /// Reads the section of a role, with nothing missing.
-pub(super) fn section(role: &str, table: &Table, provider: Provider) -> Result<ModelConfig, Error> {
+pub(super) fn section(role: &str, table: &Table, provider: Provider) -> Checked<ModelConfig> {
     let ours: Ours = read(role, table)?;
     Ok(ModelConfig {
         provider: of_provider(role, &without_ours(table), provider)?,
@@ -188,7 +191,7 @@ fn without_ours(table: &Table) -> Table {
         .collect()
 }
 
-fn of_provider(role: &str, table: &Table, provider: Provider) -> Result<ProviderConfig, Error> {
+fn of_provider(role: &str, table: &Table, provider: Provider) -> Checked<ProviderConfig> {
     Ok(match provider {
         Provider::OpenAi => ProviderConfig::OpenAi(read(role, table)?),
         Provider::DeepSeek => ProviderConfig::DeepSeek(read(role, table)?),
@@ -202,7 +205,7 @@ fn of_provider(role: &str, table: &Table, provider: Provider) -> Result<Provider
 }
 
 /// Reads the keys of a section. The paths in errors begin at the root of the configuration.
-fn read<S: DeserializeOwned>(role: &str, table: &Table) -> Result<S, Error> {
+fn read<S: DeserializeOwned>(role: &str, table: &Table) -> Checked<S> {
     #[derive(Deserialize)]
     struct Root<S> {
         models: BTreeMap<String, S>,
@@ -215,10 +218,10 @@ fn read<S: DeserializeOwned>(role: &str, table: &Table) -> Result<S, Error> {
     if let Err(error) = strict {
         let path = format!("models.{role}.{}", error.path());
         let message = error.into_inner().message().to_owned();
-        return Err(Error::from(message).with_path(&path));
+        return Err(Box::new(Error::from(message).with_path(&path)));
     }
     let section = read.models.remove(role);
-    section.ok_or_else(|| Kind::MissingField("models".into()).into())
+    section.ok_or_else(|| Box::new(Kind::MissingField("models".into()).into()))
 }
 
 fn is_about_missing(error: &Error) -> bool {
@@ -230,7 +233,7 @@ fn is_about_missing(error: &Error) -> bool {
 }
 
 /// Refuses keys that no provider has, where it is not yet known who it is.
-fn known_to_any(role: &str, table: &Table) -> Result<(), Error> {
+fn known_to_any(role: &str, table: &Table) -> Checked<()> {
     let nowhere = |key: &&String| {
         let providers = Provider::ALL.into_iter();
         let known = providers.flat_map(|provider| {
@@ -246,7 +249,7 @@ fn known_to_any(role: &str, table: &Table) -> Result<(), Error> {
         None => Ok(()),
         Some(key) => {
             let unknown: Error = Kind::UnknownField(key.clone(), &[]).into();
-            Err(unknown.with_path(&format!("models.{role}.{key}")))
+            Err(Box::new(unknown.with_path(&format!("models.{role}.{key}"))))
         }
     }
 }

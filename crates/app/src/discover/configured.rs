@@ -40,7 +40,10 @@ pub(super) fn all(
 }
 
 /// Returns all keys and secret headers that can be had.
-pub(super) fn secrets(models: &BTreeMap<Role, ModelConfig>, environment: &Environment) -> Vec<Secret> {
+pub(super) fn secrets(
+    models: &BTreeMap<Role, ModelConfig>,
+    environment: &Environment,
+) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for model in models.values() {
         secrets.extend(key::of(model, environment).ok().and_then(|(key, _)| key));
@@ -97,7 +100,11 @@ impl Maker<'_> {
             ProviderConfig::Cassette(config) => (self.recorded(role, config)?, None),
         };
         // Only what is sent anywhere has a use for a key.
-        let key = if address.is_some() { key } else { KeySource::None };
+        let key = if address.is_some() {
+            key
+        } else {
+            KeySource::None
+        };
         Ok(Endpoint {
             role: role.clone(),
             address: address.map(|url| without_secrets(&url)),

@@ -126,8 +126,13 @@ fn deepseek_with(key: Secret, discovery: &DiscoveryConfig, environment: &Environ
         source,
     });
     let source = KeySource::Variable(DEEPSEEK_KEY.to_owned());
-    let made = client
-        .map(|client| endpoint(Client::DeepSeek(Arc::new(client)), Some(url.clone()), source));
+    let made = client.map(|client| {
+        endpoint(
+            Client::DeepSeek(Arc::new(client)),
+            Some(url.clone()),
+            source,
+        )
+    });
     let found = FoundKey {
         provider: Provider::DeepSeek,
         model: discovery.deepseek_model.clone(),

@@ -10,6 +10,8 @@ fn every_command_explains_itself() {
         &["tools"],
         &["tools", "list"],
         &["tools", "call"],
+        &["models"],
+        &["doctor"],
         &["config"],
         &["config", "show"],
         &["config", "init"],

@@ -1,16 +1,24 @@
 //! Tests of the real binary, as a user or a script calls it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may panic"
+)]
 
 mod ask;
 mod config;
+mod diagnosis;
 mod formats;
 mod help;
 #[cfg(unix)]
 mod interrupt;
 mod machine;
 mod model_faults;
+mod provider;
+mod providers;
 mod real_model;
+mod tape;
 #[cfg(unix)]
 mod terminal;
 mod tools;

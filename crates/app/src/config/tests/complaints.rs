@@ -76,7 +76,10 @@ fn what_is_wrong_with_a_variable_is_named_with_the_variable() {
         ("NEURAXIS_STORE", "sk-hunter2"),
         ("NEURAXIS_MODELS__REASONING__PROVIDER", "offlin"),
         ("NEURAXIS_MODELS__REASONING", "sk-hunter2"),
-        ("NEURAXIS_MODELS__REASONING", "{ provider = 'openai', modle = 'x' }"),
+        (
+            "NEURAXIS_MODELS__REASONING",
+            "{ provider = 'openai', modle = 'x' }",
+        ),
         ("NEURAXIS_", "x"),
         ("NEURAXIS_STORE____URL", "x"),
         ("NEURAXIS_HOME", "/x"),
