@@ -180,3 +180,21 @@ async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
     );
     assert!(!said.contains("canary"), "{said}");
 }
+
+#[test]
+fn every_example_of_the_documents_is_a_valid_configuration() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut examples = 0;
+    for page in ["README.md", "docs/models.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let (example, _) = block.split_once("```").unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("neuraxis.toml"), example).unwrap();
+            let loaded = Config::load(&Environment::new(folder.path()), &alone());
+            assert!(loaded.is_ok(), "{page}: {example}{loaded:?}");
+            examples += 1;
+        }
+    }
+    assert_eq!(examples, 6);
+}
