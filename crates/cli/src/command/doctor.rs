@@ -3,6 +3,7 @@
 mod advice;
 mod check;
 mod models;
+mod request;
 mod surroundings;
 
 use anyhow::anyhow;

@@ -2,38 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 use neuraxis::Role;
-use neuraxis::core::{
-    EffectId, JsonText, LlmError, LlmErrorKind, Message, ModelRequest, Reply, ReplyAssembler,
-    ReplyFinish, ReplyFormat, RunId, ToolAnnotations, ToolChoice, ToolClass, ToolKind, ToolSpec,
-};
-use neuraxis::engine::UuidV7;
-use neuraxis::ports::{CallContext, Ids, LlmClient, TraceContext};
+use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
 use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Provider, Readiness};
-use tokio::time::timeout;
 
 use super::Requests;
 use super::advice::fix;
 use super::check::{Check, Outcome};
+use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
 use crate::wording::{brief, described, offers};
-
-/// How long a tiny request may take: a local server may have to read its model first.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The most tokens of a tiny reply. OpenAI takes no less than 16.
-const FEW: u32 = 16;
-
-/// The most tokens of a reply that is to call a tool: one that thinks first needs some for that.
-const ENOUGH_FOR_A_CALL: u32 = 512;
-
-/// The tool that is to be called. There is none: the call is all that is wanted.
-const TOOL: &str = "ping";
 
 /// Looks at the models of all roles at the same time.
 pub(super) async fn all(
@@ -284,75 +265,4 @@ async fn timed<T>(work: impl Future<Output = T>) -> (Duration, T) {
     let started = Instant::now();
     let done = work.await;
     (started.elapsed(), done)
-}
-
-async fn whole(client: &dyn LlmClient, request: ModelRequest) -> Result<Reply, LlmError> {
-    let context = context();
-    let asked = client.respond(&request, &context);
-    timeout(PATIENCE, asked).await.map_err(|_| late())?
-}
-
-async fn streamed(client: &dyn LlmClient, request: ModelRequest) -> Result<Reply, LlmError> {
-    let context = context();
-    let asked = async {
-        let mut stream = client.stream_respond(&request, &context).await?;
-        let mut reply = ReplyAssembler::default();
-        while let Some(delta) = stream.next().await {
-            reply.push(delta?)?;
-        }
-        reply.finish()
-    };
-    timeout(PATIENCE, asked).await.map_err(|_| late())?
-}
-
-fn late() -> LlmError {
-    let patience = PATIENCE.as_secs();
-    let said = format!("nothing within {patience} s");
-    LlmError::new(LlmErrorKind::Timeout, said)
-}
-
-fn tiny() -> ModelRequest {
-    ModelRequest {
-        messages: [Message::user("Answer with the one word: ok")]
-            .into_iter()
-            .collect(),
-        tools: Arc::default(),
-        tool_choice: ToolChoice::Auto,
-        max_output_tokens: Some(FEW),
-        temperature: None,
-        reply_format: ReplyFormat::Text,
-    }
-}
-
-fn calling() -> ModelRequest {
-    let tool = TOOL.parse().map(|name| ToolSpec {
-        name,
-        description: "Answers at once. Takes nothing.".into(),
-        parameters: JsonText::from_text(r#"{"type":"object","properties":{}}"#),
-        class: ToolClass::ReadOnly,
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::default(),
-        non_iterative: false,
-        timeout: None,
-    });
-    ModelRequest {
-        messages: [Message::user("Call the tool ping, and say nothing else.")]
-            .into_iter()
-            .collect(),
-        tools: tool.into_iter().collect(),
-        max_output_tokens: Some(ENOUGH_FOR_A_CALL),
-        ..tiny()
-    }
-}
-
-/// The circumstances of a request that belongs to no run.
-fn context() -> CallContext {
-    let run = RunId(UuidV7.new_id());
-    let trace = TraceContext {
-        trace_id: run.0.as_u128(),
-        span_id: 1,
-        sampled: false,
-        state: None,
-    };
-    CallContext::new(EffectId { run, number: 1 }, trace)
 }
