@@ -1,16 +1,20 @@
 //! Wires an engine as the configuration says.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
+use neuraxis_core::Role;
 use neuraxis_engine::{Orchestrator, SystemClock};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, Tool};
+use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
 use neuraxis_tools::{DefinitionError, ProjectError};
 
-use crate::config::{Config, Origin};
-use crate::discover::{ModelError, discover};
+use crate::config::{Config, Origin, Provider};
+use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
 use crate::names::shown;
+use crate::tape::{Tape, Tapes};
 
 /// The schemes of the stores that this build has.
 const STORES: &str = "memory:";
@@ -23,6 +27,8 @@ pub struct App {
     pub orchestrator: Orchestrator,
     /// What a user should know before the first answer, a sentence each.
     pub notices: Vec<String>,
+    /// What is recorded and replayed. To be finished when all runs are over.
+    pub tapes: Tapes,
 }
 
 impl App {
@@ -32,26 +38,124 @@ impl App {
     ///
     /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
     pub async fn build(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
-        let discovery = discover(config.models(), config.discovery(), environment)
-            .await
-            .map_err(|fault| {
-                let at = config.origin(&fault.key());
-                BuildError::Model { at, fault }
-            })?;
-        let notice = discovery.choice.notice();
+        Self::build_with(config, environment, Tape::Off).await
+    }
+
+    /// Wires an engine whose models are recorded, or replaced by a recording.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_with(
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+    ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
             .store(store(config)?)
             .tools(tools(config)?);
-        let models = discovery.models.into_iter();
+        let Cast {
+            models,
+            notices,
+            tapes,
+        } = match tape {
+            Tape::Replay(recorded) => replayed(config, environment, &recorded)?,
+            Tape::Record(file) => discovered(config, environment, Some(file)).await?,
+            Tape::Off => discovered(config, environment, None).await?,
+        };
+        let models = models.into_iter();
         let builder = models.fold(builder, |builder, (role, client)| {
             builder.model(role, client)
         });
         Ok(Self {
             orchestrator: builder.build()?,
-            notices: notice.into_iter().collect(),
+            notices,
+            tapes,
         })
     }
+}
+
+/// Who answers.
+struct Cast {
+    models: Vec<(Role, Arc<dyn LlmClient>)>,
+    notices: Vec<String>,
+    tapes: Tapes,
+}
+
+/// Lets models answer, and records them if so wished.
+async fn discovered(
+    config: &Config,
+    environment: &Environment,
+    file: Option<PathBuf>,
+) -> Result<Cast, BuildError> {
+    let discovery = discover(config, environment).await;
+    let mut notices = Vec::from_iter(discovery.choice.notice());
+    let mut tapes = Tapes::replaying(discovery.cassettes);
+    let endpoints = discovery.endpoints.into_iter();
+    let endpoints: Vec<_> = endpoints
+        .map(|(role, endpoint)| {
+            let endpoint = endpoint.map_err(|fault| BuildError::Model {
+                at: fault.origin(config),
+                fault,
+            })?;
+            // Whoever configured it may not remember that it is no model.
+            if endpoint.provider() == Provider::Cassette {
+                let notice = endpoint.info().notice.into_iter();
+                notices.extend(notice.map(|notice| format!("{role}: {notice}")));
+            }
+            Ok((role, endpoint.client()))
+        })
+        .collect::<Result<_, BuildError>>()?;
+    if let Some(file) = file {
+        let file = environment.working_dir().join(file);
+        tapes.record(file, SystemClock.now(), secrets_of(config, environment))?;
+    }
+    let models = endpoints.into_iter();
+    let models = models.map(|(role, client)| {
+        let client = tapes.before(&role, client);
+        (role, client)
+    });
+    Ok(Cast {
+        models: models.collect(),
+        notices,
+        tapes,
+    })
+}
+
+/// Lets a recording answer.
+fn replayed(
+    config: &Config,
+    environment: &Environment,
+    recorded: &CassetteConfig,
+) -> Result<Cast, BuildError> {
+    let redactor = secrets_of(config, environment);
+    let cassette = Cassette::open(recorded, redactor)?;
+    let models = cassette.roles().into_iter().map(|role| {
+        let client: Arc<dyn LlmClient> = Arc::new(cassette.client(role.clone()));
+        (role, client)
+    });
+    let models: Vec<_> = models.collect();
+    if models.is_empty() {
+        return Err(BuildError::EmptyTape {
+            file: recorded.file.clone(),
+        });
+    }
+    let file = recorded.file.display();
+    Ok(Cast {
+        models,
+        notices: vec![format!("replaying {file}: no model is asked")],
+        tapes: Tapes::replaying(vec![cassette]),
+    })
+}
+
+/// Tells whether the store that is configured can be used.
+///
+/// # Errors
+///
+/// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+pub fn check_store(config: &Config) -> Result<(), BuildError> {
+    store(config).map(drop)
 }
 
 fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
@@ -108,6 +212,15 @@ pub enum BuildError {
     /// A built-in tool is not defined as it should be.
     #[error(transparent)]
     Tool(#[from] DefinitionError),
+    /// The recording cannot be made or replayed.
+    #[error(transparent)]
+    Tape(#[from] CassetteError),
+    /// The recording is one of nothing.
+    #[error("{} holds no recordings", file.display())]
+    EmptyTape {
+        /// The file.
+        file: PathBuf,
+    },
     /// The engine refuses its parts.
     #[error(transparent)]
     Engine(#[from] neuraxis_engine::BuildError),

@@ -2,6 +2,7 @@
 
 mod error;
 mod layer;
+mod models;
 mod origin;
 mod place;
 mod read;
@@ -16,13 +17,17 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::Role;
+use toml::Table;
 
 pub use error::{ConfigError, Fault};
 use layer::Layer;
+use models::Providers;
+pub use models::{ModelConfig, Provider, ProviderConfig};
 pub use origin::Origin;
 use place::ancestry;
+use read::Reading;
 use sections::Sections;
-pub use sections::{DiscoveryConfig, ModelConfig, StoreConfig, ToolsConfig};
+pub use sections::{DiscoveryConfig, ServerConfig, StoreConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::Sources;
 
@@ -38,6 +43,7 @@ pub struct Config {
     models: BTreeMap<Role, ModelConfig>,
     discovery: DiscoveryConfig,
     store: StoreConfig,
+    server: ServerConfig,
     project_root: PathBuf,
     policy: Policy,
     layers: Layers,
@@ -52,13 +58,19 @@ impl Config {
     ///
     /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was likely meant.
     pub fn load(environment: &Environment, sources: &Sources) -> Result<Self, ConfigError> {
-        let (layers, files) = read::layers(environment, sources)?;
+        let Reading {
+            layers,
+            providers,
+            files,
+        } = read::read_all(environment, sources)?;
         let merged = layers.0.iter().fold(Figment::new(), Figment::merge);
         let mut sections: Sections = merged.extract().map_err(|error| layers.blame(&error))?;
         check_roles(&sections, &layers)?;
+        let models = layers.models(environment, &sections.models, &providers)?;
         let policy = layers.policy(sections.take_policy())?;
         Ok(Self {
-            models: sections.models,
+            models,
+            server: sections.server,
             discovery: sections.discovery,
             store: sections.store,
             project_root: layers.project_root(environment, &sections.tools),
@@ -86,6 +98,12 @@ impl Config {
         &self.store
     }
 
+    /// Returns the section `[server]`.
+    #[must_use]
+    pub const fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
     /// Returns the folder that the file tools are confined to.
     #[must_use]
     pub fn project_root(&self) -> &Path {
@@ -108,6 +126,11 @@ impl Config {
     #[must_use]
     pub fn origin(&self, key: &str) -> Origin {
         self.layers.origin(key)
+    }
+
+    /// Returns where the value of a key comes from, or the nearest table around it that somebody set.
+    pub(crate) fn origin_around(&self, key: &str) -> Origin {
+        self.layers.origin_around(key)
     }
 }
 
@@ -153,17 +176,54 @@ impl Layers {
         })
     }
 
-    fn project_root(&self, environment: &Environment, tools: &ToolsConfig) -> PathBuf {
-        let working_dir = environment.working_dir();
-        let Some(root) = &tools.root else {
-            return working_dir.to_owned();
-        };
-        match self.origin("tools.root") {
-            Origin::File { path, .. } => {
-                let file = working_dir.join(path);
-                file.parent().unwrap_or(working_dir).join(root)
+    /// Reads the sections of the models, whose keys depend on their providers.
+    fn models(
+        &self,
+        environment: &Environment,
+        sections: &BTreeMap<Role, Table>,
+        providers: &Providers,
+    ) -> Result<BTreeMap<Role, ModelConfig>, ConfigError> {
+        let models = sections.iter().map(|(role, table)| {
+            let provider = providers.last(role.as_str());
+            let provider = provider.ok_or_else(|| self.no_provider(role))?;
+            let section = models::section(role.as_str(), table, provider);
+            let mut section = section.map_err(|error| self.blame(&error))?;
+            if let Some((key, file)) = section.provider.file_mut() {
+                *file = self.resolved(environment, &format!("models.{role}.{key}"), file);
             }
-            _ => working_dir.join(root),
+            if let Some(file) = &mut section.api_key_file {
+                *file = self.resolved(environment, &format!("models.{role}.api_key_file"), file);
+            }
+            Ok((role.clone(), section))
+        });
+        models.collect()
+    }
+
+    fn no_provider(&self, role: &Role) -> ConfigError {
+        ConfigError::Key {
+            at: self.origin_around(&format!("models.{role}")),
+            fault: Box::new(Fault::NoProvider {
+                role: role.to_string(),
+            }),
+        }
+    }
+
+    fn project_root(&self, environment: &Environment, tools: &ToolsConfig) -> PathBuf {
+        match &tools.root {
+            Some(root) => self.resolved(environment, "tools.root", root),
+            None => environment.working_dir().to_owned(),
+        }
+    }
+
+    /// Returns where a path leads: a relative one counts from the file that names it, or else from the working directory.
+    fn resolved(&self, environment: &Environment, key: &str, path: &Path) -> PathBuf {
+        let working_dir = environment.working_dir();
+        match self.origin(key) {
+            Origin::File { path: file, .. } => {
+                let file = working_dir.join(file);
+                file.parent().unwrap_or(working_dir).join(path)
+            }
+            _ => working_dir.join(path),
         }
     }
 }

@@ -1,34 +1,36 @@
 //! Chooses the models: those that are configured, or what there is without any configuration.
 
+mod configured;
+mod endpoint;
+mod found;
 mod key;
 mod local;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use neuraxis_cassette::{Cassette, CassetteError, Redactor};
 use neuraxis_core::Role;
-use neuraxis_llama::{EndpointError, LlamaClient, LlamaConfig};
-use neuraxis_offline::OfflineModel;
-use neuraxis_ports::LlmClient;
+use neuraxis_llama::{EndpointError, Secret};
+use neuraxis_openai::OpenAiError;
 
-use crate::config::{DiscoveryConfig, ModelConfig};
+use crate::config::{Config, Origin};
 use crate::environment::Environment;
-use crate::names::{Choices, shown};
 
-pub use key::KeyError;
+pub use endpoint::{Endpoint, Offer, Readiness};
+pub use found::FoundKey;
+pub use key::{KeyError, KeySource};
 pub use local::LocalServer;
 
-/// The providers that this build has.
-const PROVIDERS: &[&str] = &["llama", "offline"];
-
 /// The models that serve, and why these.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Discovery {
-    /// The models, by the roles they serve. Never empty.
-    pub models: BTreeMap<Role, Arc<dyn LlmClient>>,
+    /// The models, by the roles they serve, or why one cannot. Never empty.
+    pub endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
     /// Why these.
     pub choice: Choice,
+    /// The recordings that answer for some.
+    pub(crate) cassettes: Vec<Cassette>,
 }
 
 /// Why models were chosen.
@@ -37,6 +39,8 @@ pub struct Discovery {
 pub enum Choice {
     /// The configuration says so.
     Configured,
+    /// Nothing is configured, and the key of this provider is in its usual variable.
+    Key(FoundKey),
     /// Nothing is configured, and this server answers on this machine.
     Found(LocalServer),
     /// Nothing is configured, and nothing else was found.
@@ -49,6 +53,7 @@ impl Choice {
     pub fn notice(&self) -> Option<String> {
         match self {
             Self::Configured => None,
+            Self::Key(found) => Some(format!("no model configured: using {found}")),
             Self::Found(server) => Some(format!("no model configured: using {server}")),
             Self::Offline => Some(
                 "no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)".to_owned(),
@@ -61,23 +66,6 @@ impl Choice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// It is not said who has the model.
-    #[error("the key \"provider\" is missing in [models.{role}]; supported: {}", PROVIDERS.join(", "))]
-    NoProvider {
-        /// The role.
-        role: Role,
-    },
-    /// This build has no such provider.
-    #[error(
-        "models.{role}.provider: this build has no provider \"{given}\"{}",
-        Choices { given, known: PROVIDERS }
-    )]
-    UnsupportedProvider {
-        /// The role.
-        role: Role,
-        /// The provider, cut and escaped.
-        given: String,
-    },
     /// Its key cannot be had.
     #[error("models.{role}: {source}")]
     Key {
@@ -87,96 +75,85 @@ pub enum ModelError {
         source: KeyError,
     },
     /// Its address cannot be used.
-    #[error("models.{role}.base_url: {source}")]
+    #[error("models.{role}: {source}")]
     Address {
         /// The role.
         role: Role,
         /// Why not.
         source: EndpointError,
     },
+    /// The address that a variable names cannot be used.
+    #[error("{source}")]
+    Variable {
+        /// The variable.
+        variable: &'static str,
+        /// Why not.
+        source: EndpointError,
+    },
+    /// The section contradicts itself, or its server cannot be used.
+    #[error("models.{role}: {source}")]
+    OpenAi {
+        /// The role.
+        role: Role,
+        /// Why not.
+        source: OpenAiError,
+    },
+    /// The recording cannot be replayed.
+    #[error("models.{role}: {source}")]
+    Cassette {
+        /// The role.
+        role: Role,
+        /// Why not.
+        source: Box<CassetteError>,
+    },
 }
 
 impl ModelError {
-    /// Returns the dotted path of the key that is wrong.
-    pub(crate) fn key(&self) -> String {
-        match self {
-            Self::NoProvider { role } => format!("models.{role}"),
-            Self::UnsupportedProvider { role, .. } => format!("models.{role}.provider"),
-            Self::Key { role, source } => format!("models.{role}.{}", source.key()),
-            Self::Address { role, .. } => format!("models.{role}.base_url"),
-        }
+    /// Returns where what is wrong comes from.
+    #[must_use]
+    pub fn origin(&self, config: &Config) -> Origin {
+        let (role, key) = match self {
+            Self::Key { role, source } => (role, source.key()),
+            Self::Address { role, source } => (role, key_of(source)),
+            Self::OpenAi { role, source } => match source {
+                OpenAiError::Endpoint(source) => (role, key_of(source)),
+                OpenAiError::OnlyResponses { setting } => (role, *setting),
+                OpenAiError::NoVariable { .. } | OpenAiError::UnreadHeader { .. } => {
+                    (role, "headers_env")
+                }
+                _ => (role, "provider"),
+            },
+            Self::Cassette { role, .. } => (role, "file"),
+            Self::Variable { variable, .. } => return Origin::Variable((*variable).to_owned()),
+        };
+        config.origin_around(&format!("models.{role}.{key}"))
     }
 }
 
-/// Chooses the models. Without any that are configured, a model server on this machine serves, and without one
-/// [`OfflineModel`].
-///
-/// # Errors
-///
-/// A [`ModelError`] that names the role and what is wrong with its section.
-pub async fn discover(
-    models: &BTreeMap<Role, ModelConfig>,
-    discovery: &DiscoveryConfig,
-    environment: &Environment,
-) -> Result<Discovery, ModelError> {
-    if !models.is_empty() {
-        let configured = models.iter().map(|(role, model)| {
-            let client = client(role, model, environment)?;
-            Ok((role.clone(), client))
-        });
-        return Ok(Discovery {
-            models: configured.collect::<Result<_, _>>()?,
-            choice: Choice::Configured,
-        });
-    }
-    let (model, choice) = match local::find(discovery.places()).await {
-        Some((client, server)) => (client, Choice::Found(server)),
-        None => (offline(), Choice::Offline),
-    };
-    Ok(Discovery {
-        models: BTreeMap::from([(Role::REASONING, model)]),
-        choice,
-    })
-}
-
-fn client(
-    role: &Role,
-    model: &ModelConfig,
-    environment: &Environment,
-) -> Result<Arc<dyn LlmClient>, ModelError> {
-    match model.provider.as_deref() {
-        None => Err(ModelError::NoProvider { role: role.clone() }),
-        Some("offline") => Ok(offline()),
-        Some("llama") => llama(role, model, environment),
-        Some(given) => Err(ModelError::UnsupportedProvider {
-            role: role.clone(),
-            given: shown(given),
-        }),
+/// Returns the key of the section that is wrong.
+const fn key_of(error: &EndpointError) -> &'static str {
+    match error {
+        EndpointError::CaFile { .. } => "ca_file",
+        EndpointError::Proxy { .. } => "proxy",
+        EndpointError::HeaderName(_) | EndpointError::HeaderValue(_) => "headers",
+        _ => "base_url",
     }
 }
 
-fn llama(
-    role: &Role,
-    model: &ModelConfig,
-    environment: &Environment,
-) -> Result<Arc<dyn LlmClient>, ModelError> {
-    let mut config = LlamaConfig::default();
-    config.base_url = model.base_url.clone().unwrap_or(config.base_url);
-    config.server = model.server.unwrap_or(config.server);
-    config.model.clone_from(&model.model);
-    config.context_tokens = model.context_tokens;
-    config.timeouts = model.timeouts.unwrap_or(config.timeouts);
-    config.api_key = key::of(model, environment).map_err(|source| ModelError::Key {
-        role: role.clone(),
-        source,
-    })?;
-    let client = LlamaClient::new(config).map_err(|source| ModelError::Address {
-        role: role.clone(),
-        source,
-    })?;
-    Ok(Arc::new(client))
+/// Returns what takes the keys out of a text: those of configured models, and those in the usual variables.
+pub(crate) fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
+    let mut secrets = configured::secrets(config.models(), environment);
+    secrets.extend(found::secrets(environment));
+    Redactor::new(secrets.iter().map(Secret::expose))
 }
 
-fn offline() -> Arc<dyn LlmClient> {
-    Arc::new(OfflineModel::new())
+/// Chooses the models. Without any that are configured, a provider serves whose key is in the environment, without one a
+/// model server on this machine, and without one rules do.
+pub async fn discover(config: &Config, environment: &Environment) -> Discovery {
+    if config.models().is_empty() {
+        found::find(config.discovery(), environment).await
+    } else {
+        let redactor = secrets_of(config, environment);
+        configured::all(config.models(), environment, redactor)
+    }
 }

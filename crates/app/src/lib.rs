@@ -29,13 +29,18 @@ mod config;
 mod discover;
 mod environment;
 mod names;
+mod tape;
 mod template;
 
-pub use app::{App, BuildError};
+pub use app::{App, BuildError, check_store};
 pub use config::{
-    Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Setting, Sources,
-    StoreConfig, ToolsConfig,
+    Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Provider, ProviderConfig,
+    ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
 };
-pub use discover::{Choice, Discovery, KeyError, LocalServer, ModelError, discover};
+pub use discover::{
+    Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,
+    Readiness, discover,
+};
 pub use environment::Environment;
+pub use tape::{Tape, Tapes};
 pub use template::template;

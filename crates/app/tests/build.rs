@@ -56,11 +56,9 @@ async fn with_nothing_configured_the_offline_model_answers_and_a_notice_says_so(
 #[tokio::test]
 async fn a_model_that_is_configured_needs_no_notice() {
     let (config, _folder) = config(&[("models.coding.provider", "offline")]);
-    let discovery = discover(config.models(), config.discovery(), &environment())
-        .await
-        .unwrap();
+    let discovery = discover(&config, &environment()).await;
     assert_eq!(discovery.choice, Choice::Configured);
-    assert!(discovery.models.keys().eq([&Role::CODING]));
+    assert!(discovery.endpoints.keys().eq([&Role::CODING]));
     assert!(
         App::build(&config, &environment())
             .await
@@ -95,21 +93,6 @@ async fn all_tools_of_this_build_are_there() {
 async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
     for (key, value, expected) in [
         (
-            "models.coding.provider",
-            "openai",
-            "--set: models.coding.provider: this build has no provider \"openai\"; known: llama, offline",
-        ),
-        (
-            "models.coding.provider",
-            "ofline",
-            "--set: models.coding.provider: this build has no provider \"ofline\" (did you mean offline?); known: llama, offline",
-        ),
-        (
-            "models.coding.model",
-            "m",
-            "--set: the key \"provider\" is missing in [models.coding]; supported: llama, offline",
-        ),
-        (
             "store.url",
             "postgres://me:hunter2@host/db",
             "--set: store.url: this build has no store for postgres:; supported: memory:",
@@ -138,4 +121,80 @@ async fn a_project_folder_that_is_not_there_is_named_with_its_origin() {
     assert_eq!(error.to_string(), "--set: tools.root cannot be used");
     let cause = error.source().unwrap().to_string();
     assert!(cause.contains("no/such/folder"), "{cause}");
+}
+
+/// Returns who serves in the given surroundings with nothing configured, and what the user is told.
+async fn found(variables: &[(&str, &str)], settings: &[(&str, &str)]) -> (String, String) {
+    let (config, _folder) = config(settings);
+    let environment = variables.iter().fold(environment(), |all, (name, value)| {
+        all.with_variable(*name, *value)
+    });
+    let discovery = discover(&config, &environment).await;
+    let endpoint = discovery.endpoints.get(&Role::REASONING).unwrap();
+    let endpoint = endpoint.as_ref().unwrap();
+    let debug = format!("{discovery:?}");
+    assert!(!debug.contains("canary"), "{debug}");
+    let notice = discovery.choice.notice().unwrap();
+    (endpoint.info().model.to_string(), notice)
+}
+
+#[tokio::test]
+async fn with_nothing_configured_a_key_in_its_usual_variable_is_used_and_not_shown() {
+    let openai = ("OPENAI_API_KEY", "sk-canary-1");
+    let deepseek = ("DEEPSEEK_API_KEY", "sk-canary-2");
+    let (model, notice) = found(&[openai, deepseek], &[]).await;
+    assert_eq!(model, "openai/gpt-5.4-mini");
+    let expected = "no model configured: using openai/gpt-5.4-mini with the key in OPENAI_API_KEY";
+    assert_eq!(notice, expected);
+    let (model, notice) = found(&[("OPENAI_API_KEY", " "), deepseek], &[]).await;
+    assert_eq!(model, "deepseek/deepseek-flash");
+    assert!(
+        notice.ends_with("with the key in DEEPSEEK_API_KEY"),
+        "{notice}"
+    );
+}
+
+#[tokio::test]
+async fn the_models_and_addresses_of_found_keys_can_be_chosen_and_keys_can_be_left_alone() {
+    let openai = ("OPENAI_API_KEY", "sk-canary-1");
+    let url = ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
+    let (model, notice) = found(&[openai, url], &[("discovery.openai_model", "mine")]).await;
+    assert_eq!(model, "openai/mine");
+    let expected = "no model configured: using openai/mine at http://127.0.0.1:9/v1 with the key in OPENAI_API_KEY";
+    assert_eq!(notice, expected);
+    let (model, _) = found(&[openai], &[("discovery.keys", "false")]).await;
+    assert_eq!(model, "offline/rules");
+}
+
+#[tokio::test]
+async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
+    let (config, _folder) = config(&[]);
+    let environment = environment()
+        .with_variable("OPENAI_API_KEY", "sk-canary-1")
+        .with_variable("OPENAI_BASE_URL", "canary");
+    let error = App::build(&config, &environment).await.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.starts_with("OPENAI_BASE_URL: base_url is no address"),
+        "{said}"
+    );
+    assert!(!said.contains("canary"), "{said}");
+}
+
+#[test]
+fn every_example_of_the_documents_is_a_valid_configuration() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut examples = 0;
+    for page in ["README.md", "docs/models.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let (example, _) = block.split_once("```").unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("neuraxis.toml"), example).unwrap();
+            let loaded = Config::load(&Environment::new(folder.path()), &alone());
+            assert!(loaded.is_ok(), "{page}: {example}{loaded:?}");
+            examples += 1;
+        }
+    }
+    assert_eq!(examples, 6);
 }

@@ -3,6 +3,8 @@
 mod ask;
 mod completions;
 mod config;
+mod doctor;
+pub(crate) mod models;
 mod policy;
 mod tools;
 
@@ -18,6 +20,8 @@ pub(crate) enum Command {
     Ask(ask::Ask),
     Tools(tools::Tools),
     Policy(policy::Policy),
+    Models(models::Models),
+    Doctor(doctor::Doctor),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -29,6 +33,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Ask(ask) => ask.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
+        Command::Models(models) => models.run(&setup).await,
+        Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),
         Command::Completions(completions) => completions.run(),
     }

@@ -4,16 +4,20 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use neuraxis::cassette::CassetteError;
 use neuraxis::engine::RequestError;
 use neuraxis_app::{BuildError, ConfigError};
 
-use crate::harmless::one_line;
+use crate::harmless::{harmless, one_line};
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
 
 /// The exit code of an interrupted command.
 pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The most lines of a cause after its first.
+const MAX_CAUSE_LINES: usize = 60;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -74,6 +78,17 @@ impl CommandError {
         }
     }
 
+    /// Tells whether it was tried and failed.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.kind == Kind::Failed
+    }
+
+    /// Returns what went wrong, with its causes, on one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        let causes: Vec<String> = self.error.chain().map(ToString::to_string).collect();
+        one_line(&causes.join(": "))
+    }
+
     /// Tells the user, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         // When nobody can be told, there is still the exit code.
@@ -100,13 +115,24 @@ impl CommandError {
         let error = one_line(&self.error.to_string());
         writeln!(out, "{ERROR}error{ERROR:#}: {what}{error}")?;
         for cause in self.error.chain().skip(1) {
-            writeln!(out, "  because: {}", one_line(&cause.to_string()))?;
+            write_cause(out, &cause.to_string())?;
         }
         for hint in &self.hints {
             writeln!(out, "{HINT}hint{HINT:#}: {hint}")?;
         }
         Ok(())
     }
+}
+
+/// Writes a cause: its first line, and under it those that follow, such as a comparison.
+fn write_cause(out: &mut impl Write, cause: &str) -> io::Result<()> {
+    let mut lines = cause.lines();
+    let first = lines.next().unwrap_or_default();
+    writeln!(out, "  because: {}", one_line(first))?;
+    for line in lines.take(MAX_CAUSE_LINES) {
+        writeln!(out, "    {}", harmless(line))?;
+    }
+    Ok(())
 }
 
 impl From<ConfigError> for CommandError {
@@ -123,6 +149,19 @@ impl From<ConfigError> for CommandError {
 
 impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
+        let tape = match &error {
+            BuildError::Tape(CassetteError::Exists { .. }) => {
+                Some("remove it, or record to another file")
+            }
+            BuildError::Tape(CassetteError::Io { .. }) => Some("check the path"),
+            BuildError::Tape(_) | BuildError::EmptyTape { .. } => {
+                Some("make another recording with `neuraxis ask --record FILE`")
+            }
+            _ => None,
+        };
+        if let Some(hint) = tape {
+            return Self::failed(error).hint(hint);
+        }
         Self::configuration(error).hint("`neuraxis config show` says where each value comes from")
     }
 }

@@ -1,6 +1,6 @@
 //! From the command line to a configuration and an engine.
 
-use neuraxis_app::{App, Config, Environment, Sources};
+use neuraxis_app::{App, Config, Environment, Sources, Tape};
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
@@ -41,7 +41,8 @@ impl Setup {
         self.config_in(&self.environment()?)
     }
 
-    fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
+    /// Merges the configuration in given surroundings.
+    pub(crate) fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
         let sources = match self.file() {
             Some(file) => Sources::default().with_file(file),
             None => Sources::default(),
@@ -53,10 +54,21 @@ impl Setup {
         Ok(Config::load(environment, &sources)?)
     }
 
-    /// Wires an engine.
-    pub(crate) async fn app(&self) -> Result<App, CommandError> {
+    /// Reads the surroundings of this process and merges the configuration.
+    pub(crate) fn surroundings(&self) -> Result<(Environment, Config), CommandError> {
         let environment = self.environment()?;
         let config = self.config_in(&environment)?;
-        Ok(App::build(&config, &environment).await?)
+        Ok((environment, config))
+    }
+
+    /// Wires an engine.
+    pub(crate) async fn app(&self) -> Result<App, CommandError> {
+        self.app_with(Tape::Off).await
+    }
+
+    /// Wires an engine whose models are recorded, or replaced by a recording.
+    pub(crate) async fn app_with(&self, tape: Tape) -> Result<App, CommandError> {
+        let (environment, config) = self.surroundings()?;
+        Ok(App::build_with(&config, &environment, tape).await?)
     }
 }

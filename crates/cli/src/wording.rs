@@ -2,6 +2,28 @@
 
 use std::time::Duration;
 
+use neuraxis_app::{Endpoint, KeySource, Provider};
+
+/// Describes a model's endpoint: which model, where, with which key.
+pub(crate) fn described(endpoint: &Endpoint) -> String {
+    let mut text = endpoint.info().model.to_string();
+    if let Some(address) = &endpoint.address {
+        text.push_str(&format!(" at {address}"));
+    }
+    match &endpoint.key {
+        KeySource::None => text,
+        source => format!("{text}, key in {source}"),
+    }
+}
+
+/// Tells whether a name that an endpoint lists is that of the model it is asked for.
+pub(crate) fn offers(endpoint: &Endpoint, name: &str) -> bool {
+    let asked = endpoint.info().model.model;
+    // A llama-server that serves one model takes any name for it, and Ollama adds a tag to those that have none.
+    let any = endpoint.provider() == Provider::Llama && *asked == *"default";
+    any || name == &*asked || name.strip_suffix(":latest") == Some(&*asked)
+}
+
 /// Says how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
     match duration.as_millis() {

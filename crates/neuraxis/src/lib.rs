@@ -30,6 +30,8 @@ pub use neuraxis_brainstem as brainstem;
 #[cfg(feature = "cassette")]
 pub use neuraxis_cassette as cassette;
 pub use neuraxis_core as core;
+#[cfg(feature = "deepseek")]
+pub use neuraxis_deepseek as deepseek;
 pub use neuraxis_engine as engine;
 #[cfg(feature = "llama")]
 pub use neuraxis_llama as llama;
@@ -37,6 +39,8 @@ pub use neuraxis_llama as llama;
 pub use neuraxis_memory as memory;
 #[cfg(feature = "offline")]
 pub use neuraxis_offline as offline;
+#[cfg(feature = "openai")]
+pub use neuraxis_openai as openai;
 pub use neuraxis_ports as ports;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools as tools;

@@ -1,11 +1,8 @@
 //! Where a server may listen.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-
-/// The port unless another is asked for.
-const DEFAULT_PORT: u16 = 8787;
 
 /// A socket address that only programs on the same machine can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +32,6 @@ impl ListenAddress {
 /// Tells whether an IP address leads back to this machine.
 pub(crate) const fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
-}
-
-impl Default for ListenAddress {
-    fn default() -> Self {
-        Self((Ipv4Addr::LOCALHOST, DEFAULT_PORT).into())
-    }
 }
 
 impl TryFrom<SocketAddr> for ListenAddress {

@@ -22,9 +22,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Listen on this loopback address; port 0 is any that is free
-    #[arg(long, value_name = "ADDR:PORT", default_value_t)]
-    pub listen: ListenAddress,
+    /// Listen on this loopback address, instead of server.listen in the configuration (127.0.0.1:8787 if nothing is said);
+    /// port 0 is any that is free
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<ListenAddress>,
 }
 
 #[cfg(test)]

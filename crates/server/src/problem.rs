@@ -18,7 +18,11 @@ pub(crate) struct Kind {
 macro_rules! kinds {
     ($($constant:ident = $name:literal, $status:ident, $title:literal;)*) => {$(
         pub(crate) const $constant: Kind = Kind { name: $name, status: StatusCode::$status, title: $title };
-    )*};
+    )*
+        /// All of them.
+        #[cfg(test)]
+        const ALL: &[Kind] = &[$($constant),*];
+    };
 }
 
 kinds! {
@@ -101,5 +105,36 @@ impl IntoResponse for Problem {
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
         (kind.status, content_type, Json(document)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_page_with_its_title_and_status_and_no_page_is_left_over() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+        for kind in ALL {
+            let page = fs::read_to_string(folder.join(format!("{}.md", kind.name)));
+            let page = page.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+            let begin = format!(
+                "# {}\n\n`type`: `/errors/{}` · status {}\n",
+                kind.title,
+                kind.name,
+                kind.status.as_u16()
+            );
+            assert!(page.starts_with(&begin), "{}: {page}", kind.name);
+            assert!(page.contains("\n## What to do\n"), "{}", kind.name);
+        }
+        let known: BTreeSet<String> = ALL.iter().map(|kind| format!("{}.md", kind.name)).collect();
+        let pages = fs::read_dir(folder).unwrap();
+        let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+        let pages: BTreeSet<String> = pages.filter(|page| page != "README.md").collect();
+        assert_eq!(pages, known);
     }
 }

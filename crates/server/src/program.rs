@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Sources};
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
 
+use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
 use crate::logs::{self, LogFilterError};
 use crate::server::{BindError, Server, Unfinished};
@@ -27,17 +28,30 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => Sources::default(),
     };
     let config = Config::load(&environment, &sources)?;
+    let listen = listen(arguments, &config)?;
     let app = App::build(&config, &environment).await?;
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }
     // From here on a signal no longer kills.
     let stop = stop::signal()?;
-    let server = Server::bind(arguments.listen, app.orchestrator).await?;
+    let server = Server::bind(listen, app.orchestrator).await?;
     announce(&server.url());
     server.serve(stop).await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Returns where to listen: as the command line says, or else the configuration.
+fn listen(arguments: &Arguments, config: &Config) -> Result<ListenAddress, Failure> {
+    if let Some(listen) = arguments.listen {
+        return Ok(listen);
+    }
+    let listen = ListenAddress::try_from(config.server().listen);
+    listen.map_err(|source| Failure::Listen {
+        at: config.origin("server.listen"),
+        source,
+    })
 }
 
 /// Says where the server is, for programs that have to know: with port 0 only it does.
@@ -61,6 +75,14 @@ pub enum Failure {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The configured address must not be listened on.
+    #[error("{at:#}: server.listen: {source}")]
+    Listen {
+        /// Where it is configured.
+        at: Origin,
+        /// Why not.
+        source: ListenAddressError,
+    },
     /// The engine cannot be wired as the configuration says.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -80,9 +102,11 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Build(_) => {
-                ExitCode::from(USAGE)
-            }
+            Self::Surroundings(_)
+            | Self::LogFilter(_)
+            | Self::Config(_)
+            | Self::Listen { .. }
+            | Self::Build(_) => ExitCode::from(USAGE),
             Self::Bind(_) | Self::Unfinished(_) | Self::System(_) => ExitCode::FAILURE,
         }
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use figment::error::{Actual, Kind};
 use neuraxis_brainstem::PolicyError;
 
+use super::models::{OUR_KEYS, Provider};
 use super::origin::Origin;
 use crate::names::{Choices, shown};
 
@@ -81,7 +82,7 @@ pub enum Fault {
         /// The table it stands in; empty for the file itself.
         table: String,
         /// The keys there are.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
     /// A key of a provider where only the place of the key may stand.
     #[error(
@@ -116,6 +117,12 @@ pub enum Fault {
         table: String,
         /// The key that is missing.
         missing: String,
+    },
+    /// A model has no provider.
+    #[error("the key \"provider\" is missing in [models.{role}]; known: {}", Provider::ALL.map(Provider::as_str).join(", "))]
+    NoProvider {
+        /// The role.
+        role: String,
     },
     /// A value is wrong in another way.
     #[error("{key}: {message}")]
@@ -161,16 +168,21 @@ impl Fault {
 
 fn unknown_key(given: &str, known: &'static [&'static str], path: &[String]) -> Fault {
     let [above @ .., _] = path else {
-        return unknown(given, String::new(), known);
+        return unknown(given, String::new(), known.to_vec());
     };
     let in_models = above.first().is_some_and(|section| section == "models");
     if in_models && ["api_key", "apikey", "key", "token"].contains(&given) {
         return Fault::SecretKey;
     }
-    unknown(given, shown_path(above), known)
+    let mut all = Vec::new();
+    if in_models && above.len() == 2 {
+        all.extend(OUR_KEYS);
+    }
+    all.extend(known);
+    unknown(given, shown_path(above), all)
 }
 
-fn unknown(given: &str, table: String, known: &'static [&'static str]) -> Fault {
+fn unknown(given: &str, table: String, known: Vec<&'static str>) -> Fault {
     Fault::UnknownKey {
         given: shown(given),
         table,
@@ -195,6 +207,7 @@ fn within(table: &str) -> String {
 fn plainly(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "a nonzero usize" => "a whole number, 1 or more",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",

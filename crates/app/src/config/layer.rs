@@ -10,6 +10,7 @@ use toml::de::{DeTable, ValueDeserializer};
 use toml::{Table, Value};
 
 use super::error::{ConfigError, Fault};
+use super::models::{self, Providers};
 use super::origin::Origin;
 use super::place::{Place, Places, place_of};
 use super::sections::Sections;
@@ -18,18 +19,44 @@ use crate::names::shown;
 /// How deep the key of a variable or a flag may lie. No key lies that deep.
 const MAX_DEPTH: usize = 16;
 
+/// A variable or a flag, not yet read.
+#[derive(Debug)]
+pub(super) struct TextSource {
+    pub(super) source: Origin,
+    pub(super) rank: usize,
+    pub(super) key: String,
+    pub(super) text: String,
+}
+
+impl TextSource {
+    /// Returns what it may say about a provider, before it is known what else it can say.
+    pub(super) fn said(&self) -> (usize, Table) {
+        let table = names(&self.key).map(|names| {
+            let value = ValueDeserializer::parse(&self.text).and_then(Value::deserialize);
+            let table = value.ok().filter(Value::is_table);
+            nested(
+                &names,
+                table.unwrap_or_else(|| Value::String(self.text.clone())),
+            )
+        });
+        (self.rank, table.unwrap_or_default())
+    }
+}
+
 /// One source of configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     /// The source as a whole: of a file, its beginning.
     source: Origin,
+    /// How strong it is: all variables are as strong as each other, and all flags.
+    rank: usize,
     table: Table,
     places: Places,
 }
 
 impl Layer {
-    /// Reads a file's text.
-    pub(super) fn of_file(path: PathBuf, text: &str) -> Result<Self, ConfigError> {
+    /// Reads a file's text. What it says about models is [checked](Self::check_models) when all providers are known.
+    pub(super) fn of_file(path: PathBuf, rank: usize, text: &str) -> Result<Self, ConfigError> {
         let source = Origin::File {
             path,
             line: 1,
@@ -43,6 +70,7 @@ impl Layer {
         let layer = Self {
             places: Places::of(text, spanned.get_ref()),
             table: toml::from_str(text).map_err(|error| not_toml(&error))?,
+            rank,
             source: source.clone(),
         };
         layer.check()?;
@@ -53,31 +81,62 @@ impl Layer {
     }
 
     /// Reads the value of a variable or a flag: as text where a text fits the key, otherwise as TOML.
-    pub(super) fn of_text(source: &Origin, key: &str, text: &str) -> Result<Self, ConfigError> {
-        let names: Vec<&str> = key.split('.').collect();
-        if names.len() > MAX_DEPTH || names.contains(&"") {
-            return Err(ConfigError::Key {
-                at: source.clone(),
-                fault: Box::new(Fault::NoKey(shown(key))),
-            });
-        }
+    pub(super) fn of_text(text: &TextSource, providers: &Providers) -> Result<Self, ConfigError> {
+        let TextSource {
+            source,
+            rank,
+            key,
+            text,
+        } = text;
+        let names = names(key).ok_or_else(|| ConfigError::Key {
+            at: source.clone(),
+            fault: Box::new(Fault::NoKey(shown(key))),
+        })?;
         let layer = |value: Value| Self {
             source: source.clone(),
+            rank: *rank,
             table: nested(&names, value),
             places: Places::default(),
         };
         let as_text = layer(Value::String(text.to_owned()));
-        let Err(no_text) = as_text.check_strictly() else {
+        let Err(no_text) = as_text.check_strictly(providers) else {
             return Ok(as_text);
         };
         let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
         match value {
             Ok(value) if !value.is_str() => {
                 let as_toml = layer(value);
-                as_toml.check_strictly().map(|()| as_toml)
+                as_toml.check_strictly(providers).map(|()| as_toml)
             }
             _ => Err(no_text),
         }
+    }
+
+    /// Checks what this layer says about models.
+    pub(super) fn check_models(&self, providers: &Providers) -> Result<(), ConfigError> {
+        let models = self.table.get("models").and_then(Value::as_table);
+        for (role, section) in models.into_iter().flatten() {
+            let Value::Table(section) = section else {
+                continue;
+            };
+            let provider = providers.at(role, self.rank);
+            let checked = models::check(role, section, provider);
+            checked.map_err(|error| self.blame(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what this layer says about models that have another provider by now.
+    pub(super) fn drop_superseded(&mut self, providers: &Providers) {
+        let models = self.table.get_mut("models").and_then(Value::as_table_mut);
+        if let Some(models) = models {
+            models.retain(|role, _| self.rank >= providers.begin(role));
+        }
+    }
+
+    /// Returns how strong it is, and what it sets.
+    pub(super) const fn said(&self) -> (usize, &Table) {
+        (self.rank, &self.table)
     }
 
     /// Tells whether this layer sets a key, or something below it.
@@ -115,8 +174,9 @@ impl Layer {
     }
 
     /// Checks a layer that has no text of its own; with the second opinion that files get from their text.
-    fn check_strictly(&self) -> Result<(), ConfigError> {
+    fn check_strictly(&self, providers: &Providers) -> Result<(), ConfigError> {
         self.check()?;
+        self.check_models(providers)?;
         let strict = Sections::deserialize(self.table.clone());
         strict.map(drop).map_err(|error| ConfigError::Key {
             at: self.source.clone(),
@@ -144,6 +204,12 @@ fn at(source: &Origin, place: Option<Place>) -> Origin {
         },
         _ => source.clone(),
     }
+}
+
+/// Returns the names on the path of a key, unless no key lies there.
+fn names(key: &str) -> Option<Vec<&str>> {
+    let names: Vec<&str> = key.split('.').take(MAX_DEPTH + 1).collect();
+    (names.len() <= MAX_DEPTH && !names.contains(&"")).then_some(names)
 }
 
 /// Puts a value into tables by the given names, the outermost first.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::Layers;
 use super::error::ConfigError;
-use super::layer::Layer;
+use super::layer::{Layer, TextSource};
+use super::models::Providers;
 use super::origin::Origin;
 use super::sources::{FlagValue, Sources};
 use crate::environment::Environment;
@@ -28,19 +29,64 @@ const SEPARATOR: &str = "__";
 /// The most bytes of a file.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads all sources, the weakest first; with the files that were found.
-pub(super) fn layers(
+/// How strong variables are. Files are weaker: there are two at the most.
+const RANK_OF_VARIABLES: usize = 2;
+
+/// How strong flags are.
+const RANK_OF_FLAGS: usize = 3;
+
+/// What the sources say.
+pub(super) struct Reading {
+    /// The sources, the weakest first.
+    pub(super) layers: Layers,
+    /// Which provider each role has.
+    pub(super) providers: Providers,
+    /// The files that were found.
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// Reads all sources.
+pub(super) fn read_all(
     environment: &Environment,
     sources: &Sources,
-) -> Result<(Layers, Vec<PathBuf>), ConfigError> {
+) -> Result<Reading, ConfigError> {
     let (mut layers, files) = files(environment, sources.file())?;
+    let mut texts = Vec::new();
     for (name, value) in environment.variables() {
-        layers.extend(variable(name, value)?);
+        texts.extend(variable(name, value)?);
     }
-    for FlagValue { flag, key, value } in sources.flags() {
-        layers.push(Layer::of_text(&Origin::Flag(flag.clone()), key, value)?);
+    texts.extend(sources.flags().iter().map(flag));
+    let providers = providers(&layers, &texts);
+    for layer in &layers {
+        layer.check_models(&providers)?;
     }
-    Ok((Layers(layers), files))
+    for text in &texts {
+        layers.push(Layer::of_text(text, &providers)?);
+    }
+    for layer in &mut layers {
+        layer.drop_superseded(&providers);
+    }
+    Ok(Reading {
+        layers: Layers(layers),
+        providers,
+        files,
+    })
+}
+
+/// Finds out who the providers are, which decides what else may be said.
+fn providers(files: &[Layer], texts: &[TextSource]) -> Providers {
+    let texts: Vec<_> = texts.iter().map(TextSource::said).collect();
+    let files = files.iter().map(Layer::said);
+    Providers::of(files.chain(texts.iter().map(|(rank, table)| (*rank, table))))
+}
+
+fn flag(FlagValue { flag, key, value }: &FlagValue) -> TextSource {
+    TextSource {
+        source: Origin::Flag(flag.clone()),
+        rank: RANK_OF_FLAGS,
+        key: key.clone(),
+        text: value.clone(),
+    }
 }
 
 fn files(
@@ -51,7 +97,7 @@ fn files(
     if let Some(path) = only {
         let shown = relative(path, working_dir);
         let text = read(&working_dir.join(path)).map_err(|fault| fault.of(path))?;
-        return Ok((vec![Layer::of_file(shown.clone(), &text)?], vec![shown]));
+        return Ok((vec![Layer::of_file(shown.clone(), 0, &text)?], vec![shown]));
     }
     let (mut layers, mut files) = (Vec::new(), Vec::new());
     for folder in environment.config_dir().into_iter().chain([working_dir]) {
@@ -62,14 +108,14 @@ fn files(
             Err(fault) => return Err(fault.of(&shown)),
             // Whoever works in the configuration folder itself has one file, not two.
             Ok(_) if files.contains(&shown) => continue,
-            Ok(text) => layers.push(Layer::of_file(shown.clone(), &text)?),
+            Ok(text) => layers.push(Layer::of_file(shown.clone(), layers.len(), &text)?),
         }
         files.push(shown);
     }
     Ok((layers, files))
 }
 
-fn variable(name: &OsStr, value: &OsStr) -> Result<Option<Layer>, ConfigError> {
+fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigError> {
     // A name that is not Unicode does not matter unless it claims to be ours.
     let name = name.to_string_lossy();
     if name == LOG_VARIABLE {
@@ -81,8 +127,12 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<Option<Layer>, ConfigError> {
     let Some(value) = value.to_str() else {
         return Err(ConfigError::NotUnicode { name: shown(&name) });
     };
-    let key = path.to_lowercase().replace(SEPARATOR, ".");
-    Layer::of_text(&Origin::Variable(shown(&name)), &key, value).map(Some)
+    Ok(Some(TextSource {
+        source: Origin::Variable(shown(&name)),
+        rank: RANK_OF_VARIABLES,
+        key: path.to_lowercase().replace(SEPARATOR, "."),
+        text: value.to_owned(),
+    }))
 }
 
 /// Why a file was not read.

@@ -30,12 +30,30 @@ pub(crate) fn without_secrets(url: &str) -> String {
 
 /// Returns the value of a key as it may be shown.
 pub(crate) fn shown(key: &str, value: &str) -> String {
+    let mut names = key.split('.');
+    let hidden = || HIDDEN.to_owned();
+    let (section, below) = (names.next(), names.nth(1));
+    if let (Some("models"), Some(below), Some(name)) = (section, below, names.next()) {
+        match below {
+            "headers" => return hidden(),
+            "query" if sounds_secret(name) => return hidden(),
+            "headers_env" if !is_variable_name(value) => return hidden(),
+            _ => return value.to_owned(),
+        }
+    }
     match key.rsplit('.').next().unwrap_or(key) {
-        "base_url" | "url" => without_secrets(value),
+        "base_url" | "url" | "proxy" => without_secrets(value),
         "api_key_env" if is_variable_name(value) => value.to_owned(),
-        name if name.starts_with("api_key") => HIDDEN.to_owned(),
+        name if name.starts_with("api_key") => hidden(),
         _ => value.to_owned(),
     }
+}
+
+/// Tells whether the value of a name of the query may be a secret, though it should not be.
+fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let secrets = ["key", "token", "secret", "sig", "auth", "pass", "code"];
+    secrets.iter().any(|secret| name.contains(secret))
 }
 
 /// Tells whether a text looks like the name of a variable, as it is usually written, and not like a key.
@@ -79,5 +97,21 @@ mod tests {
         }
         assert_eq!(shown("models.coding.api_key_file", "/k"), "***");
         assert_eq!(shown("models.coding.model", "m"), "m");
+    }
+
+    #[test]
+    fn what_is_sent_along_is_shown_where_it_can_be_no_secret() {
+        for (key, value, expected) in [
+            ("headers.authorization", "hunter2", "***"),
+            ("headers_env.x-token", "hunter2", "***"),
+            ("headers_env.x-token", "MY_TOKEN", "MY_TOKEN"),
+            ("query.api-version", "2026-01-01", "2026-01-01"),
+            ("query.api-key", "hunter2", "***"),
+            ("proxy", "http://me:hunter2@proxy", "http://***@proxy"),
+            ("timeouts.idle", "2m", "2m"),
+        ] {
+            let key = format!("models.coding.{key}");
+            assert_eq!(shown(&key, value), expected, "{key}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The sections of `neuraxis.toml`, as they are written. Those of the policy are defined in `neuraxis-brainstem`.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use neuraxis_brainstem::{
@@ -8,17 +9,22 @@ use neuraxis_brainstem::{
     TaintConfig, TrustConfig,
 };
 use neuraxis_core::{Channel, Mode, PlanName, Role};
-use neuraxis_llama::{LlamaConfig, Server, Timeouts};
-use serde::Deserialize;
+use neuraxis_deepseek::DeepSeekConfig;
+use neuraxis_llama::LlamaConfig;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use toml::Table;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Sections {
-    pub(super) models: BTreeMap<Role, ModelConfig>,
+    /// Which keys a section may have depends on its provider: `models` checks them.
+    pub(super) models: BTreeMap<Role, Table>,
     pub(super) discovery: DiscoveryConfig,
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
+    pub(super) server: ServerConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     plans: BTreeMap<PlanName, PlanConfig>,
@@ -46,41 +52,27 @@ impl Sections {
     }
 }
 
-/// `[models.ROLE]`: which model serves a role.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ModelConfig {
-    /// Who has the model: `llama` or `offline` in this build. Has to be set.
-    pub provider: Option<String>,
-    /// Which program answers there, for `llama`: `llama-server`, `ollama`, `lm-studio` or `vllm`.
-    pub server: Option<Server>,
-    /// Where its server answers, if not at the provider's usual address.
-    pub base_url: Option<String>,
-    /// The model's name at its provider.
-    pub model: Option<String>,
-    /// The name of the environment variable that holds the key.
-    pub api_key_env: Option<String>,
-    /// The file that holds the key. Nobody else may be able to read it.
-    pub api_key_file: Option<PathBuf>,
-    /// The context size in tokens.
-    pub context_tokens: Option<u64>,
-    /// How long each part of an exchange with the server may take.
-    pub timeouts: Option<Timeouts>,
-}
-
 /// `[discovery]`: what is looked for when no model is configured.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DiscoveryConfig {
-    /// Whether model servers on this machine are looked for.
+    /// Whether the keys of OpenAI and DeepSeek are looked for, in `OPENAI_API_KEY` and `DEEPSEEK_API_KEY`. `true`.
+    pub keys: bool,
+    /// The model that is asked where only a key of OpenAI is there. `gpt-5.4-mini`.
+    pub openai_model: String,
+    /// The model that is asked where only a key of DeepSeek is there. `deepseek-flash`.
+    pub deepseek_model: String,
+    /// Whether model servers on this machine are looked for. `true`.
     pub local_servers: bool,
 }
 
 impl Default for DiscoveryConfig {
     fn default() -> Self {
         Self {
+            keys: true,
+            openai_model: "gpt-5.4-mini".to_owned(),
+            deepseek_model: DeepSeekConfig::default().model,
             local_servers: true,
         }
     }
@@ -122,4 +114,31 @@ pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
     pub root: Option<PathBuf>,
+}
+
+/// `[server]`: how `neuraxis-server` is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The address and port to listen on; port 0 is any that is free. `127.0.0.1:8787`.
+    #[serde(deserialize_with = "socket_address")]
+    pub listen: SocketAddr,
+}
+
+/// The port that `neuraxis-server` listens on unless another is asked for.
+const DEFAULT_PORT: u16 = 8787;
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+        }
+    }
+}
+
+fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let malformed = "expected an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787";
+    text.parse().map_err(|_| D::Error::custom(malformed))
 }

@@ -26,47 +26,42 @@ impl Config {
         let mut list = Vec::new();
         for (role, model) in &self.models {
             let file = model.api_key_file.as_deref();
-            let server = model.server.and_then(|server| Value::try_from(server).ok());
-            let values = [
-                ("provider", model.provider.clone()),
-                (
-                    "server",
-                    server.and_then(|server| server.as_str().map(str::to_owned)),
-                ),
-                ("base_url", model.base_url.clone()),
-                ("model", model.model.clone()),
+            let ours = [
+                ("provider", Some(model.provider.provider().to_string())),
                 ("api_key_env", model.api_key_env.clone()),
                 ("api_key_file", file.map(|file| file.display().to_string())),
             ];
-            for (name, value) in values {
-                if let Some(value) = value {
-                    self.add(
-                        &mut list,
-                        format!("models.{role}.{name}"),
-                        &Value::String(value),
-                    );
-                }
-            }
-            if let Some(tokens) = model
-                .context_tokens
-                .and_then(|tokens| i64::try_from(tokens).ok())
-            {
-                let tokens = Value::Integer(tokens);
-                self.add(&mut list, format!("models.{role}.context_tokens"), &tokens);
-            }
-            if let Some(timeouts) = model
-                .timeouts
-                .and_then(|timeouts| Value::try_from(timeouts).ok())
-            {
-                self.add(&mut list, format!("models.{role}.timeouts"), &timeouts);
+            let ours = ours
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?))));
+            for (name, value) in ours.chain(model.provider.table()) {
+                self.add(&mut list, format!("models.{role}.{name}"), &value);
             }
         }
-        let local = Value::Boolean(self.discovery.local_servers);
-        self.add(&mut list, "discovery.local_servers".to_owned(), &local);
+        let discovery = [
+            ("keys", Value::Boolean(self.discovery.keys)),
+            (
+                "openai_model",
+                Value::String(self.discovery.openai_model.clone()),
+            ),
+            (
+                "deepseek_model",
+                Value::String(self.discovery.deepseek_model.clone()),
+            ),
+            (
+                "local_servers",
+                Value::Boolean(self.discovery.local_servers),
+            ),
+        ];
+        for (name, value) in discovery {
+            self.add(&mut list, format!("discovery.{name}"), &value);
+        }
         let url = Value::String(self.store.url.clone());
         self.add(&mut list, "store.url".to_owned(), &url);
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        let listen = Value::String(self.server.listen.to_string());
+        self.add(&mut list, "server.listen".to_owned(), &listen);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {

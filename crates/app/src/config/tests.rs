@@ -158,7 +158,10 @@ fn a_user_who_works_in_the_configuration_folder_has_one_file() {
 fn a_value_is_text_where_text_fits_and_toml_otherwise() {
     let config = Machine::new()
         .with_variable("NEURAXIS_MODELS__CODING__MODEL", "4")
-        .with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "offline")
+        .with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "openai")
+        .with_variable("NEURAXIS_MODELS__CODING__MAX_CONCURRENT", "4")
+        .with_variable("NEURAXIS_MODELS__CODING__STORE", "true")
+        .with_variable("NEURAXIS_MODELS__CODING__TIMEOUTS__IDLE", "7s")
         .with_variable("NEURAXIS_CHANNELS__CHAT__TOOLS", r#"["current_time"]"#)
         .with_variable("NEURAXIS_MODES__MODERATE__DEADLINE", "5m")
         .with_variable("NEURAXIS_MODES__MODERATE__TEMPERATURE", "1")
@@ -168,6 +171,9 @@ fn a_value_is_text_where_text_fits_and_toml_otherwise() {
     let lines = lines(&config);
     for expected in [
         r#"models.coding.model = "4""#,
+        "models.coding.max_concurrent = 4",
+        "models.coding.store = true",
+        r#"models.coding.timeouts.idle = "7s""#,
         r#"channels.chat.tools = ["current_time"]"#,
         r#"modes.moderate.deadline = "5m""#,
         "modes.moderate.temperature = 1.0",
@@ -195,7 +201,8 @@ fn a_relative_root_counts_from_the_file_that_names_it() {
 fn what_is_shown_holds_no_secret() {
     let machine = Machine::new().with_file(
         "work/neuraxis.toml",
-        "[models.coding]\nprovider = 'offline'\nbase_url = 'http://me:hunter2@host/v1?key=hunter2'\n\
+        "[models.coding]\nprovider = 'openai'\nbase_url = 'http://me:hunter2@host/v1?key=hunter2'\n\
+         headers = { x = 'hunter2' }\n\
          api_key_env = 'hunter2'\napi_key_file = 'hunter2'\n\
          [store]\nurl = 'postgres://me:hunter2@host/db'",
     );
@@ -239,6 +246,10 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
     let config = machine.load().unwrap();
     for key in [
         "models.reasoning.provider",
+        "models.router.headers_env.x-gateway-token",
+        "models.coding.api_key_file",
+        "models.rehearsal.file",
+        "server.listen",
         "store.url",
         "tools.root",
         "channels.chat.role",
@@ -252,4 +263,32 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
 fn the_variable_that_says_what_is_logged_is_no_key() {
     let environment = Environment::new(std::env::temp_dir()).with_variable("NEURAXIS_LOG", "debug");
     assert!(Config::load(&environment, &Sources::default()).is_ok());
+}
+
+#[test]
+fn another_provider_in_a_stronger_source_begins_the_section_anew() {
+    let machine = Machine::new()
+        .with_file(
+            "work/neuraxis.toml",
+            "[models.coding]\nprovider = 'llama'\nserver = 'ollama'\nmodel = 'm'\n",
+        )
+        .with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "openai")
+        .with_variable("NEURAXIS_MODELS__CODING__API", "chat");
+    let lines = lines(&machine.load().unwrap()).join("\n");
+    assert!(lines.contains(r#"models.coding.api = "chat""#), "{lines}");
+    assert!(lines.contains(r#"models.coding.model = """#), "{lines}");
+    assert!(!lines.contains("ollama"), "{lines}");
+    let same = machine.with_variable("NEURAXIS_MODELS__CODING__PROVIDER", "llama");
+    assert!(same.complaint().contains("unknown key \"api\""));
+}
+
+#[test]
+fn a_recording_counts_from_the_file_that_names_it() {
+    let text = "[models.coding]\nprovider = 'cassette'\nfile = 'a.cassette'\n";
+    let machine = Machine::new().with_file("user/neuraxis.toml", text);
+    let config = machine.load().unwrap();
+    let ProviderConfig::Cassette(cassette) = &config.models()[&Role::CODING].provider else {
+        panic!("another provider")
+    };
+    assert_eq!(cassette.file, machine.folder.path().join("user/a.cassette"));
 }

@@ -1,5 +1,6 @@
 //! Reads a model's key: from a variable or from a file, never from the configuration itself.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use neuraxis_llama::Secret;
 
 use crate::config::ModelConfig;
+use crate::config::secret::is_variable_name;
 use crate::environment::Environment;
 
 /// The most bytes of a key's file: no provider's key is nearly as long.
@@ -59,25 +61,58 @@ impl KeyError {
     }
 }
 
+/// Where a model's key comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeySource {
+    /// No key is sent.
+    None,
+    /// The environment variable of this name.
+    Variable(String),
+    /// This file.
+    File(PathBuf),
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Variable(name) => f.write_str(&crate::names::shown(name)),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Reads the key of a model, if it has one, and says where it was.
 pub(super) fn of(
     model: &ModelConfig,
     environment: &Environment,
-) -> Result<Option<Secret>, KeyError> {
+) -> Result<(Option<Secret>, KeySource), KeyError> {
     match (&model.api_key_env, &model.api_key_file) {
-        (None, None) => Ok(None),
+        (None, None) => Ok((None, KeySource::None)),
         (Some(_), Some(_)) => Err(KeyError::TwoPlaces),
         (Some(variable), None) => {
-            let value = environment
-                .variable(variable)
-                .and_then(|value| value.to_str());
-            let key = value.map(str::trim).filter(|value| !value.is_empty());
             let missing = || KeyError::NoVariable {
-                variable: crate::names::shown(variable),
+                variable: match is_variable_name(variable) {
+                    true => variable.clone(),
+                    // Whoever puts the key itself there must not see it in a log.
+                    false => "***".to_owned(),
+                },
             };
-            key.map(|key| Some(Secret::new(key))).ok_or_else(missing)
+            let key = in_variable(variable, environment).ok_or_else(missing)?;
+            Ok((Some(key), KeySource::Variable(variable.clone())))
         }
-        (None, Some(file)) => from_file(&environment.working_dir().join(file)).map(Some),
+        (None, Some(file)) => {
+            let key = from_file(&environment.working_dir().join(file))?;
+            Ok((Some(key), KeySource::File(file.clone())))
+        }
     }
+}
+
+/// Returns the key that a variable holds, if it holds something that could be one.
+pub(super) fn in_variable(variable: &str, environment: &Environment) -> Option<Secret> {
+    let value = environment.variable(variable)?.to_str()?.trim();
+    (!value.is_empty()).then(|| Secret::new(value))
 }
 
 fn from_file(path: &Path) -> Result<Secret, KeyError> {
@@ -119,12 +154,13 @@ fn is_exposed(_metadata: &fs::Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ProviderConfig;
 
     fn model(variable: Option<&str>, file: Option<&Path>) -> ModelConfig {
         ModelConfig {
             api_key_env: variable.map(str::to_owned),
             api_key_file: file.map(Path::to_owned),
-            ..ModelConfig::default()
+            provider: ProviderConfig::Offline,
         }
     }
 
@@ -137,9 +173,17 @@ mod tests {
             assert!(error.to_string().contains(name), "{error}");
         }
         let environment = environment.with_variable("MY_KEY", "sk-canary");
-        let key = of(&model(Some("MY_KEY"), None), &environment).unwrap();
+        let (key, source) = of(&model(Some("MY_KEY"), None), &environment).unwrap();
         assert!(!format!("{key:?}").contains("canary"), "{key:?}");
         assert!(key.is_some());
+        assert_eq!(source.to_string(), "MY_KEY");
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_its_variable_is_not_repeated() {
+        let environment = Environment::new(std::env::temp_dir());
+        let error = of(&model(Some("sk-canary"), None), &environment).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
     }
 
     #[test]
@@ -147,7 +191,8 @@ mod tests {
         let environment = Environment::new(std::env::temp_dir());
         let both = model(Some("A"), Some(Path::new("b")));
         assert!(matches!(of(&both, &environment), Err(KeyError::TwoPlaces)));
-        assert!(matches!(of(&model(None, None), &environment), Ok(None)));
+        let none = of(&model(None, None), &environment);
+        assert!(matches!(none, Ok((None, KeySource::None))));
     }
 
     #[test]
@@ -160,7 +205,7 @@ mod tests {
         write_alone(&file, " \n");
         assert!(matches!(read(), Err(KeyError::Empty { .. })));
         write_alone(&file, "sk-canary\n");
-        assert!(matches!(read(), Ok(Some(_))));
+        assert!(matches!(read(), Ok((Some(_), KeySource::File(_)))));
     }
 
     fn write_alone(file: &Path, text: &str) {

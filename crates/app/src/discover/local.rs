@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use neuraxis_llama::{LlamaClient, LlamaConfig, ServerState};
-use neuraxis_ports::LlmClient;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -40,12 +39,12 @@ impl fmt::Display for LocalServer {
 }
 
 /// Asks all places at the same time and returns the first, in the order given, at which a model can be had.
-pub(super) async fn find(places: Vec<LlamaConfig>) -> Option<(Arc<dyn LlmClient>, LocalServer)> {
+pub(super) async fn find(places: Vec<LlamaConfig>) -> Option<(Arc<LlamaClient>, LocalServer)> {
     let found = join_all(places.into_iter().map(ask)).await;
     found.into_iter().flatten().next()
 }
 
-async fn ask(place: LlamaConfig) -> Option<(Arc<dyn LlmClient>, LocalServer)> {
+async fn ask(place: LlamaConfig) -> Option<(Arc<LlamaClient>, LocalServer)> {
     // Where nothing listens this is over at once, without the cost of a client.
     let address = place.base_url.strip_prefix("http://")?.to_owned();
     timeout(CONNECT_WITHIN, TcpStream::connect(address))
@@ -72,6 +71,7 @@ async fn ask(place: LlamaConfig) -> Option<(Arc<dyn LlmClient>, LocalServer)> {
 #[cfg(test)]
 mod tests {
     use neuraxis_llama::Server;
+    use neuraxis_ports::LlmClient;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 

@@ -3,6 +3,7 @@
 mod answer;
 mod message;
 mod narrator;
+mod tape;
 mod view;
 
 use clap::{Args, ValueEnum};
@@ -11,10 +12,13 @@ use neuraxis::ports::Ids;
 use neuraxis::{
     Channel, FinishReason, Mode, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
 };
+use neuraxis_app::{App, Tape};
 
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
+use crate::progress::Progress;
 use crate::setup::Setup;
+use tape::TapeArguments;
 use view::View;
 
 const EXAMPLES: &str = "\
@@ -24,7 +28,9 @@ Examples:
   neuraxis ask --channel code_task \"Where is the turn loop?\"
   git diff | neuraxis ask -
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
-  neuraxis ask --format events \"What time is it?\" | jq -r .type";
+  neuraxis ask --format events \"What time is it?\" | jq -r .type
+  neuraxis ask --record time.cassette \"What time is it?\"
+  neuraxis ask --replay time.cassette \"What time is it?\"";
 
 /// Ask a question and print the answer
 ///
@@ -55,6 +61,9 @@ pub(crate) struct Ask {
     /// Ask the model for its replies whole, instead of as they come
     #[arg(long)]
     no_stream: bool,
+
+    #[command(flatten)]
+    tape: TapeArguments,
 }
 
 /// What to print.
@@ -70,8 +79,25 @@ enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let tape = self.tape.tape();
+        let is_replay = matches!(tape, Tape::Replay(_));
+        let app = setup.app_with(tape).await?;
+        let tapes = app.tapes.clone();
+        let answered = self.answer(&app).await;
+        let finished = tapes.finish();
+        answered.map_err(|error| match is_replay && error.is_failure() {
+            true => error.hint("record it anew with --record, or ask what was recorded"),
+            false => error,
+        })?;
+        let progress = Progress::new();
+        for notice in finished.map_err(CommandError::failed)? {
+            progress.warn(&notice);
+        }
+        Ok(())
+    }
+
+    async fn answer(self, app: &App) -> Result<(), CommandError> {
         let mut view = View::new(self.format);
-        let app = setup.app().await?;
         let (handle, events) = app.orchestrator.stream(self.request()?).await?;
         for notice in &app.notices {
             view.notice(notice);

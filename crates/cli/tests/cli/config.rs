@@ -9,7 +9,7 @@ fn every_value_is_shown_with_its_origin() {
     let file = "\
 # mine
 [models.coding]
-provider = 'offline'
+provider = 'llama'
 base_url = 'http://me:hunter2@127.0.0.1:8080'
 api_key_env = 'MY_KEY'
 api_key_file = '/run/hunter2'

@@ -14,6 +14,8 @@ fn every_command_explains_itself() {
         &["policy", "explain"],
         &["policy", "check"],
         &["policy", "test"],
+        &["models"],
+        &["doctor"],
         &["config"],
         &["config", "show"],
         &["config", "init"],

@@ -167,3 +167,54 @@ fn reasoning_is_streamed_apart_from_the_answer() {
     assert!(thoughts.contains("thinking"), "{thoughts:?}");
     assert_eq!(events.last().unwrap()["content"], "This is a plain answer.");
 }
+
+#[test]
+#[ignore = "needs llama-server: cargo xtask test provides it"]
+fn the_models_of_a_real_server_are_listed_with_its_context_size() {
+    let server = LlamaServer::start();
+    let listed = machine(&server).run(["models", "--format", "json"]);
+    let list: Value = serde_json::from_str(&listed.stdout_of(0)).unwrap();
+    assert_eq!(list[0]["role"], "reasoning");
+    assert_eq!(list[0]["loading"], false);
+    assert!(list[0]["context_tokens"].as_u64().unwrap() > 0, "{list}");
+    assert_eq!(list[0]["models"].as_array().unwrap().len(), 1, "{list}");
+}
+
+#[test]
+#[ignore = "needs llama-server: cargo xtask test provides it"]
+fn the_doctor_asks_a_real_server_whole_and_streamed() {
+    let server = LlamaServer::start();
+    let done = machine(&server).run(["doctor", "--format", "json"]);
+    let report: Value = serde_json::from_str(&done.stdout_of(0)).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let outcome = |name: &str| {
+        let mut checks = checks.iter().filter(|check| check["check"] == name);
+        checks.next().unwrap()["outcome"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for name in ["reachable", "model", "answers", "streams"] {
+        assert_eq!(outcome(name), "ok", "{report:#}");
+    }
+    // The scripted model calls the tools of its script alone, which a user is warned of.
+    assert_ne!(outcome("tools"), "failed", "{report:#}");
+}
+
+#[test]
+#[ignore = "needs llama-server: cargo xtask test provides it"]
+fn what_a_real_server_said_is_replayed_without_it() {
+    let server = LlamaServer::start();
+    let machine = machine(&server);
+    let recorded = machine.run(["ask", "--record", "it.cassette", "What time is it?"]);
+    let answer = recorded.stdout_of(0);
+    drop(server);
+    let replay = [
+        "ask",
+        "--replay",
+        "it.cassette",
+        "--strict",
+        "What time is it?",
+    ];
+    assert_eq!(machine.run(replay).stdout_of(0), answer);
+}

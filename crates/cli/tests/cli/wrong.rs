@@ -9,7 +9,7 @@ fn complaints(code: i32, commands: &[&[&str]]) -> String {
         .with_file("type.toml", "\n[modes.moderate]\nmax_turns = 'five'\n")
         .with_file("syntax.toml", "[store\n")
         .with_file("policy.toml", "[channels.chat]\nrole = 'reasonig'\n")
-        .with_file("provider.toml", "[models.reasoning]\nprovider = 'openai'\n")
+        .with_file("provider.toml", "[models.reasoning]\nprovider = 'opnai'\n")
         .with_file(
             "store.toml",
             "[store]\nurl = 'postgres://me:hunter2@host/db'\n",

@@ -45,6 +45,40 @@ async fn an_address_that_other_machines_can_reach_is_refused_without_a_key() {
 }
 
 #[tokio::test]
+async fn an_address_in_the_configuration_is_held_to_the_same_and_named_with_its_place() {
+    let folder = folder();
+    let text = "[server]\nlisten = '0.0.0.0:0'\n";
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let (code, said) = refusal(folder.path(), &[], &[]).await;
+    assert_eq!(code, 2, "{said}");
+    let expected = "error: neuraxis.toml:2:1: server.listen: 0.0.0.0:0 is not a loopback address";
+    assert!(said.starts_with(expected), "{said}");
+    // The command line is stronger.
+    let program = Program::start_in(folder, |_| {}).await;
+    assert_eq!(
+        program
+            .client()
+            .ask("s", &serde_json::json!({"message": "hello"}))
+            .await
+            .0,
+        200
+    );
+}
+
+#[tokio::test]
+async fn the_address_in_the_configuration_is_listened_on() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let variables = [("NEURAXIS_SERVER__LISTEN", &*address)];
+    let (code, said) = refusal(folder().path(), &[], &variables).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains(&format!("error: cannot listen on {address}")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn wrong_usage_and_wrong_configuration_exit_with_2_and_say_what_is_wrong() {
     let folder = folder();
     fs::write(folder.path().join("wrong.toml"), "[store]\n[sotre]\n").unwrap();

@@ -127,8 +127,11 @@ impl Narrator {
             NextAttempt::Follows => "; trying again",
             NextAttempt::None => "",
         };
+        // What follows the first line, such as a comparison, is told when the run ends.
+        let error = failed.error.to_string();
+        let error = error.lines().next().unwrap_or_default();
         self.progress
-            .warn(&format!("{}: {}{next}", failed.served_by, failed.error));
+            .warn(&format!("{}: {error}{next}", failed.served_by));
     }
 
     fn tool_ended(&mut self, result: &ToolResult) {

@@ -1,0 +1,153 @@
+//! The models that the configuration names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError, Redactor};
+use neuraxis_core::Role;
+use neuraxis_deepseek::DeepSeekClient;
+use neuraxis_llama::{LlamaClient, Secret};
+use neuraxis_offline::OfflineModel;
+use neuraxis_openai::OpenAiClient;
+
+use super::endpoint::{Client, Endpoint};
+use super::key::{self, KeySource};
+use super::{Choice, Discovery, ModelError};
+use crate::config::secret::without_secrets;
+use crate::config::{ModelConfig, ProviderConfig};
+use crate::environment::Environment;
+
+/// Makes a client for each role. What is wrong with one is no matter for the others.
+pub(super) fn all(
+    models: &BTreeMap<Role, ModelConfig>,
+    environment: &Environment,
+    redactor: Redactor,
+) -> Discovery {
+    let mut maker = Maker {
+        environment,
+        redactor,
+        cassettes: Vec::new(),
+    };
+    let endpoints = models
+        .iter()
+        .map(|(role, model)| (role.clone(), maker.endpoint(role, model)))
+        .collect();
+    Discovery {
+        endpoints,
+        choice: Choice::Configured,
+        cassettes: maker.cassettes.into_iter().map(|(_, open)| open).collect(),
+    }
+}
+
+/// Returns all keys and secret headers that can be had.
+pub(super) fn secrets(
+    models: &BTreeMap<Role, ModelConfig>,
+    environment: &Environment,
+) -> Vec<Secret> {
+    let mut secrets = Vec::new();
+    for model in models.values() {
+        secrets.extend(key::of(model, environment).ok().and_then(|(key, _)| key));
+        if let ProviderConfig::OpenAi(config) = &model.provider {
+            let variables = config.headers_env.values();
+            secrets.extend(variables.filter_map(|name| key::in_variable(name, environment)));
+        }
+    }
+    secrets
+}
+
+struct Maker<'a> {
+    environment: &'a Environment,
+    redactor: Redactor,
+    /// Roles that name the same recording share it: which exchanges were played is known to all.
+    cassettes: Vec<(CassetteConfig, Cassette)>,
+}
+
+impl Maker<'_> {
+    fn endpoint(&mut self, role: &Role, model: &ModelConfig) -> Result<Endpoint, ModelError> {
+        let of_key = |source| ModelError::Key {
+            role: role.clone(),
+            source,
+        };
+        let (secret, key) = key::of(model, self.environment).map_err(of_key)?;
+        let (client, address) = match &model.provider {
+            ProviderConfig::OpenAi(config) => {
+                let mut config = config.as_ref().clone();
+                config.api_key = secret;
+                let url = config.base_url.clone();
+                (self.openai(role, config)?, Some(url))
+            }
+            ProviderConfig::DeepSeek(config) => {
+                let mut config = config.as_ref().clone();
+                config.api_key = secret;
+                let url = config.base_url.clone();
+                let client = DeepSeekClient::new(config).map_err(|source| ModelError::Address {
+                    role: role.clone(),
+                    source,
+                })?;
+                (Client::DeepSeek(Arc::new(client)), Some(url))
+            }
+            ProviderConfig::Llama(config) => {
+                let mut config = config.as_ref().clone();
+                config.api_key = secret;
+                let url = config.base_url.clone();
+                let client = LlamaClient::new(config).map_err(|source| ModelError::Address {
+                    role: role.clone(),
+                    source,
+                })?;
+                (Client::Llama(Arc::new(client)), Some(url))
+            }
+            ProviderConfig::Offline => (Client::Offline(Arc::new(OfflineModel::new())), None),
+            ProviderConfig::Cassette(config) => (self.recorded(role, config)?, None),
+        };
+        // Only what is sent anywhere has a use for a key.
+        let key = if address.is_some() {
+            key
+        } else {
+            KeySource::None
+        };
+        Ok(Endpoint {
+            role: role.clone(),
+            address: address.map(|url| without_secrets(&url)),
+            key,
+            client,
+        })
+    }
+
+    fn openai(
+        &self,
+        role: &Role,
+        mut config: neuraxis_openai::OpenAiConfig,
+    ) -> Result<Client, ModelError> {
+        let of_role = |source| ModelError::OpenAi {
+            role: role.clone(),
+            source,
+        };
+        let variable = |name: &str| {
+            let value = key::in_variable(name, self.environment)?;
+            Some(value.expose().to_owned())
+        };
+        config.read_secret_headers(variable).map_err(of_role)?;
+        let client = OpenAiClient::new(config).map_err(of_role)?;
+        Ok(Client::OpenAi(Arc::new(client)))
+    }
+
+    fn recorded(&mut self, role: &Role, config: &CassetteConfig) -> Result<Client, ModelError> {
+        let open = self.cassettes.iter().find(|(other, _)| other == config);
+        let cassette = match open {
+            Some((_, cassette)) => cassette.clone(),
+            None => {
+                let opened = self.open(config).map_err(|source| ModelError::Cassette {
+                    role: role.clone(),
+                    source: Box::new(source),
+                })?;
+                self.cassettes.push((config.clone(), opened.clone()));
+                opened
+            }
+        };
+        Ok(Client::Cassette(Arc::new(cassette.client(role.clone()))))
+    }
+
+    fn open(&self, config: &CassetteConfig) -> Result<Cassette, CassetteError> {
+        Cassette::open(config, self.redactor.clone())
+    }
+}

@@ -1,0 +1,101 @@
+//! `neuraxis doctor`: does everything work, and what is to be done where it does not?
+
+mod advice;
+mod check;
+mod models;
+mod request;
+mod surroundings;
+
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use neuraxis_app::discover;
+use serde_json::json;
+
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::Setup;
+use check::{Check, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis doctor
+  neuraxis doctor --offline
+  neuraxis doctor --format json | jq '.checks[] | select(.outcome == \"failed\")'";
+
+/// Check that everything works, and say how to fix what does not
+///
+/// Looks at the configuration, the store, the project folder and the terminal; then at each role's model: its key, its
+/// server, whether the model is there, one tiny request whole and one streamed, and one tool call. That costs a few
+/// tokens. Exit code 1 if a check failed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Doctor {
+    /// Send nothing: look only at what is on this machine
+    #[arg(long)]
+    offline: bool,
+
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = setup.environment()?;
+        let mut checks = Vec::new();
+        match setup.config_in(&environment) {
+            Err(error) => checks.push(surroundings::broken_configuration(&error)),
+            Ok(config) => {
+                checks.extend(surroundings::all(&config, &environment));
+                let discovery = discover(&config, &environment).await;
+                checks.push(surroundings::choice(&discovery.choice));
+                checks.extend(models::all(discovery.endpoints, self.requests()).await);
+            }
+        }
+        let failed = checks
+            .iter()
+            .filter(|check| check.outcome == Outcome::Failed);
+        let failed = failed.count();
+        let text = match self.format {
+            Format::Text => check::table(&checks),
+            Format::Json => {
+                let list: Vec<_> = checks.iter().map(Check::in_json).collect();
+                format!("{:#}\n", json!({"ok": failed == 0, "checks": list}))
+            }
+        };
+        Output::new().text(&text)?;
+        if failed == 0 {
+            return Ok(());
+        }
+        let all = checks.len();
+        Err(CommandError::failed(anyhow!(
+            "{failed} of {all} checks failed"
+        )))
+    }
+
+    fn requests(&self) -> Requests {
+        if self.offline {
+            return Requests::None;
+        }
+        Requests::Some(Progress::new())
+    }
+}
+
+/// Whether something is sent.
+#[derive(Debug)]
+enum Requests {
+    /// Nothing.
+    None,
+    /// A little, which is announced before.
+    Some(Progress),
+}

@@ -1,0 +1,59 @@
+//! What to do about an error of a model.
+
+use neuraxis::core::{LlmError, LlmErrorKind};
+use neuraxis_app::{Endpoint, KeySource, Provider};
+
+/// Says what to do about an error.
+pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
+    let role = &endpoint.role;
+    match &error.kind {
+        LlmErrorKind::Connection => unreachable(endpoint),
+        LlmErrorKind::Timeout => format!(
+            "see whether the server is busy; if it is only slow, set models.{role}.timeouts"
+        ),
+        LlmErrorKind::Unauthorized => key(endpoint),
+        LlmErrorKind::QuotaExhausted => {
+            "add credit to the account that the key belongs to, or use another key".to_owned()
+        }
+        LlmErrorKind::RateLimited { .. } => {
+            "wait a minute, or ask the provider for a higher limit".to_owned()
+        }
+        LlmErrorKind::ModelNotFound => {
+            format!("set models.{role}.model to one that `neuraxis models` lists")
+        }
+        LlmErrorKind::Loading => "wait until the server has loaded its model".to_owned(),
+        LlmErrorKind::InvalidResponse => format!(
+            "what answers there may be no model server, or speak another protocol: check models.{role}.base_url"
+        ),
+        LlmErrorKind::BadRequest if endpoint.provider() == Provider::OpenAi => format!(
+            "if the server does not know the Responses API, set models.{role}.api = \"chat\"; check base_url and model"
+        ),
+        LlmErrorKind::BadRequest => {
+            format!("check models.{role}.base_url and models.{role}.model")
+        }
+        _ => "try again; if it stays so, look at the server's own log".to_owned(),
+    }
+}
+
+fn unreachable(endpoint: &Endpoint) -> String {
+    let role = &endpoint.role;
+    let address = endpoint.address.as_deref().unwrap_or_default();
+    match endpoint.provider() {
+        Provider::Llama => {
+            format!("start the server at {address}, or set models.{role}.base_url")
+        }
+        _ => format!("check the network, HTTPS_PROXY and models.{role}.base_url"),
+    }
+}
+
+fn key(endpoint: &Endpoint) -> String {
+    let role = &endpoint.role;
+    match &endpoint.key {
+        KeySource::None => format!(
+            "the server wants a key: export it, and name its variable in models.{role}.api_key_env"
+        ),
+        source => {
+            format!("check the key in {source}: it may be another provider's, revoked or expired")
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What was looked at, and what was found.
+
+use serde_json::{Value, json};
+
+use crate::harmless::one_line;
+
+/// What was looked at, and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Check {
+    /// What it is about: this machine, or the model of a role.
+    pub(super) subject: String,
+    /// What was looked at.
+    pub(super) name: &'static str,
+    /// How it is.
+    pub(super) outcome: Outcome,
+    /// What was found.
+    pub(super) detail: String,
+    /// What to do about it.
+    pub(super) fix: Option<String>,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// As it should be.
+    Ok,
+    /// Not looked at.
+    Skipped,
+    /// It works, but not as well as it could, or it is not sure that it works.
+    Warning,
+    /// It does not work.
+    Failed,
+}
+
+impl Outcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Skipped => "skipped",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Check {
+    /// Describes something that was looked at.
+    pub(super) fn new(
+        subject: impl Into<String>,
+        name: &'static str,
+        outcome: Outcome,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            subject: subject.into(),
+            name,
+            outcome,
+            detail: detail.into(),
+            fix: None,
+        }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    pub(super) fn in_json(&self) -> Value {
+        json!({
+            "subject": self.subject,
+            "check": self.name,
+            "outcome": self.outcome.as_str(),
+            "detail": self.detail,
+            "fix": self.fix,
+        })
+    }
+}
+
+/// Returns a table, with a heading for each subject.
+pub(super) fn table(checks: &[Check]) -> String {
+    let mut text = String::new();
+    let mut subject = "";
+    for check in checks {
+        if check.subject != subject {
+            subject = &check.subject;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{gap}{}\n", one_line(subject)));
+        }
+        let (outcome, name) = (check.outcome.as_str(), check.name);
+        let detail = one_line(&check.detail);
+        text.push_str(&format!("  {outcome:<8} {name:<10} {detail}\n"));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("  {:<8} {:<10} → {}\n", "", "", one_line(fix)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_heading_a_subject_and_a_line_for_what_to_do() {
+        let checks = [
+            Check::new("this machine", "store", Outcome::Ok, "memory:"),
+            Check::new("coding", "key", Outcome::Failed, "no\nkey").fix("export it"),
+        ];
+        let expected = "this machine\n  ok       store      memory:\n\ncoding\n  failed   key        no key\n                      → export it\n";
+        assert_eq!(table(&checks), expected);
+    }
+}

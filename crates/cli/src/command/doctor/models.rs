@@ -1,0 +1,268 @@
+//! What can be found out about the model of a role, the cheapest first.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use neuraxis::Role;
+use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
+use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Provider, Readiness};
+
+use super::Requests;
+use super::advice::fix;
+use super::check::{Check, Outcome};
+use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
+use crate::command::models::WITHIN;
+use crate::wording::{brief, described, offers};
+
+/// Looks at the models of all roles at the same time.
+pub(super) async fn all(
+    endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
+    requests: Requests,
+) -> Vec<Check> {
+    let mut progress = match requests {
+        Requests::None => None,
+        Requests::Some(progress) => Some(progress),
+    };
+    if let Some(progress) = &mut progress {
+        announce(progress, &endpoints);
+        progress.activity("checking the models");
+    }
+    let sends = progress.is_some();
+    let looked_at = endpoints
+        .into_iter()
+        .map(async |(role, endpoint)| match endpoint {
+            Err(error) => vec![unusable(&role, &error)],
+            Ok(endpoint) => one(&endpoint, sends).await,
+        });
+    let checks = join_all(looked_at).await.concat();
+    if let Some(progress) = &mut progress {
+        progress.hide();
+    }
+    checks
+}
+
+/// Says who will be sent something, before it is.
+fn announce(
+    progress: &crate::progress::Progress,
+    endpoints: &BTreeMap<Role, Result<Endpoint, ModelError>>,
+) {
+    let asked = endpoints.values().flatten().filter(|one| is_model(one));
+    let asked: Vec<String> = asked
+        .map(|endpoint| format!("{} ({})", endpoint.role, endpoint.info().model))
+        .collect();
+    if !asked.is_empty() {
+        progress.notice(&format!(
+            "up to three tiny requests go to each model, which costs a few tokens: {}; --offline sends nothing",
+            asked.join(", ")
+        ));
+    }
+}
+
+/// Tells whether there is a model that can be asked anything.
+fn is_model(endpoint: &Endpoint) -> bool {
+    !matches!(endpoint.provider(), Provider::Offline | Provider::Cassette)
+}
+
+fn unusable(role: &Role, error: &ModelError) -> Check {
+    let (name, fix) = match error {
+        ModelError::Key { .. } => (
+            "key",
+            format!("export the key, and name its variable in models.{role}.api_key_env"),
+        ),
+        ModelError::Cassette { .. } => (
+            "recording",
+            format!("record one with `neuraxis ask --record FILE`, and set models.{role}.file"),
+        ),
+        _ => (
+            "settings",
+            "`neuraxis config show` says where each value comes from".to_owned(),
+        ),
+    };
+    let detail = error.to_string();
+    Check::new(role.to_string(), name, Outcome::Failed, detail).fix(fix)
+}
+
+/// The checks of one endpoint.
+struct Looking<'a> {
+    endpoint: &'a Endpoint,
+    subject: String,
+    checks: Vec<Check>,
+}
+
+async fn one(endpoint: &Endpoint, sends: bool) -> Vec<Check> {
+    let subject = format!("{}: {}", endpoint.role, described(endpoint));
+    let mut looking = Looking {
+        endpoint,
+        subject,
+        checks: Vec::new(),
+    };
+    if !is_model(endpoint) {
+        looking.without_model();
+        return looking.checks;
+    }
+    looking.key();
+    if !sends {
+        looking.add("requests", Outcome::Skipped, "--offline: nothing was sent");
+        return looking.checks;
+    }
+    if looking.reachable().await {
+        looking.answers().await;
+    }
+    looking.checks
+}
+
+impl Looking<'_> {
+    fn add(&mut self, name: &'static str, outcome: Outcome, detail: impl Into<String>) {
+        self.checks
+            .push(Check::new(&*self.subject, name, outcome, detail));
+    }
+
+    fn add_with(
+        &mut self,
+        name: &'static str,
+        outcome: Outcome,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let check = Check::new(&*self.subject, name, outcome, detail);
+        self.checks.push(check.fix(fix));
+    }
+
+    fn failed(&mut self, name: &'static str, error: &LlmError) {
+        let fix = fix(self.endpoint, error);
+        self.add_with(name, Outcome::Failed, error.to_string(), fix);
+    }
+
+    fn without_model(&mut self) {
+        let detail = match self.endpoint.provider() {
+            Provider::Cassette => "a recording answers only what was recorded",
+            _ => "rules answer, not a model",
+        };
+        self.add("answers", Outcome::Ok, detail);
+    }
+
+    fn key(&mut self) {
+        match (&self.endpoint.key, self.endpoint.provider()) {
+            (KeySource::None, Provider::Llama) => {
+                self.add("key", Outcome::Ok, "none, which most local servers want");
+            }
+            (KeySource::None, _) => {
+                let fix = format!(
+                    "export it, and name its variable in models.{}.api_key_env",
+                    self.endpoint.role
+                );
+                self.add_with("key", Outcome::Warning, "none is configured", fix);
+            }
+            (source, _) => self.add("key", Outcome::Ok, format!("in {source}")),
+        }
+    }
+
+    /// Asks what the endpoint offers. Returns whether it is worth asking the model.
+    async fn reachable(&mut self) -> bool {
+        match self.endpoint.offer(WITHIN).await {
+            Ok(offer) => {
+                self.offered(&offer);
+                offer.readiness == Readiness::Ready
+            }
+            // Not every server has a list; whether the model answers is another matter.
+            Err(error) if says_nothing_of_the_model(&error.kind) => {
+                let detail = format!("the server does not list its models: {error}");
+                self.add("reachable", Outcome::Warning, detail);
+                true
+            }
+            Err(error) => {
+                self.failed("reachable", &error);
+                false
+            }
+        }
+    }
+
+    fn offered(&mut self, offer: &Offer) {
+        if offer.readiness == Readiness::Loading {
+            let detail = "the server is still loading its model";
+            let fix = "wait a little, and try again";
+            self.add_with("reachable", Outcome::Warning, detail, fix);
+            return;
+        }
+        let address = self.endpoint.address.clone().unwrap_or_default();
+        self.add("reachable", Outcome::Ok, address);
+        let asked = self.endpoint.info().model.model;
+        let context = offer.context_tokens;
+        let context = context.map(|tokens| format!(", {tokens} tokens of context"));
+        let context = context.unwrap_or_default();
+        let mut models = offer.models.iter();
+        match models.find(|name| offers(self.endpoint, name)) {
+            Some(name) => self.add("model", Outcome::Ok, format!("{name}{context}")),
+            None => {
+                let few = offer.models.iter().take(5).cloned();
+                let few = few.collect::<Vec<_>>().join(", ");
+                let role = &self.endpoint.role;
+                let fix = format!("set models.{role}.model to one of those: {few}");
+                let detail = format!("{asked} is none of the {} on offer", offer.models.len());
+                self.add_with("model", Outcome::Warning, detail, fix);
+            }
+        }
+    }
+
+    async fn answers(&mut self) {
+        let client = self.endpoint.client();
+        let first = timed(whole(&*client, tiny())).await;
+        if !self.answered("answers", first) {
+            return;
+        }
+        let second = timed(streamed(&*client, tiny())).await;
+        self.answered("streams", second);
+        let (took, called) = timed(whole(&*client, calling())).await;
+        match called {
+            Err(error) => self.failed("tools", &error),
+            Ok(reply) if reply.calls().any(|call| call.name == TOOL) => {
+                self.add("tools", Outcome::Ok, told(took, &reply));
+            }
+            Ok(reply) => {
+                let detail = match reply.finish {
+                    ReplyFinish::Length => {
+                        format!("{ENOUGH_FOR_A_CALL} tokens were not enough for a call")
+                    }
+                    _ => "the model answered without calling the tool".to_owned(),
+                };
+                let fix = "choose a model made for calling tools, if you want it to";
+                self.add_with("tools", Outcome::Warning, detail, fix);
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        name: &'static str,
+        (took, reply): (Duration, Result<Reply, LlmError>),
+    ) -> bool {
+        match reply {
+            Ok(reply) => {
+                self.add(name, Outcome::Ok, told(took, &reply));
+                true
+            }
+            Err(error) => {
+                self.failed(name, &error);
+                false
+            }
+        }
+    }
+}
+
+/// Tells whether a server that cannot list its models may still answer.
+const fn says_nothing_of_the_model(kind: &LlmErrorKind) -> bool {
+    matches!(kind, LlmErrorKind::BadRequest | LlmErrorKind::ModelNotFound)
+}
+
+fn told(took: Duration, reply: &Reply) -> String {
+    let tokens = reply.usage.total.tokens;
+    format!("{}, {tokens} tokens", brief(took))
+}
+
+async fn timed<T>(work: impl Future<Output = T>) -> (Duration, T) {
+    let started = Instant::now();
+    let done = work.await;
+    (started.elapsed(), done)
+}

@@ -1,0 +1,106 @@
+//! The tiny requests that a model is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use neuraxis::core::{
+    EffectId, JsonText, LlmError, LlmErrorKind, Message, ModelRequest, Reply, ReplyAssembler,
+    ReplyFormat, RunId, ToolAnnotations, ToolChoice, ToolClass, ToolKind, ToolSpec,
+};
+use neuraxis::engine::UuidV7;
+use neuraxis::ports::{CallContext, Ids, LlmClient, TraceContext};
+use tokio::time::timeout;
+
+/// How long a tiny request may take: a local server may have to read its model first.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most tokens of a tiny reply. OpenAI takes no less than 16.
+const FEW: u32 = 16;
+
+/// The most tokens of a reply that is to call a tool: one that thinks first needs some for that.
+pub(super) const ENOUGH_FOR_A_CALL: u32 = 512;
+
+/// The tool that is to be called. There is none: the call is all that is wanted.
+pub(super) const TOOL: &str = "ping";
+
+/// Asks for a reply whole.
+pub(super) async fn whole(
+    client: &dyn LlmClient,
+    request: ModelRequest,
+) -> Result<Reply, LlmError> {
+    let context = context();
+    let asked = client.respond(&request, &context);
+    timeout(PATIENCE, asked).await.map_err(|_| late())?
+}
+
+/// Asks for a reply as it comes.
+pub(super) async fn streamed(
+    client: &dyn LlmClient,
+    request: ModelRequest,
+) -> Result<Reply, LlmError> {
+    let context = context();
+    let asked = async {
+        let mut stream = client.stream_respond(&request, &context).await?;
+        let mut reply = ReplyAssembler::default();
+        while let Some(delta) = stream.next().await {
+            reply.push(delta?)?;
+        }
+        reply.finish()
+    };
+    timeout(PATIENCE, asked).await.map_err(|_| late())?
+}
+
+fn late() -> LlmError {
+    let patience = PATIENCE.as_secs();
+    let said = format!("nothing within {patience} s");
+    LlmError::new(LlmErrorKind::Timeout, said)
+}
+
+/// A request that costs next to nothing.
+pub(super) fn tiny() -> ModelRequest {
+    ModelRequest {
+        messages: [Message::user("Answer with the one word: ok")]
+            .into_iter()
+            .collect(),
+        tools: Arc::default(),
+        tool_choice: ToolChoice::Auto,
+        max_output_tokens: Some(FEW),
+        temperature: None,
+        reply_format: ReplyFormat::Text,
+    }
+}
+
+/// A request that is to be answered with a call.
+pub(super) fn calling() -> ModelRequest {
+    let tool = TOOL.parse().map(|name| ToolSpec {
+        name,
+        description: "Answers at once. Takes nothing.".into(),
+        parameters: JsonText::from_text(r#"{"type":"object","properties":{}}"#),
+        class: ToolClass::ReadOnly,
+        annotations: ToolAnnotations::default(),
+        kind: ToolKind::default(),
+        non_iterative: false,
+        timeout: None,
+    });
+    ModelRequest {
+        messages: [Message::user("Call the tool ping, and say nothing else.")]
+            .into_iter()
+            .collect(),
+        tools: tool.into_iter().collect(),
+        max_output_tokens: Some(ENOUGH_FOR_A_CALL),
+        ..tiny()
+    }
+}
+
+/// The circumstances of a request that belongs to no run.
+fn context() -> CallContext {
+    let run = RunId(UuidV7.new_id());
+    let trace = TraceContext {
+        trace_id: run.0.as_u128(),
+        span_id: 1,
+        sampled: false,
+        state: None,
+    };
+    CallContext::new(EffectId { run, number: 1 }, trace)
+}

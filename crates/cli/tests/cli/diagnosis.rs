@@ -1,0 +1,226 @@
+//! `neuraxis models` and `neuraxis doctor`.
+
+use serde_json::Value;
+
+use crate::machine::{Done, Machine};
+use crate::provider::{Behavior, Provider, nobody};
+
+const CANARY: &str = "sk-canary-0123456789";
+
+/// Roles behind servers that work, refuse the key, are down, and are none.
+struct World {
+    machine: Machine,
+    providers: Vec<Provider>,
+    replacements: Vec<(String, &'static str)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let behaviors = [Behavior::Works, Behavior::RefusesKey, Behavior::Html];
+        let providers: Vec<Provider> = behaviors.map(Provider::start).into();
+        let urls: Vec<String> = providers.iter().map(Provider::url).collect();
+        let down = nobody();
+        let text = format!(
+            "[models.reasoning]\nprovider = 'openai'\nmodel = 'gpt-test'\nbase_url = '{0}/v1'\napi_key_env = 'MY_KEY'\n\
+             [models.router]\nprovider = 'deepseek'\nbase_url = '{0}'\napi_key_env = 'MY_KEY'\n\
+             [models.coding]\nprovider = 'openai'\nmodel = 'gpt-missing'\napi = 'chat'\nbase_url = '{0}'\n\
+             [models.refused]\nprovider = 'deepseek'\nbase_url = '{1}'\napi_key_env = 'MY_KEY'\n\
+             [models.page]\nprovider = 'llama'\nbase_url = '{2}'\n\
+             [models.down]\nprovider = 'llama'\nbase_url = '{down}'\n\
+             [models.keyless]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'NO_KEY'\n\
+             [models.rules]\nprovider = 'offline'\n",
+            urls[0], urls[1], urls[2]
+        );
+        let names = ["WORKS", "REFUSES", "HTML"];
+        let mut replacements: Vec<_> = urls.into_iter().zip(names).collect();
+        replacements.push((down, "DOWN"));
+        Self {
+            machine: Machine::new().with_file("neuraxis.toml", text),
+            providers,
+            replacements,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Done {
+        let mut command = self.machine.command(arguments);
+        let done = Done::from(command.env("MY_KEY", CANARY).output().unwrap());
+        assert!(
+            !done.stdout.contains("canary") && !done.stderr.contains("canary"),
+            "{done:?}"
+        );
+        done
+    }
+
+    /// Returns a text without what differs from run to run.
+    fn stable(&self, text: &str) -> String {
+        let replace = |text: String, (url, name): &(String, &'static str)| {
+            let host = url.trim_start_matches("http://");
+            text.replace(url, name).replace(host, name)
+        };
+        let text = self.replacements.iter().fold(text.to_owned(), replace);
+        let root = self.machine.root().canonicalize().unwrap();
+        let text = text.replace(&root.display().to_string(), "~");
+        let took = |line: &str| match line.split_once(" ms, ") {
+            Some((before, after)) => {
+                let before = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+                format!("{before}N ms, {after}\n")
+            }
+            None => format!("{line}\n"),
+        };
+        text.lines().map(took).collect()
+    }
+
+    fn requests(&self) -> usize {
+        let seen = self.providers.iter().flat_map(Provider::seen);
+        seen.filter(|seen| !seen.body.is_null()).count()
+    }
+}
+
+#[test]
+fn what_each_endpoint_offers_is_listed_by_role_and_faults_hide_nothing() {
+    let world = World::new();
+    let done = world.run(&["models"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    insta::assert_snapshot!(format!(
+        "{}---\n{}",
+        world.stable(&done.stdout),
+        world.stable(&done.stderr)
+    ));
+    assert_eq!(world.requests(), 0, "a model was asked");
+}
+
+#[test]
+fn as_json_every_role_has_its_list_or_its_error() {
+    let world = World::new();
+    let done = world.run(&["models", "--format", "json"]);
+    let list: Vec<Value> = serde_json::from_str(&done.stdout).unwrap();
+    let of = |role: &str| list.iter().find(|entry| entry["role"] == role).unwrap();
+    assert_eq!(of("reasoning")["models"][0], "gpt-test");
+    assert_eq!(of("reasoning")["provider"], "openai");
+    assert_eq!(of("refused")["error"]["kind"], "unauthorized");
+    assert_eq!(of("down")["error"]["kind"], "connection");
+    assert_eq!(of("page")["error"]["kind"], "invalid_response");
+    assert!(
+        of("keyless")["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("NO_KEY")
+    );
+    assert_eq!(of("rules")["models"][0], "rules");
+}
+
+#[test]
+fn with_nothing_configured_the_models_are_those_that_were_found() {
+    let done = Machine::new().run(["models"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.stdout, "reasoning: offline/rules\n  * rules\n");
+    assert!(
+        done.stderr.starts_with("note: no model configured: "),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn the_doctor_says_what_works_what_does_not_and_how_to_fix_it() {
+    let world = World::new();
+    let done = world.run(&["doctor"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    insta::assert_snapshot!(format!(
+        "{}---\n{}",
+        world.stable(&done.stdout),
+        world.stable(&done.stderr)
+    ));
+}
+
+#[test]
+fn the_doctor_of_what_works_is_content() {
+    let provider = Provider::start(Behavior::Works);
+    let text = format!(
+        "[models.reasoning]\nprovider = 'deepseek'\nbase_url = '{}'\napi_key_env = 'MY_KEY'\n",
+        provider.url()
+    );
+    let machine = Machine::new().with_file("neuraxis.toml", text);
+    let mut command = machine.command(["doctor", "--format", "json"]);
+    let done = Done::from(command.env("MY_KEY", CANARY).output().unwrap());
+    let told = "note: up to three tiny requests go to each model, which costs a few tokens: reasoning \
+                (deepseek/deepseek-flash); --offline sends nothing\n";
+    assert_eq!(done.stderr, told);
+    let report: Value = serde_json::from_str(&done.stdout_of(0)).unwrap();
+    assert_eq!(report["ok"], true);
+    let checks = report["checks"].as_array().unwrap();
+    assert!(
+        checks.iter().all(|check| check["outcome"] == "ok"),
+        "{report:#}"
+    );
+    let names: Vec<&str> = checks
+        .iter()
+        .map(|check| check["check"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "files",
+        "store",
+        "project",
+        "terminal",
+        "models",
+        "key",
+        "reachable",
+        "model",
+        "answers",
+        "streams",
+        "tools",
+    ];
+    assert_eq!(names, expected);
+    let bodies = provider.seen().into_iter().map(|seen| seen.body);
+    let asked: Vec<Value> = bodies.filter(|body| !body.is_null()).collect();
+    assert_eq!(asked.len(), 3);
+    assert!(
+        asked
+            .iter()
+            .all(|body| body["max_tokens"].as_u64().unwrap() <= 512),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn offline_the_doctor_sends_nothing() {
+    let world = World::new();
+    let done = world.run(&["doctor", "--offline"]);
+    assert_eq!(
+        done.code,
+        Some(1),
+        "the key that is missing is found all the same"
+    );
+    assert_eq!(done.stderr, "error: 1 of 19 checks failed\n");
+    assert!(
+        world
+            .providers
+            .iter()
+            .all(|provider| provider.seen().is_empty())
+    );
+}
+
+#[test]
+fn the_doctor_of_a_broken_configuration_names_the_place() {
+    let machine =
+        Machine::new().with_file("neuraxis.toml", "[models.reasoning]\nprovider = 'opnai'\n");
+    let done = machine.run(["doctor"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stdout
+            .contains("neuraxis.toml:2:12: models.reasoning.provider: unknown value"),
+        "{done:?}"
+    );
+    let machine = Machine::new().with_file(
+        "neuraxis.toml",
+        "[store]\nurl = 'mongodb://x'\n[tools]\nroot = 'none'\n",
+    );
+    let done = machine.run(["doctor"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(
+        done.stdout.matches("\n  failed ").count(),
+        2,
+        "{}",
+        done.stdout
+    );
+}

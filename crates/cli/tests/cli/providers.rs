@@ -1,0 +1,194 @@
+//! Any provider behind any role, by configuration alone; and keys that are shown nowhere.
+
+use serde_json::Value;
+
+use crate::machine::{Done, Machine};
+use crate::provider::{ANSWER, Behavior, Provider, nobody};
+
+/// The key that must be seen nowhere.
+const CANARY: &str = "sk-canary-0123456789";
+
+/// The sections that put the same provider's server behind a role in every way there is.
+fn sections(url: &str) -> [(&'static str, String); 4] {
+    [
+        (
+            "/v1/responses",
+            format!("provider = 'openai'\nmodel = 'gpt-test'\nbase_url = '{url}/v1'"),
+        ),
+        (
+            "/v1/chat/completions",
+            format!("provider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\nbase_url = '{url}/v1'"),
+        ),
+        (
+            "/chat/completions",
+            format!("provider = 'deepseek'\nbase_url = '{url}'"),
+        ),
+        (
+            "/v1/chat/completions",
+            format!("provider = 'llama'\nserver = 'vllm'\nmodel = 'gpt-test'\nbase_url = '{url}'"),
+        ),
+    ]
+}
+
+pub(crate) fn machine(section: &str) -> Machine {
+    let text = format!("[models.reasoning]\n{section}\napi_key_env = 'MY_KEY'\n");
+    Machine::new().with_file("neuraxis.toml", text)
+}
+
+/// Runs a command with the key in its variable, and checks that it is not shown.
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", CANARY);
+    let done = Done::from(command.output().unwrap());
+    assert!(
+        !done.stdout.contains("canary") && !done.stderr.contains("canary"),
+        "{done:?}"
+    );
+    done
+}
+
+#[test]
+fn the_same_question_is_answered_alike_whoever_the_provider_is() {
+    for flags in [&[][..], &["--no-stream"]] {
+        for (path, section) in sections("URL") {
+            let provider = Provider::start(Behavior::Works);
+            let machine = machine(&section.replace("URL", &provider.url()));
+            let question = ["ask", "--format", "json", "What time is it?"];
+            let done = run(&machine, &[&question[..], flags].concat());
+            assert_eq!(
+                (done.code, &*done.stderr),
+                (Some(0), ""),
+                "{section}: {done:?}"
+            );
+            let result: Value = serde_json::from_str(&done.stdout).unwrap();
+            assert_eq!(result["reply"], ANSWER, "{section}");
+            assert_eq!(result["turns"], 2, "{section}");
+            assert_eq!(result["usage"]["total_tokens"], 16, "{section}: {result}");
+            let seen = provider.seen();
+            assert_eq!(seen.len(), 2, "{section}");
+            for request in seen {
+                assert_eq!(request.path, path, "{section}");
+                assert!(request.head.contains(CANARY), "{section}: no key was sent");
+                assert_eq!(
+                    request.body["stream"] == true,
+                    flags.is_empty(),
+                    "{section}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_role_has_its_own_provider() {
+    let provider = Provider::start(Behavior::Works);
+    let url = provider.url();
+    let text = format!(
+        "[models.router]\nprovider = 'deepseek'\nbase_url = '{url}'\napi_key_env = 'MY_KEY'\n\
+         [models.reasoning]\nprovider = 'openai'\nmodel = 'gpt-test'\nbase_url = '{url}/v1'\napi_key_env = 'MY_KEY'\n"
+    );
+    let machine = Machine::new().with_file("neuraxis.toml", text);
+    let done = run(
+        &machine,
+        &["ask", "--channel", "system_health", "How is this machine?"],
+    );
+    assert_eq!(done.stdout_of(0), format!("{ANSWER}\n"));
+    let paths: Vec<String> = provider.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(paths, ["/chat/completions", "/v1/responses"]);
+}
+
+#[test]
+fn a_key_that_is_refused_is_not_repeated_though_the_server_does() {
+    for (_, section) in sections("URL") {
+        let provider = Provider::start(Behavior::RefusesKey);
+        let machine = machine(&section.replace("URL", &provider.url()));
+        for arguments in [
+            &["ask", "Hello?"][..],
+            &["ask", "--format", "json", "Hello?"],
+            &["ask", "--format", "events", "Hello?"],
+        ] {
+            let done = run(&machine, arguments);
+            assert_eq!(done.code, Some(1), "{section}: {done:?}");
+        }
+        let said = run(&machine, &["ask", "Hello?"]).stderr;
+        assert!(
+            said.contains("the provider refuses the key"),
+            "{section}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_serve_is_refused_with_exit_code_2_before_anything_is_sent() {
+    let url = nobody();
+    for (text, expected) in [
+        (
+            format!("provider = 'openai'\nbase_url = '{url}'\napi_key_env = 'MY_KEY'"),
+            "models.reasoning: no model is named: set model",
+        ),
+        (
+            "provider = 'openai'\nmodel = 'm'\napi_key_env = 'NO_KEY'".to_owned(),
+            "neuraxis.toml:4:1: models.reasoning: the environment variable NO_KEY that api_key_env names is not set",
+        ),
+        (
+            "provider = 'openai'\nmodel = 'm'\nheaders_env = { x-token = 'NO_TOKEN' }".to_owned(),
+            "neuraxis.toml:4:1: models.reasoning: the environment variable NO_TOKEN, which is to hold the header x-token",
+        ),
+        (
+            "provider = 'openai'\nmodel = 'm'\napi = 'chat'\nstore = true".to_owned(),
+            "neuraxis.toml:5:1: models.reasoning: store is not part of Chat Completions",
+        ),
+        (
+            "provider = 'deepseek'\nbase_url = 'ftp://x'".to_owned(),
+            "neuraxis.toml:3:1: models.reasoning: base_url begins with ftp: where http: or https: is needed",
+        ),
+        (
+            "provider = 'cassette'\nfile = 'none.cassette'".to_owned(),
+            "neuraxis.toml:3:1: models.reasoning: cannot read ",
+        ),
+    ] {
+        let text = format!("[models.reasoning]\n{text}\n");
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let done = run(&machine, &["ask", "Hello?"]);
+        let complaint = done.complaint(2);
+        assert!(complaint.contains(expected), "{expected}: {complaint}");
+    }
+}
+
+#[test]
+fn a_key_found_in_its_usual_variable_serves_and_the_user_is_told() {
+    let provider = Provider::start(Behavior::Works);
+    let machine = Machine::new();
+    for (key, url, told) in [
+        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "openai/gpt-5.4-mini"),
+        (
+            "DEEPSEEK_API_KEY",
+            "DEEPSEEK_BASE_URL",
+            "deepseek/deepseek-flash",
+        ),
+    ] {
+        let mut command = machine.command(["ask", "What time is it?"]);
+        command.env(key, CANARY).env(url, provider.url());
+        let done = Done::from(command.output().unwrap());
+        assert_eq!(done.stdout, format!("{ANSWER}\n"), "{done:?}");
+        let expected = format!(
+            "note: no model configured: using {told} at {} with the key in {key}\n",
+            provider.url()
+        );
+        assert_eq!(done.stderr, expected);
+    }
+}
+
+#[test]
+fn the_configuration_is_shown_without_keys_whoever_the_provider_is() {
+    for (_, section) in sections("http://me:sk-canary-1@127.0.0.1:9") {
+        let shown = run(&machine(&section), &["config", "show"]).stdout_of(0);
+        for expected in [
+            "models.reasoning.api_key_env = \"MY_KEY\"  # neuraxis.toml:",
+            "models.reasoning.timeouts.connect = \"10s\"  # default\n",
+            "models.reasoning.base_url = \"http://***@127.0.0.1:9",
+        ] {
+            assert!(shown.contains(expected), "{expected}: {shown}");
+        }
+    }
+}

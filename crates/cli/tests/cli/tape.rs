@@ -1,0 +1,201 @@
+//! `neuraxis ask --record` and `--replay`.
+
+use std::fs;
+
+use crate::machine::Machine;
+use crate::provider::{ANSWER, Behavior, Provider};
+use crate::providers::machine;
+
+const QUESTION: &str = "What time is it?";
+
+fn offline() -> Machine {
+    Machine::new().with_file(
+        "neuraxis.toml",
+        "[models.reasoning]\nprovider = 'offline'\n",
+    )
+}
+
+/// Makes a recording in the file `it.cassette`, and returns the answer.
+fn recorded(machine: &Machine, question: &[&str]) -> String {
+    let ask = [&["ask", "--record", "it.cassette"], question].concat();
+    machine.run(ask).stdout_of(0)
+}
+
+#[test]
+fn what_was_recorded_is_answered_again_without_a_server_and_without_the_key() {
+    let provider = Provider::start(Behavior::Works);
+    let section = format!(
+        "provider = 'openai'\nmodel = 'gpt-test'\nbase_url = '{}'",
+        provider.url()
+    );
+    let machine = machine(&section);
+    let mut ask = machine.command(["ask", "--record", "it.cassette", QUESTION]);
+    let done = ask.env("MY_KEY", "my-canary-key").output().unwrap();
+    assert_eq!(
+        String::from_utf8(done.stdout).unwrap(),
+        format!("{ANSWER}\n")
+    );
+    let recording = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    assert!(!recording.contains("canary"), "{recording}");
+    let asked = provider.seen().len();
+    assert_eq!(asked, 2);
+
+    for speed in ["instant", "recorded"] {
+        let replay = [
+            "ask",
+            "--replay",
+            "it.cassette",
+            "--speed",
+            speed,
+            "--strict",
+            QUESTION,
+        ];
+        let done = machine.run(replay);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(done.stdout, format!("{ANSWER}\n"));
+        assert_eq!(
+            done.stderr,
+            "note: replaying it.cassette: no model is asked\n"
+        );
+    }
+    assert_eq!(provider.seen().len(), asked, "the server was asked again");
+}
+
+#[test]
+fn a_run_with_readings_that_never_repeat_is_replayed_too() {
+    let machine = offline();
+    let question = ["--channel", "system_health", "How is this machine?"];
+    let answer = recorded(&machine, &question);
+    let replay = [&["ask", "--replay", "it.cassette"], &question[..]].concat();
+    assert_eq!(machine.run(&replay).stdout_of(0), answer);
+    let compared = [&replay[..], &["--tool-results", "compare"]].concat();
+    let done = machine.run(compared);
+    assert_eq!(done.code, Some(1), "{done:?}");
+}
+
+#[test]
+fn a_question_that_was_not_recorded_fails_with_what_differs() {
+    let machine = offline();
+    recorded(&machine, &[QUESTION]);
+    let done = machine.run(["ask", "--replay", "it.cassette", "How late is it?"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    for expected in [
+        "it.cassette: no recording of this request; exchange 1 (line 2) is most like it (- recorded, + asked for):\n",
+        "\n    - ",
+        "What time is it?",
+        "\n    + ",
+        "How late is it?",
+        "\nhint: record it anew with --record, or ask what was recorded\n",
+    ] {
+        assert!(
+            done.stderr.contains(expected),
+            "{expected:?}: {}",
+            done.stderr
+        );
+    }
+}
+
+#[test]
+fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
+    let machine = offline().with_file("notes.txt", "the treasure is under the oak\n");
+    recorded(&machine, &[QUESTION]);
+    // The same recording, with another one behind it.
+    let first = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    fs::remove_file(machine.path("it.cassette")).unwrap();
+    recorded(&machine, &["--channel", "code_task", "Read notes.txt"]);
+    let other = fs::read_to_string(machine.path("it.cassette")).unwrap();
+    let behind = other.split_once('\n').unwrap().1;
+    let behind = behind.replace("{\"number\":1,", "{\"number\":3,");
+    let behind = behind.replace("{\"number\":2,", "{\"number\":4,");
+    let machine = machine.with_file("both.cassette", format!("{first}{behind}"));
+
+    let done = machine.run(["ask", "--replay", "both.cassette", QUESTION]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let expected = "warning: 2 of 4 recordings were not played, the first of them exchange ";
+    assert!(done.stderr.contains(expected), "{}", done.stderr);
+    let done = machine.run(["ask", "--replay", "both.cassette", "--strict", QUESTION]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(
+        done.stderr
+            .contains("2 recordings were never played: exchange "),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_recording_that_cannot_be_made_or_read_is_told_with_exit_code_1() {
+    let machine = offline()
+        .with_file("there.cassette", "mine")
+        .with_file("wrong.cassette", "hello\n");
+    for (flag, file, expected) in [
+        (
+            "--record",
+            "there.cassette",
+            "there.cassette exists already; remove it",
+        ),
+        (
+            "--record",
+            "no/such/folder.cassette",
+            "no/such/folder.cassette\n  because: No such file",
+        ),
+        (
+            "--replay",
+            "none.cassette",
+            "error: cannot read none.cassette\n  because: No such file",
+        ),
+        (
+            "--replay",
+            "wrong.cassette",
+            "wrong.cassette, line 1: not a cassette",
+        ),
+    ] {
+        let complaint = machine.run(["ask", flag, file, QUESTION]).complaint(1);
+        assert!(complaint.contains(expected), "{complaint}");
+        assert!(complaint.contains("\nhint: "), "{complaint}");
+    }
+    assert_eq!(
+        fs::read_to_string(machine.path("there.cassette")).unwrap(),
+        "mine"
+    );
+}
+
+#[test]
+fn a_question_that_is_refused_leaves_no_recording() {
+    let machine = offline();
+    let ask = ["ask", "--record", "it.cassette", "--mode", "yolo", QUESTION];
+    machine.run(ask).complaint(2);
+    assert!(!machine.path("it.cassette").exists());
+}
+
+#[test]
+fn a_recording_can_stand_behind_a_role() {
+    let machine = offline();
+    let answer = recorded(&machine, &[QUESTION]);
+    let machine = machine.with_file(
+        "neuraxis.toml",
+        "[models.reasoning]\nprovider = 'cassette'\nfile = 'it.cassette'\ntool_results = 'ignore'\n",
+    );
+    let done = machine.run(["ask", QUESTION]);
+    assert_eq!(done.stdout, answer, "{done:?}");
+    assert!(
+        done.stderr
+            .starts_with("note: reasoning: a recording, no model: "),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_wrong_usage() {
+    for flags in [
+        &["--record", "a", "--replay", "b"][..],
+        &["--speed", "recorded"],
+        &["--strict"],
+        &["--replay", "a", "--speed", "slow"],
+    ] {
+        Machine::new()
+            .run([&["ask", "Hi"], flags].concat())
+            .complaint(2);
+    }
+}
