@@ -144,6 +144,9 @@ impl Task {
                 self.write(&unheard).await;
             }
         }
+        if let Some(link) = self.link.take() {
+            link.close().await;
+        }
     }
 
     /// Writes jobs, all in one transaction if they can be.
