@@ -8,7 +8,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{
-    Arguments, Connection, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
+    Arguments, Connection, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite,
+    SqliteConnection,
 };
 
 /// A value of a statement; `None` is NULL of that type.

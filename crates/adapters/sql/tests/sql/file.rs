@@ -74,7 +74,7 @@ async fn a_file_of_schema_version_1_is_read_whole() {
     assert_eq!(runs.len(), 2);
     let head = store.verify(&session.id, None).await.unwrap();
     assert_eq!(head.records, 7);
-    assert_eq!(store.history(&session.id).await.unwrap().len(), 2);
+    assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
     assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
     assert_eq!(store.unfinished().await.unwrap().len(), 1);
 }
