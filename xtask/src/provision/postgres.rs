@@ -94,3 +94,17 @@ fn as_user(path: &Path) -> Command {
 fn tempfile_name() -> PathBuf {
     std::env::temp_dir().join(format!("neuraxis-cluster-{}", std::process::id()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs PostgreSQL: run by cargo xtask test"]
+    fn what_is_installed_is_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(!is_ready(scratch.path()));
+        install(scratch.path()).unwrap();
+        assert!(is_ready(scratch.path()));
+    }
+}
