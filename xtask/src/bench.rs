@@ -1,12 +1,36 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
+//! With `--store`: what a database adds to the store in memory.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
 
 use crate::cargo::{cargo, succeed};
+use crate::provision;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.
+    #[arg(long)]
+    store: bool,
+}
+
+impl Options {
+    fn command(&self) -> Command {
+        if !self.store {
+            return cargo("bench --package neuraxis --bench overhead");
+        }
+        let mut command = cargo("bench --package neuraxis-sql --bench store");
+        let there = provision::variables().into_iter();
+        command.envs(there.filter(|(_, path)| path.exists()));
+        command
+    }
+}
 
 /// Runs the subcommand.
-pub(crate) fn run() -> ExitCode {
-    match succeed(cargo("bench --package neuraxis --bench overhead")) {
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match succeed(options.command()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("{error:#}");

@@ -39,7 +39,7 @@ enum Command {
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
-    Bench,
+    Bench(bench::Options),
     /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
     Env,
     /// Starts a real llama-server with the model that the tests use, whose replies are scripted.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Layers => layers::run(),
         Command::Ci(options) => ci::run(&options),
-        Command::Bench => bench::run(),
+        Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),
         Command::ServeLlama(options) => serve_llama::run(&options),
     }

@@ -5,6 +5,7 @@
 
 mod gguf;
 mod llama_server;
+mod postgres;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
@@ -40,6 +41,15 @@ const PROVISIONS: &[Provision] = &[
         is_ready: scripted_model::is_ready,
         install: scripted_model::install,
         variables: &[("TEST_NEURAXIS_GGUF", scripted_model::FILE)],
+    },
+    Provision {
+        name: "PostgreSQL",
+        is_ready: postgres::is_ready,
+        install: postgres::install,
+        variables: &[
+            ("TEST_NEURAXIS_POSTGRES", postgres::PROGRAMS),
+            ("TEST_NEURAXIS_POSTGRES_TEMPLATE", postgres::TEMPLATE),
+        ],
     },
 ];
 

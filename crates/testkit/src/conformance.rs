@@ -41,19 +41,26 @@ async fn promptly<T>(complaint: &str, future: impl Future<Output = T>) -> T {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! mount_rules {
-    ($suite:ident, $subject:expr, [$($rule:ident)*]) => {
-        $crate::mount_rules! { @ ($crate::conformance::$suite) $subject, [$($rule)*] }
+    (@ $suite:tt $mark:tt $subject:expr, [$($rule:ident)*]) => {
+        $($crate::mount_rules! { @one $suite $mark $subject, $rule })*
     };
-    ($suite:ident::$part:ident, $subject:expr, [$($rule:ident)*]) => {
-        $crate::mount_rules! { @ ($crate::conformance::$suite::$part) $subject, [$($rule)*] }
-    };
-    (@ $suite:tt $subject:expr, [$($rule:ident)*]) => {$(
+    (@one $suite:tt ($($why:literal)?) $subject:expr, $rule:ident) => {
+        $(#[ignore = $why])?
         #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $rule() {
             $crate::mount_rules! { @call $suite $rule $subject }
         }
-    )*};
+    };
     (@call ($($suite:tt)*) $rule:ident $subject:expr) => {
         $($suite)*::$rule($subject).await;
+    };
+    ($suite:ident, $subject:expr, [$($rule:ident)*]) => {
+        $crate::mount_rules! { @ ($crate::conformance::$suite) () $subject, [$($rule)*] }
+    };
+    ($suite:ident::$part:ident, $subject:expr, [$($rule:ident)*]) => {
+        $crate::mount_rules! { @ ($crate::conformance::$suite::$part) () $subject, [$($rule)*] }
+    };
+    ($mark:tt $suite:ident::$part:ident, $subject:expr, [$($rule:ident)*]) => {
+        $crate::mount_rules! { @ ($crate::conformance::$suite::$part) $mark $subject, [$($rule)*] }
     };
 }

@@ -8,7 +8,7 @@
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
-//! - a real model server, [`LlamaServer`], for tests that drive real parts;
+//! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
 //! - the suite that every implementation of a port must pass, in [`conformance`].
 //!
 //! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
@@ -42,6 +42,7 @@ mod llama_server;
 pub mod messages;
 pub mod mock;
 mod model;
+mod postgres;
 pub mod reply;
 mod request;
 mod run_log;
@@ -58,6 +59,7 @@ pub use context::{call_context, tool_context};
 pub use ids::CountingIds;
 pub use llama_server::LlamaServer;
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
+pub use postgres::Postgres;
 pub use request::{request, request_of};
 pub use run_log::RunLog;
 pub use spec::{SpecBuilder, spec};

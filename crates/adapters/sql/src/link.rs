@@ -8,7 +8,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{
-    Arguments, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
+    Arguments, Connection, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite,
+    SqliteConnection,
 };
 
 /// A value of a statement; `None` is NULL of that type.
@@ -173,6 +174,19 @@ impl Link {
             WireMut::Postgres(wire) => sqlx::raw_sql(sql).execute(wire).await.map(drop),
         })
         .await
+    }
+
+    /// Says goodbye; a file is left without others beside it if this was its last connection.
+    pub(crate) async fn close(mut self) {
+        let closed = match self.wire.take() {
+            Some(Wire::Sqlite(wire)) => wire.close().await,
+            Some(Wire::Postgres(wire)) => wire.close().await,
+            // Those of a pool go back to it.
+            _ => Ok(()),
+        };
+        if let Err(error) = closed {
+            tracing::debug!(%error, "a connection was not closed in order");
+        }
     }
 
     async fn in_time<T>(

@@ -64,13 +64,14 @@ impl SqlStore {
     /// Finishes what is being written and closes all connections. From then on everything is refused as
     /// [`StoreError::Unavailable`]. Not needed for safety: what was acknowledged is kept without it.
     pub async fn close(&self) {
+        // The connection that writes is the last one: it brings the file into order.
+        self.0.database.close().await;
         let writer = self.0.writer.write().map(|mut writer| writer.take());
         drop(writer);
         if let Some(task) = self.0.task.lock().await.take() {
             // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
-        self.0.database.close().await;
     }
 
     fn writer(&self) -> Result<Writer, StoreError> {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use neuraxis_core::RunId;
 use neuraxis_ports::{RunBounds, RunLease, StoreError};
 use sqlx::Error;
+use sqlx::error::DatabaseError;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use act::{Act, Done};
@@ -143,6 +144,9 @@ impl Task {
                 // Nobody has these leases: their sessions must not stay reserved.
                 self.write(&unheard).await;
             }
+        }
+        if let Some(link) = self.link.take() {
+            link.close().await;
         }
     }
 
@@ -270,7 +274,7 @@ fn steps_together(works: &[Work]) -> usize {
 
 /// Tells whether a server gave up a transaction because of another one.
 fn is_conflict(error: &Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     // serialization failure, deadlock detected
     code.is_some_and(|code| code == "40001" || code == "40P01")
 }

@@ -43,7 +43,7 @@ async fn a_store_that_fails_is_a_problem_that_says_whether_to_try_again() {
             "/errors/store-failed",
         ),
     ] {
-        store.fail_next(StoreOperation::BeginRun, Fault::Refuse(error));
+        store.fail_next(StoreOperation::History, Fault::Refuse(error));
         let (status, problem) = client.ask("s", &question).await;
         assert_eq!(
             (status, problem["type"].as_str().unwrap()),

@@ -18,11 +18,15 @@ use crate::ids::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 
-/// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store.
+/// Mounts the rules of the [`SessionStore`](neuraxis_ports::SessionStore) port as tests. Takes an empty store; where
+/// that needs something that is not everywhere, after `ignored because "needs …":`.
 #[macro_export]
 macro_rules! session_store_suite {
-    ($store:expr) => {
-        $crate::mount_rules! { session_store::sessions, $store, [
+    (ignored because $why:literal: $store:expr) => {
+        $crate::session_store_suite! { @ ($why) $store }
+    };
+    (@ $mark:tt $store:expr) => {
+        $crate::mount_rules! { $mark session_store::sessions, $store, [
             a_session_is_found_after_it_was_created
             a_session_id_is_taken_once
             an_unknown_session_is_named_in_the_error
@@ -39,7 +43,7 @@ macro_rules! session_store_suite {
             an_owner_that_cannot_be_kept_is_refused
             old_sessions_are_pruned_and_busy_ones_stay
         ] }
-        $crate::mount_rules! { session_store::runs, $store, [
+        $crate::mount_rules! { $mark session_store::runs, $store, [
             a_busy_session_takes_no_second_run
             of_runs_that_begin_at_once_one_wins
             a_run_with_an_answer_frees_its_session
@@ -53,7 +57,7 @@ macro_rules! session_store_suite {
             an_ended_run_does_not_begin_again
             a_run_of_another_session_does_not_begin
         ] }
-        $crate::mount_rules! { session_store::records, $store, [
+        $crate::mount_rules! { $mark session_store::records, $store, [
             a_run_has_no_records_before_its_first_commit
             an_unknown_run_is_named_in_the_error
             records_come_back_as_they_were_committed
@@ -72,7 +76,7 @@ macro_rules! session_store_suite {
             a_run_as_long_as_a_run_may_be_takes_nothing_but_its_end
             runs_that_commit_at_once_keep_their_order
         ] }
-        $crate::mount_rules! { session_store::leases, $store, [
+        $crate::mount_rules! { $mark session_store::leases, $store, [
             a_released_run_stays_unfinished_and_keeps_its_session
             a_released_lease_writes_nothing_more
             a_released_run_is_taken_up_again
@@ -80,7 +84,7 @@ macro_rules! session_store_suite {
             a_run_that_somebody_drives_is_not_left
             a_lease_of_an_older_holder_is_good_for_nothing
         ] }
-        $crate::mount_rules! { session_store::inbox, $store, [
+        $crate::mount_rules! { $mark session_store::inbox, $store, [
             what_is_posted_waits_in_its_order_until_it_is_settled
             an_entry_posted_twice_is_kept_once
             another_input_under_the_same_id_is_refused
@@ -92,7 +96,7 @@ macro_rules! session_store_suite {
             an_inbox_is_bounded
             an_entry_that_cannot_be_kept_is_refused
         ] }
-        $crate::mount_rules! { session_store::telling, $store, [
+        $crate::mount_rules! { $mark session_store::telling, $store, [
             a_run_is_told_in_a_few_words
             a_waiting_run_says_what_it_waits_for
             runs_are_listed_in_their_order
@@ -101,10 +105,13 @@ macro_rules! session_store_suite {
             usage_counts_from_a_time_on
             the_last_plan_of_a_session_is_known
         ] }
-        $crate::mount_rules! { session_store::integrity, $store, [
+        $crate::mount_rules! { $mark session_store::integrity, $store, [
             the_chain_of_a_session_is_that_of_its_records
             an_expected_head_is_compared
         ] }
+    };
+    ($store:expr) => {
+        $crate::session_store_suite! { @ () $store }
     };
 }
 

@@ -64,7 +64,7 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
          ORDER BY created_at DESC, id DESC LIMIT {limit}"
     );
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    rows.iter().map(|row| listed(row)).collect()
+    rows.iter().map(listed).collect()
 }
 
 /// A session without its seed.

@@ -85,7 +85,7 @@ impl Task {
     async fn known(&self, link: &mut Link, run: RunId) -> Result<Option<Known>, Error> {
         let dialect = self.database.dialect;
         let sql = format!(
-            "SELECT key, session, holder, CASE WHEN leased_until > {} THEN 1 ELSE 0 END, ended_at \
+            "SELECT key, session, holder, CAST(CASE WHEN leased_until > {} THEN 1 ELSE 0 END AS BIGINT), ended_at \
              FROM runs WHERE id = $1{}",
             dialect.now(),
             dialect.for_update(),

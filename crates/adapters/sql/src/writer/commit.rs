@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use neuraxis_core::JsonText;
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_ports::{ChainHead, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
@@ -223,8 +224,8 @@ impl Change {
             bytes: state.size.bytes.cast_signed(),
             head: state.head,
             status: status_name(summary.status),
-            started_at: summary.started_at.map(|at| at.as_microsecond()),
-            ended_at: summary.ended_at.map(|at| at.as_microsecond()),
+            started_at: summary.started_at.map(Timestamp::as_microsecond),
+            ended_at: summary.ended_at.map(Timestamp::as_microsecond),
             turns: i64::from(summary.turns),
             finish_reason: reason.and_then(|reason| json(JsonText::encode(reason))),
             // Does not change after the first step.

@@ -47,8 +47,8 @@ pub(super) fn update_runs(dialect: Dialect, count: usize) -> String {
          leased_until = CASE WHEN new.ended_at IS NULL THEN {now} + ${lease} END \
          FROM new WHERE runs.key = new.key AND runs.token = new.token AND runs.records = new.before \
          AND runs.ended_at IS NULL AND runs.leased_until IS NOT NULL \
-         RETURNING runs.key, CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
-         AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END",
+         RETURNING runs.key, CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
+         AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END AS BIGINT)",
         rows = rows(count, COLUMNS),
         now = dialect.now(),
         lease = count * COLUMNS + 1,

@@ -1,0 +1,29 @@
+//! A run is bounded in bytes as well as in records.
+
+use neuraxis_ports::{RunBounds, SessionStore, StoreError};
+use neuraxis_sql::SqlConfig;
+
+use crate::support::{Busy, on_both, open, records};
+
+on_both! { a_run_of_too_many_bytes_takes_nothing_but_its_end }
+
+async fn a_run_of_too_many_bytes_takes_nothing_but_its_end(mut config: SqlConfig) {
+    config.bounds = RunBounds {
+        max_bytes: 100_000,
+        ..RunBounds::default()
+    };
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    let long = "x".repeat(90_000);
+    busy.warn(&store, &long).await.unwrap();
+    let refused = busy.warn(&store, &long).await;
+    assert!(
+        matches!(refused, Err(StoreError::RunTooLarge { records: 3, .. })),
+        "{refused:?}"
+    );
+    // What was refused changed nothing, also not in what the store thinks of the run.
+    busy.warn(&store, "short").await.unwrap();
+    busy.finish(&store).await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}

@@ -1,0 +1,109 @@
+//! Two stores over one database keep out of each other's runs.
+
+use std::time::Duration;
+
+use neuraxis_core::{InboxEntry, InboxInput, InputId};
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_sql::SqlConfig;
+
+use crate::support::{Busy, on_both, open, records};
+
+on_both! {
+    a_run_with_a_valid_lease_is_not_taken_over
+    a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced
+    a_run_whose_lease_ran_out_is_taken_over
+    what_one_posts_the_other_takes
+    of_two_that_take_over_at_once_one_holds_the_run
+    the_log_goes_on_where_the_other_left_it
+}
+
+async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let (session, run) = (busy.session.clone(), busy.run());
+    let refused = other.begin_run(&session, run).await;
+    assert_eq!(refused, Err(StoreError::SessionBusy { session, run }));
+    assert_eq!(other.unfinished().await, Ok(Vec::new()));
+    busy.warn(&one, "still here").await.unwrap();
+}
+
+async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let stalled = busy.lease.clone();
+    one.release(&stalled).await.unwrap();
+    busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
+    assert!(busy.lease.token > stalled.token);
+    busy.warn(&other, "taken over").await.unwrap();
+    let late = busy.log.clone().warned("back again");
+    let stale = Err(StoreError::Stale(busy.run()));
+    assert_eq!(one.commit(&stalled, &[late]).await, stale);
+    assert_eq!(one.renew(&stalled).await, stale);
+    assert_eq!(records(&one, busy.run()).await, busy.records);
+}
+
+/// A lease of no time at all has run out as soon as it is given.
+async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
+    config.lease = Duration::ZERO;
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let stalled = busy.lease.clone();
+    let left = other.unfinished().await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!((left[0].run_id, left[0].records), (busy.run(), 1));
+    busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
+    // The first store thinks that it still knows the run.
+    let late = busy.log.clone().warned("back again");
+    let refused = one.commit(&stalled, &[late]).await;
+    assert_eq!(refused, Err(StoreError::Stale(busy.run())));
+    busy.warn(&other, "taken over").await.unwrap();
+    busy.finish(&other).await.unwrap();
+    assert_eq!(records(&one, busy.run()).await, busy.records);
+    assert_eq!(one.unfinished().await, Ok(Vec::new()));
+}
+
+async fn what_one_posts_the_other_takes(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let entry = InboxEntry::new(InboxInput::steered(InputId::new("s1"), "wait"));
+    other.post(busy.run(), &entry).await.unwrap();
+    assert_eq!(one.inbox(&busy.lease).await, Ok(vec![entry.clone()]));
+    let InboxInput::Steered(steered) = entry.input else {
+        unreachable!("a message was posted")
+    };
+    let taken = neuraxis_core::RecordBody::Steered(steered);
+    let taken = [busy.log.record(taken)];
+    one.commit(&busy.lease, &taken).await.unwrap();
+    assert_eq!(one.inbox(&busy.lease).await, Ok(Vec::new()));
+}
+
+async fn of_two_that_take_over_at_once_one_holds_the_run(mut config: SqlConfig) {
+    config.lease = Duration::ZERO;
+    let owner = open(&config).await;
+    let busy = Busy::new(&owner, 1).await;
+    owner.release(&busy.lease).await.unwrap();
+    config.lease = Duration::from_secs(600);
+    let (one, other) = (open(&config).await, open(&config).await);
+    let (session, run) = (&busy.session, busy.run());
+    let (first, second) = tokio::join!(one.begin_run(session, run), other.begin_run(session, run));
+    let held = [&first, &second].into_iter().filter(|it| it.is_ok());
+    assert_eq!(held.count(), 1, "{first:?} and {second:?}");
+}
+
+async fn the_log_goes_on_where_the_other_left_it(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    for round in 0..4 {
+        let store = if round % 2 == 0 { &other } else { &one };
+        let previous = if round % 2 == 0 { &one } else { &other };
+        previous.release(&busy.lease).await.unwrap();
+        busy.lease = store.begin_run(&busy.session, busy.run()).await.unwrap();
+        busy.warn(store, "round").await.unwrap();
+    }
+    busy.finish(&one).await.unwrap();
+    assert_eq!(records(&other, busy.run()).await, busy.records);
+    let head = one.verify(&busy.session, None).await.unwrap();
+    assert_eq!(other.verify(&busy.session, Some(head.hash)).await, Ok(head));
+    let used = other.metrics(&busy.session).await.unwrap();
+    assert_eq!(used.runs, 1);
+}

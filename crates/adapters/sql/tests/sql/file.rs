@@ -1,0 +1,148 @@
+//! The file of SQLite: who may read it, and what is refused.
+
+use std::os::unix::fs::PermissionsExt;
+
+use neuraxis_ports::SessionStore;
+use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
+use sqlx::{Connection, SqliteConnection};
+
+use crate::support::{Busy, config_in, open, records};
+
+#[tokio::test]
+async fn the_file_and_those_beside_it_are_for_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("new/inner");
+    let store = open(&config_in(&inner)).await;
+    Busy::new(&store, 1).await;
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(inner.join(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    };
+    for name in ["sessions.db", "sessions.db-wal", "sessions.db-shm"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    assert_eq!(mode(""), 0o700);
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    let path = folder.path().join("sessions.db");
+    std::fs::write(&path, "dear diary, ".repeat(1_000)).unwrap();
+    let error = SqlStore::open(&config).await.unwrap_err().to_string();
+    assert!(error.contains(&path.display().to_string()), "{error}");
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept.starts_with("dear diary"));
+
+    std::fs::remove_file(&path).unwrap();
+    let url = format!("sqlite://{}?mode=rwc", path.display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    let table = "CREATE TABLE sessions (diary TEXT)";
+    sqlx::query(table).execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    let error = SqlStore::open(&config).await.unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_both_versions() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    open(&config).await.close().await;
+    let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
+    let newer = "PRAGMA user_version = 99";
+    sqlx::query(newer).execute(&mut raw).await.unwrap();
+    raw.close().await.unwrap();
+    let error = SqlStore::open(&config).await.unwrap_err().to_string();
+    assert!(error.contains("schema version 99"), "{error}");
+    assert!(error.contains("up to 1"), "{error}");
+}
+
+/// The file was written by the first release with this schema; it stays as it is.
+#[tokio::test]
+async fn a_file_of_schema_version_1_is_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-1.db");
+    std::fs::copy(fixture, folder.path().join("sessions.db")).unwrap();
+    let store = open(&config_in(folder.path())).await;
+    let sessions = store.sessions(&Default::default()).await.unwrap();
+    let [session] = sessions.as_slice() else {
+        panic!("one session is in the file: {sessions:?}")
+    };
+    let runs = store.runs(&session.id).await.unwrap();
+    assert_eq!(runs.len(), 2);
+    let head = store.verify(&session.id, None).await.unwrap();
+    assert_eq!(head.records, 7);
+    assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
+    assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
+    assert_eq!(store.unfinished().await.unwrap().len(), 1);
+}
+
+/// Writes what the test above reads: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, for a new version only.
+#[tokio::test]
+async fn a_fixture_of_the_newest_version_can_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config_in(folder.path());
+    config.lease = std::time::Duration::ZERO;
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.warn(&store, "slow").await.unwrap();
+    busy.finish(&store).await.unwrap();
+    let run = neuraxis_testkit::CountingIds::nth_run(2);
+    busy.lease = store.begin_run(&busy.session, run).await.unwrap();
+    busy.log = neuraxis_testkit::RunLog::new(run, busy.session.clone());
+    let long = "long ".repeat(20_000);
+    let all = [
+        busy.log.started("And?"),
+        busy.log.replied(neuraxis_testkit::reply::text("So.")),
+        busy.log.warned(&long),
+    ];
+    store.commit(&busy.lease, &all).await.unwrap();
+    busy.warn(&store, "slower").await.unwrap();
+    store.close().await;
+    let made = folder.path().join("sessions.db");
+    assert!(std::fs::metadata(&made).unwrap().len() > 100_000);
+    if std::env::var_os("REGENERATE").is_some() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-1.db");
+        std::fs::copy(made, place).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_no_longer_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&config_in(folder.path())).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.warn(&store, &"canary-7f3a ".repeat(20_000))
+        .await
+        .unwrap();
+    busy.finish(&store).await.unwrap();
+    let holds_it = || {
+        ["sessions.db", "sessions.db-wal"].iter().any(|name| {
+            let bytes = std::fs::read(folder.path().join(name)).unwrap();
+            bytes.windows(11).any(|part| part == b"canary-7f3a")
+        })
+    };
+    assert!(holds_it());
+    store.delete_session(&busy.session).await.unwrap();
+    assert!(
+        !holds_it(),
+        "a deleted session can still be read in the file"
+    );
+}
+
+#[tokio::test]
+async fn a_url_that_names_no_database_is_refused_without_its_password() {
+    for url in [
+        "mysql://me:s3cret@db/nx",
+        "sqlite::memory:",
+        "postgres://me:s3cret@db:notaport/nx",
+        "",
+    ] {
+        let error = SqlStore::open(&SqlConfig::new(url)).await.unwrap_err();
+        assert!(matches!(error, OpenError::Url { .. }), "{url}: {error}");
+        let told = format!("{error} {error:?}");
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}

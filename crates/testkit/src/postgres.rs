@@ -1,0 +1,157 @@
+//! A real Postgres server with an empty cluster of its own.
+#![expect(
+    clippy::expect_used,
+    reason = "a test whose server does not start has failed"
+)]
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the server may take to start; it takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between two looks at whether it is ready.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A running Postgres server. It ends, and its data are deleted, when it is dropped.
+///
+/// Tests that use it are `#[ignore]`d, because it is not everywhere: `cargo xtask test` provides it, sets the variables
+/// and runs them. The cluster is a copy of one that was made once. Commits wait for the disk, as they do by default.
+#[derive(Debug)]
+pub struct Postgres {
+    process: Option<Child>,
+    data: PathBuf,
+    port: u16,
+}
+
+impl Postgres {
+    /// Starts a server on a free port and waits until it answers.
+    pub fn start() -> Self {
+        let template = variable("TEST_NEURAXIS_POSTGRES_TEMPLATE");
+        let data = scratch();
+        // Its owner is kept: the server refuses to run as root, and on data of others.
+        let copied = Command::new("cp")
+            .args(["--archive", "--no-target-directory"])
+            .arg(&template)
+            .arg(&data)
+            .status();
+        assert!(
+            copied.expect("cp can be started").success(),
+            "the cluster cannot be copied"
+        );
+        let mut server = Self {
+            process: None,
+            data,
+            port: 0,
+        };
+        // Somebody else may take the free port first.
+        let started = (0..3).any(|_| {
+            server.port = free_port();
+            server.run();
+            server.is_ready_in_time()
+        });
+        assert!(started, "postgres does not start");
+        server
+    }
+
+    /// Returns the URL of its one database, for a user who may do everything.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Kills the server as a power cut would, but for what the disk keeps.
+    pub fn crash(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // SIGQUIT is the immediate shutdown: no checkpoint, and the next start has to recover.
+            let id = process.id().to_string();
+            let sent = Command::new("kill").args(["-QUIT", &id]).status();
+            assert!(sent.expect("kill can be started").success());
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts it again on the same port.
+    pub fn restart(&mut self) {
+        self.run();
+        assert!(self.is_ready_in_time(), "postgres does not start again");
+    }
+
+    fn run(&mut self) {
+        let program = variable("TEST_NEURAXIS_POSTGRES").join("postgres");
+        let mut command = as_owner_of(&self.data, &program);
+        command
+            .arg("-D")
+            .arg(&self.data)
+            .args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-k", ""])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        self.process = Some(command.spawn().expect("postgres can be started"));
+    }
+
+    fn is_ready_in_time(&mut self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            if self.answers() {
+                return true;
+            }
+            let ended = |process: &mut Child| process.try_wait().ok().flatten().is_some();
+            if self.process.as_mut().is_none_or(ended) {
+                return false;
+            }
+            thread::sleep(PAUSE);
+        }
+        false
+    }
+
+    /// The server writes `ready` into this file once it takes connections.
+    fn answers(&self) -> bool {
+        let state = std::fs::read_to_string(self.data.join("postmaster.pid"));
+        let is_ready = state.is_ok_and(|state| {
+            let last = state.lines().nth(7);
+            last.is_some_and(|last| last.trim() == "ready")
+        });
+        is_ready && TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.crash();
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+/// Prepares a program to run as the owner of a folder, and to end with this thread, whatever becomes of it.
+fn as_owner_of(folder: &Path, program: &Path) -> Command {
+    let metadata = std::fs::metadata(folder).expect("the data are there");
+    let (user, group) = (metadata.uid().to_string(), metadata.gid().to_string());
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "QUIT"]);
+    if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
+        command.args(["--reuid", &user, "--regid", &group, "--clear-groups"]);
+    }
+    command.arg("--").arg(program);
+    command
+}
+
+fn scratch() -> PathBuf {
+    let name = format!("neuraxis-postgres-{}-{}", std::process::id(), free_port());
+    std::env::temp_dir().join(name)
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    free.local_addr().expect("it has an address").port()
+}
+
+fn variable(name: &str) -> PathBuf {
+    std::env::var_os(name)
+        .expect("cargo xtask test sets the variables")
+        .into()
+}

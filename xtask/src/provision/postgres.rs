@@ -1,0 +1,110 @@
+//! A Postgres server of this machine, and an empty cluster that tests copy.
+//!
+//! The programs are those of Debian's package, installed if they are missing. They refuse to run as root: then the
+//! cluster belongs to the user `postgres`, whom the package makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::cargo::{program, succeed, succeeds};
+
+/// A link to the folder of the programs.
+pub(super) const PROGRAMS: &str = "postgres/bin";
+
+/// The cluster.
+pub(super) const TEMPLATE: &str = "postgres/template";
+
+/// Where Debian puts the programs, a folder for each version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// The user as whom the programs run where we are root.
+const USER: &str = "postgres";
+
+/// Tells whether programs and cluster are there.
+pub(super) fn is_ready(folder: &Path) -> bool {
+    let mut version = Command::new(folder.join(PROGRAMS).join("postgres"));
+    version.arg("--version");
+    folder.join(TEMPLATE).join("PG_VERSION").exists() && succeeds(version)
+}
+
+/// Finds or installs the programs, and makes the cluster.
+pub(super) fn install(folder: &Path) -> anyhow::Result<()> {
+    let programs = match programs() {
+        Some(programs) => programs,
+        None => {
+            succeed(program("apt-get", "update")).context(NEEDS)?;
+            succeed(program("apt-get", "install --yes postgresql")).context(NEEDS)?;
+            programs().context(NEEDS)?
+        }
+    };
+    let home = folder.join("postgres");
+    if home.exists() {
+        fs::remove_dir_all(&home).with_context(|| format!("{} stays", home.display()))?;
+    }
+    fs::create_dir_all(&home).with_context(|| format!("{} cannot be made", home.display()))?;
+    std::os::unix::fs::symlink(&programs, folder.join(PROGRAMS))?;
+    make_cluster(&programs, &folder.join(TEMPLATE))
+}
+
+const NEEDS: &str =
+    "it takes PostgreSQL (Debian: `apt-get install postgresql`), and root to install it";
+
+/// Returns the folder of the newest version there is.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).ok()?.filter_map(Result::ok);
+    let programs = versions.map(|version| version.path().join("bin"));
+    programs.filter(|it| it.join("initdb").exists()).max()
+}
+
+/// Makes a cluster where the user may write, and moves it into place, whole.
+fn make_cluster(programs: &Path, place: &Path) -> anyhow::Result<()> {
+    let scratch = tempfile_name();
+    let mut initdb = as_user(&programs.join("initdb"));
+    initdb
+        .arg("--pgdata")
+        .arg(&scratch)
+        .args("--username=postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8".split(' '))
+        .args(["--wal-segsize=1", "--no-sync"]);
+    succeed(initdb)?;
+    let mut copy = Command::new("cp");
+    copy.args(["--archive", "--no-target-directory"])
+        .arg(&scratch)
+        .arg(place);
+    let copied = succeed(copy);
+    fs::remove_dir_all(&scratch).with_context(|| format!("{} stays", scratch.display()))?;
+    copied
+}
+
+/// Prepares a program to run as the user, if we are root.
+fn as_user(path: &Path) -> Command {
+    let mut whoami = Command::new("id");
+    whoami.arg("-u");
+    let id = whoami.output().map(|it| it.stdout).unwrap_or_default();
+    if id.trim_ascii() != b"0" {
+        return Command::new(path);
+    }
+    let mut command = Command::new("runuser");
+    command.args(["-u", USER, "--"]).arg(path).current_dir("/");
+    command
+}
+
+fn tempfile_name() -> PathBuf {
+    std::env::temp_dir().join(format!("neuraxis-cluster-{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs PostgreSQL: run by cargo xtask test"]
+    fn what_is_installed_is_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(!is_ready(scratch.path()));
+        install(scratch.path()).unwrap();
+        assert!(is_ready(scratch.path()));
+    }
+}
