@@ -8,6 +8,7 @@ use neuraxis_core::Role;
 use neuraxis_engine::{Orchestrator, SystemClock};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
+use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use neuraxis_tools::{DefinitionError, ProjectError};
 
 use crate::config::{Config, Origin, Provider};
@@ -17,7 +18,7 @@ use crate::names::shown;
 use crate::tape::{Tape, Tapes};
 
 /// The schemes of the stores that this build has.
-const STORES: &str = "memory:";
+const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DATABASE";
 
 /// An engine, ready for requests.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ impl App {
     ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
-            .store(store(config)?)
+            .store(store(config).await?)
             .tools(tools(config)?);
         let Cast {
             models,
@@ -154,21 +155,29 @@ fn replayed(
 /// # Errors
 ///
 /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-pub fn check_store(config: &Config) -> Result<(), BuildError> {
-    store(config).map(drop)
+pub async fn check_store(config: &Config) -> Result<(), BuildError> {
+    store(config).await.map(drop)
 }
 
-fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
+async fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
     let url = &config.store().url;
     if url == "memory:" {
         return Ok(Arc::new(MemoryStore::new()));
     }
     // No more than the scheme is repeated: the rest may hold a password.
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
-    Err(BuildError::Store {
+    if !matches!(scheme, Some("sqlite" | "postgres" | "postgresql")) {
+        return Err(BuildError::Store {
+            at: config.origin("store.url"),
+            scheme: scheme.map(shown),
+        });
+    }
+    let opened = SqlStore::open(&SqlConfig::new(url)).await;
+    let store = opened.map_err(|source| BuildError::Database {
         at: config.origin("store.url"),
-        scheme: scheme.map(shown),
-    })
+        source,
+    })?;
+    Ok(Arc::new(store))
 }
 
 fn tools(config: &Config) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
@@ -200,6 +209,14 @@ pub enum BuildError {
         at: Origin,
         /// The URL's scheme, if it has one.
         scheme: Option<String>,
+    },
+    /// The database cannot be opened.
+    #[error("{at:#}: store.url: the database cannot be opened")]
+    Database {
+        /// Where it is configured.
+        at: Origin,
+        /// Why not.
+        source: OpenError,
     },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]

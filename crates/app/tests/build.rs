@@ -94,18 +94,18 @@ async fn what_this_build_does_not_have_is_refused_and_what_it_has_is_named() {
     for (key, value, expected) in [
         (
             "store.url",
-            "postgres://me:hunter2@host/db",
-            "--set: store.url: this build has no store for postgres:; supported: memory:",
+            "mongodb://me:hunter2@host/db",
+            "--set: store.url: this build has no store for mongodb:; supported: memory:, sqlite://PATH, postgres://USER@HOST/DATABASE",
         ),
         (
             "store.url",
             "hunter2",
-            "--set: store.url: not a URL; supported: memory:",
+            "--set: store.url: not a URL; supported: memory:, sqlite://PATH, postgres://USER@HOST/DATABASE",
         ),
         (
             "store.url",
             "memory://host",
-            "--set: store.url: a store in memory has no address; supported: memory:",
+            "--set: store.url: a store in memory has no address; supported: memory:, sqlite://PATH, postgres://USER@HOST/DATABASE",
         ),
     ] {
         let error = build(&[(key, value)]).await.unwrap_err();
@@ -197,4 +197,37 @@ fn every_example_of_the_documents_is_a_valid_configuration() {
         }
     }
     assert_eq!(examples, 6);
+}
+
+#[tokio::test]
+async fn a_session_in_a_file_goes_on_with_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("sessions.db").display());
+    let session = "s".parse().unwrap();
+    for question in ["What time is it?", "And in Tokyo?"] {
+        let app = build(&[("store.url", &url)]).await.unwrap();
+        let asked =
+            app.orchestrator
+                .handle_user_request(&session, question, Mode::MODERATE, Channel::CHAT);
+        assert_eq!(asked.await.unwrap().status, RunStatus::Done);
+        app.orchestrator.shutdown().await;
+    }
+    let store = neuraxis_sql::SqlStore::open(&neuraxis_sql::SqlConfig::new(&url))
+        .await
+        .unwrap();
+    let runs = neuraxis_ports::SessionStore::runs(&store, &session)
+        .await
+        .unwrap();
+    let asked: Vec<_> = runs.iter().filter_map(|run| run.text.as_deref()).collect();
+    assert_eq!(asked, ["What time is it?", "And in Tokyo?"]);
+    let history = neuraxis_ports::SessionStore::history(&store, &session)
+        .await
+        .unwrap();
+    let said: Vec<_> = history
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect();
+    assert_eq!(said.first().map(String::as_str), Some("What time is it?"));
+    assert!(said.iter().any(|text| text == "And in Tokyo?"), "{said:?}");
 }

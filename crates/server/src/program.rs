@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use neuraxis::Orchestrator;
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
 
 use crate::address::{ListenAddress, ListenAddressError};
@@ -33,6 +34,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }
+    take_up(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let stop = stop::signal()?;
     let server = Server::bind(listen, app.orchestrator).await?;
@@ -40,6 +42,21 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     server.serve(stop).await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Lets runs go on that a process left at work when it died.
+async fn take_up(orchestrator: &Orchestrator) {
+    match orchestrator.recover().await {
+        Ok(recovered) => {
+            for run in &recovered.resumed {
+                tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+            }
+            for (run, error) in &recovered.left {
+                tracing::warn!(%run, %error, "an interrupted run cannot go on");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "nobody knows which runs were interrupted"),
+    }
 }
 
 /// Returns where to listen: as the command line says, or else the configuration.

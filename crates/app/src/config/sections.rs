@@ -94,7 +94,8 @@ impl DiscoveryConfig {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StoreConfig {
-    /// Which store: `memory:` in this build, which keeps nothing beyond the process.
+    /// Which store: `memory:`, which keeps nothing beyond the process, a file as `sqlite://PATH`, or a server as
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
     pub url: String,
 }
 

@@ -56,7 +56,7 @@ impl Doctor {
         match setup.config_in(&environment) {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
-                checks.extend(surroundings::all(&config, &environment));
+                checks.extend(surroundings::all(&config, &environment).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(models::all(discovery.endpoints, self.requests()).await);

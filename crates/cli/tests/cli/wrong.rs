@@ -12,7 +12,7 @@ fn complaints(code: i32, commands: &[&[&str]]) -> String {
         .with_file("provider.toml", "[models.reasoning]\nprovider = 'opnai'\n")
         .with_file(
             "store.toml",
-            "[store]\nurl = 'postgres://me:hunter2@host/db'\n",
+            "[store]\nurl = 'mongodb://me:hunter2@host/db'\n",
         )
         .with_file("root.toml", "[tools]\nroot = 'no/such/folder'\n");
     let complain = |arguments: &&[&str]| {

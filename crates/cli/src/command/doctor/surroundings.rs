@@ -11,10 +11,10 @@ use crate::error::CommandError;
 const SUBJECT: &str = "this machine";
 
 /// Looks at everything but the models.
-pub(super) fn all(config: &Config, environment: &Environment) -> Vec<Check> {
+pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
     vec![
         files(config, environment),
-        store(config),
+        store(config).await,
         project(config),
         terminal(),
     ]
@@ -56,8 +56,8 @@ fn files(config: &Config, environment: &Environment) -> Check {
     Check::new(SUBJECT, "files", Outcome::Ok, detail)
 }
 
-fn store(config: &Config) -> Check {
-    match neuraxis_app::check_store(config) {
+async fn store(config: &Config) -> Check {
+    match neuraxis_app::check_store(config).await {
         Ok(()) => {
             let setting = config.settings().into_iter();
             let mut url = setting.filter(|setting| setting.key == "store.url");
