@@ -57,18 +57,29 @@ fn zone(name: Option<&str>) -> Result<TimeZone, ToolError> {
     match name {
         // A machine that does not say where it is counts as being on UTC.
         None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),
-        Some(name) => TimeZone::get(name).map_err(|_| unknown_zone(name)),
+        Some(name) => TimeZone::get(name)
+            .or_else(|error| zone_of_city(name).ok_or(error))
+            .map_err(|_| unknown_zone(name)),
     }
 }
 
-fn unknown_zone(name: &str) -> ToolError {
-    let names = || tz::db().available().map(|name| name.to_string());
+/// Finds the zone that is named after a city, which models and people say in place of the zone: `Tokyo`, `new york`.
+fn zone_of_city(name: &str) -> Option<TimeZone> {
     let place = name.trim().replace(' ', "_");
-    let by_place = names().find(|known| {
-        let city = known.rsplit('/').next().unwrap_or(known);
-        city.eq_ignore_ascii_case(&place)
-    });
-    let hint = match by_place.or_else(|| nearest(name, names())) {
+    let mut known = tz::db().available().map(|known| known.to_string());
+    let zone = known.find(|known| {
+        let mut parts = known.rsplit('/');
+        let is_city = parts
+            .next()
+            .is_some_and(|city| city.eq_ignore_ascii_case(&place));
+        is_city && parts.next().is_some()
+    })?;
+    TimeZone::get(&zone).ok()
+}
+
+fn unknown_zone(name: &str) -> ToolError {
+    let names = tz::db().available().map(|name| name.to_string());
+    let hint = match nearest(name, names) {
         Some(known) => format!("did you mean {known}?"),
         None => "use an IANA name such as Europe/Berlin, or leave time_zone out".to_owned(),
     };
