@@ -1,6 +1,7 @@
 //! Models in memory, which take next to no time themselves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use neuraxis::core::{
@@ -87,10 +88,10 @@ impl LlmClient for Hanging {
 /// When the deltas of a streamed answer come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
+    /// Each 2 milliseconds after the last: slow enough for a listener to hear each on its own.
+    Slow,
     /// All at once, as when a whole packet of them arrives.
     Burst,
-    /// Others get their turn after each, as when each arrives on its own.
-    OneByOne,
 }
 
 /// Streams so many deltas of one word.
@@ -117,13 +118,13 @@ impl Streaming {
         let deltas = words.chain(stream::iter([end])).map(Ok);
         match self.pace {
             Pace::Burst => deltas.boxed(),
-            Pace::OneByOne => deltas.then(after_others).boxed(),
+            Pace::Slow => deltas.then(later).boxed(),
         }
     }
 }
 
-async fn after_others<T>(item: T) -> T {
-    tokio::task::yield_now().await;
+async fn later<T>(item: T) -> T {
+    tokio::time::sleep(Duration::from_millis(2)).await;
     item
 }
 

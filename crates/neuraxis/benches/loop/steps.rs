@@ -10,9 +10,9 @@ use neuraxis::Role;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::uuid::Uuid;
 use neuraxis::core::{
-    AgentSpec, Attempt, Effect, Input, JsonText, Limits, Message, ModelReplied, Profile, RunId,
-    RunSpec, RunTree, Stamp, Step, ToolClass, ToolFinished, ToolOutcome, ToolOutput, Transcript,
-    Vetted, Vetting,
+    AgentSpec, Attempt, Effect, Input, JsonText, Limits, Message, ModelReplied, Profile, Reply,
+    RunId, RunSpec, RunTree, Stamp, Step, TokenCount, ToolClass, ToolFinished, ToolOutcome,
+    ToolOutput, Transcript, Vetted, Vetting,
 };
 use neuraxis_testkit::spec;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
@@ -33,30 +33,45 @@ const STEPS: [&str; 3] = ["`ModelReplied`", "`Vetted`", "`ToolFinished`"];
 /// large to be reached.
 const CONTEXT_TOKENS: u64 = 10_000_000;
 
+/// About what a call and its result take.
+const TOKENS_PER_TURN: u64 = 20;
+
 /// What a step took: nanoseconds, bytes and allocations.
 type Cost = (u128, usize, usize);
 
-/// The medians, a row a length of history.
+/// Whether the model says how many tokens a call used. Without that the machine has to estimate the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UsageTold {
+    Yes,
+    No,
+}
+
+/// The medians: for each length of history one of each step.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    rows: Vec<(usize, Vec<Cost>)>,
+    tables: Vec<(UsageTold, Vec<Vec<Cost>>)>,
     empty: u128,
 }
 
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| step | turns before it | time | allocated | allocations |"
-        )?;
-        writeln!(f, "| --- | ---: | ---: | ---: | ---: |")?;
-        for (place, step) in STEPS.iter().enumerate() {
-            for (turns, costs) in &self.rows {
-                let (nanos, bytes, count) = costs.get(place).copied().unwrap_or_default();
-                writeln!(
-                    f,
-                    "| {step} | {turns} | {nanos} ns | {bytes} bytes | {count} |"
-                )?;
+        write!(f, "| step | usage told |")?;
+        for turns in HISTORIES {
+            write!(f, " after {turns} turns |")?;
+        }
+        writeln!(f, "\n| --- | --- | ---: | ---: | ---: |")?;
+        for (told, histories) in &self.tables {
+            let told = match told {
+                UsageTold::Yes => "yes",
+                UsageTold::No => "no",
+            };
+            for (place, step) in STEPS.iter().enumerate() {
+                write!(f, "| {step} | {told} |")?;
+                for costs in histories {
+                    let (nanos, bytes, count) = costs.get(place).copied().unwrap_or_default();
+                    write!(f, " {nanos} ns, {bytes} bytes in {count} |")?;
+                }
+                writeln!(f)?;
             }
         }
         writeln!(
@@ -68,28 +83,34 @@ impl fmt::Display for Steps {
 }
 
 pub(crate) fn measure() -> Result<Steps> {
-    let mut rows = Vec::new();
-    for turns in HISTORIES {
-        let mut costs: [Vec<Cost>; 3] = Default::default();
-        for _ in 0..RUNS {
-            let mut run = Scripted::start()?;
-            for _ in 0..turns {
-                run.turn()?;
-            }
-            for _ in 0..TURNS {
-                for (all, cost) in costs.iter_mut().zip(run.turn()?) {
-                    all.push(cost);
-                }
-            }
-        }
-        rows.push((turns, costs.iter().map(|all| medians(all)).collect()));
+    let mut tables = Vec::new();
+    for told in [UsageTold::Yes, UsageTold::No] {
+        let histories = HISTORIES.into_iter().map(|turns| after(turns, told));
+        tables.push((told, histories.collect::<Result<_>>()?));
     }
     let empty = median(
         (0..10_000)
             .map(|_| Instant::now().elapsed().as_nanos())
             .collect(),
     );
-    Ok(Steps { rows, empty })
+    Ok(Steps { tables, empty })
+}
+
+/// Returns the medians of the steps after so many turns.
+fn after(turns: usize, told: UsageTold) -> Result<Vec<Cost>> {
+    let mut costs: [Vec<Cost>; 3] = Default::default();
+    for _ in 0..RUNS {
+        let mut run = Scripted::start(told)?;
+        for _ in 0..turns {
+            run.turn()?;
+        }
+        for _ in 0..TURNS {
+            for (all, cost) in costs.iter_mut().zip(run.turn()?) {
+                all.push(cost);
+            }
+        }
+    }
+    Ok(costs.iter().map(|all| medians(all)).collect())
 }
 
 fn medians(costs: &[Cost]) -> Cost {
@@ -105,10 +126,11 @@ struct Scripted {
     tree: RunTree,
     step: Step,
     turn: usize,
+    told: UsageTold,
 }
 
 impl Scripted {
-    fn start() -> Result<Self> {
+    fn start(told: UsageTold) -> Result<Self> {
         let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
         agent.limits = Limits::NONE;
         agent.context_tokens = Some(CONTEXT_TOKENS);
@@ -121,6 +143,7 @@ impl Scripted {
             tree,
             step,
             turn: 0,
+            told,
         })
     }
 
@@ -152,12 +175,22 @@ impl Scripted {
         Ok((time.as_nanos(), change.bytes_allocated, count))
     }
 
+    fn reply(&self) -> Reply {
+        let mut reply = models::call(self.turn);
+        if self.told == UsageTold::Yes {
+            let turn = u64::try_from(self.turn).unwrap_or(u64::MAX);
+            reply.usage.prompt = TokenCount::measured(TOKENS_PER_TURN * turn);
+            reply.usage.completion = TokenCount::measured(TOKENS_PER_TURN / 2);
+        }
+        reply
+    }
+
     fn answer(&self, effect: &Effect) -> Result<Input> {
         Ok(match effect {
             Effect::CallModel(call) => Input::ModelReplied(ModelReplied {
                 effect_id: call.effect_id,
                 attempt: Attempt(1),
-                reply: Arc::new(models::call(self.turn)),
+                reply: Arc::new(self.reply()),
                 served_by: Role::REASONING,
                 cost: None,
                 duration: Duration::from_millis(5),
