@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
-//! With `--store`: what a database adds to the store in memory.
+//! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes.
 
 use std::process::{Command, ExitCode};
 
@@ -14,10 +14,16 @@ pub(crate) struct Options {
     /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.
     #[arg(long)]
     store: bool,
+    /// Measure the turn loop instead: a step, a delta, a waiting run, a long run.
+    #[arg(long = "loop", conflicts_with = "store")]
+    turn_loop: bool,
 }
 
 impl Options {
     fn command(&self) -> Command {
+        if self.turn_loop {
+            return cargo("bench --package neuraxis --bench loop");
+        }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");
         }

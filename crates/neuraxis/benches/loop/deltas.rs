@@ -1,0 +1,133 @@
+//! What a delta costs on its way from the model to a listener.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cpu_time::ProcessTime;
+use futures_util::StreamExt;
+use neuraxis::core::LiveBody;
+use neuraxis::{Event, Events, Orchestrator, RunStatus};
+use tokio::runtime::Builder;
+
+use crate::engine::{orchestrator, request};
+use crate::median::median;
+use crate::models::{Pace, Streaming, WORD};
+
+const DELTAS: usize = 10_000;
+const ROUNDS: usize = 15;
+
+/// Who hears the deltas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// The model is asked by this benchmark, without an engine.
+    WithoutEngine,
+    ByNobody,
+    ByListener,
+}
+
+/// Processor time of the deltas, a row a way.
+#[derive(Debug)]
+pub(crate) struct Deltas(Vec<(Pace, Heard, Duration, usize)>);
+
+impl fmt::Display for Deltas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| {DELTAS} deltas, streamed | heard by | processor time of one | text events heard |"
+        )?;
+        writeln!(f, "| --- | --- | ---: | ---: |")?;
+        for (pace, heard, time, events) in &self.0 {
+            let pace = match pace {
+                Pace::Burst => "all at once",
+                Pace::Slow => "2 ms apart, on a virtual clock",
+            };
+            let heard = match heard {
+                Heard::WithoutEngine => "the model alone, no engine",
+                Heard::ByNobody => "nobody",
+                Heard::ByListener => "a listener",
+            };
+            let nanos = time.as_nanos() as f64 / DELTAS as f64;
+            writeln!(f, "| {pace} | {heard} | {nanos:.0} ns | {events} |")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn measure() -> Result<Deltas> {
+    let mut rows = Vec::new();
+    for pace in [Pace::Slow, Pace::Burst] {
+        for heard in [Heard::WithoutEngine, Heard::ByNobody, Heard::ByListener] {
+            let (time, events) = measured(pace, heard)?;
+            rows.push((pace, heard, time, events));
+        }
+    }
+    Ok(Deltas(rows))
+}
+
+fn measured(pace: Pace, heard: Heard) -> Result<(Duration, usize)> {
+    let model = Arc::new(Streaming {
+        deltas: DELTAS,
+        pace,
+    });
+    let orchestrator = orchestrator(Arc::clone(&model) as _)?;
+    // Nobody waits for the clock: it jumps to the next delta.
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?;
+    let mut times = Vec::new();
+    let mut events = Vec::new();
+    // The first round warms up and is not counted.
+    for round in 0..=ROUNDS {
+        let started = ProcessTime::now();
+        let heard = runtime.block_on(async {
+            match heard {
+                Heard::WithoutEngine => {
+                    let deltas = model.stream().count().await;
+                    ensure!(deltas == DELTAS + 1, "the stream was cut");
+                    Ok(0)
+                }
+                Heard::ByNobody => unheard(&orchestrator, round).await,
+                Heard::ByListener => listened_to(&orchestrator, round).await,
+            }
+        })?;
+        if round > 0 {
+            times.push(started.elapsed());
+            events.push(heard);
+        }
+    }
+    Ok((median(times), median(events)))
+}
+
+async fn unheard(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
+    let (handle, events) = orchestrator.stream(request(round)?).await?;
+    drop(events);
+    let result = handle.result().await.context("the run crashed")?;
+    ensure!(
+        result.status == RunStatus::Done && result.reply.len() == DELTAS * WORD.len(),
+        "the reply was cut"
+    );
+    Ok(0)
+}
+
+async fn listened_to(orchestrator: &Orchestrator, round: usize) -> Result<usize> {
+    let (_, events) = orchestrator.stream(request(round)?).await?;
+    let (pieces, bytes) = heard(events).await;
+    ensure!(bytes == DELTAS * WORD.len(), "text was lost");
+    Ok(pieces)
+}
+
+/// Returns how many pieces of text there were, and their length in bytes.
+async fn heard(mut events: Events) -> (usize, usize) {
+    let (mut pieces, mut bytes) = (0, 0);
+    while let Some(event) = events.next().await {
+        let Event::Live(live) = event else { continue };
+        if let LiveBody::TextDelta { text } = live.body {
+            pieces += 1;
+            bytes += text.len();
+        }
+    }
+    (pieces, bytes)
+}

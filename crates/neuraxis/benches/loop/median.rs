@@ -1,0 +1,7 @@
+//! The middle of what was measured.
+
+/// Returns the median, or zero of nothing.
+pub(crate) fn median<T: Copy + Ord + Default>(mut values: Vec<T>) -> T {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,218 @@
+//! What one step of the pure machine costs, and whether it grows with the history.
+
+use std::fmt;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use neuraxis::Role;
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::uuid::Uuid;
+use neuraxis::core::{
+    AgentSpec, Attempt, Effect, Input, JsonText, Limits, Message, ModelReplied, Profile, Reply,
+    RunId, RunSpec, RunTree, Stamp, Step, TokenCount, ToolClass, ToolFinished, ToolOutcome,
+    ToolOutput, Transcript, Vetted, Vetting,
+};
+use neuraxis_testkit::spec;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
+
+use crate::median::median;
+use crate::models;
+
+const HISTORIES: [usize; 3] = [10, 100, 1_000];
+
+/// Turns that are measured in each run, after those of its history.
+const TURNS: usize = 20;
+const RUNS: usize = 100;
+
+/// The steps of a turn, by their inputs.
+const STEPS: [&str; 3] = ["`ModelReplied`", "`Vetted`", "`ToolFinished`"];
+
+/// The model's context in tokens: known, as with real models, so that the conversation is held against it, and too
+/// large to be reached.
+const CONTEXT_TOKENS: u64 = 10_000_000;
+
+/// About what a call and its result take.
+const TOKENS_PER_TURN: u64 = 20;
+
+/// What a step took: nanoseconds, bytes and allocations.
+type Cost = (u128, usize, usize);
+
+/// Whether the model says how many tokens a call used. Without that the machine has to estimate the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UsageTold {
+    Yes,
+    No,
+}
+
+/// The medians: for each length of history one of each step.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    tables: Vec<(UsageTold, Vec<Vec<Cost>>)>,
+    empty: u128,
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| step | usage told |")?;
+        for turns in HISTORIES {
+            write!(f, " after {turns} turns |")?;
+        }
+        writeln!(f, "\n| --- | --- | ---: | ---: | ---: |")?;
+        for (told, histories) in &self.tables {
+            let told = match told {
+                UsageTold::Yes => "yes",
+                UsageTold::No => "no",
+            };
+            for (place, step) in STEPS.iter().enumerate() {
+                write!(f, "| {step} | {told} |")?;
+                for costs in histories {
+                    let (nanos, bytes, count) = costs.get(place).copied().unwrap_or_default();
+                    write!(f, " {nanos} ns, {bytes} bytes in {count} |")?;
+                }
+                writeln!(f)?;
+            }
+        }
+        writeln!(
+            f,
+            "\nTaking the time of nothing gives {} ns, which each of these times holds.",
+            self.empty
+        )
+    }
+}
+
+pub(crate) fn measure() -> Result<Steps> {
+    let mut tables = Vec::new();
+    for told in [UsageTold::Yes, UsageTold::No] {
+        let histories = HISTORIES.into_iter().map(|turns| after(turns, told));
+        tables.push((told, histories.collect::<Result<_>>()?));
+    }
+    let empty = median(
+        (0..10_000)
+            .map(|_| Instant::now().elapsed().as_nanos())
+            .collect(),
+    );
+    Ok(Steps { tables, empty })
+}
+
+/// Returns the medians of the steps after so many turns.
+fn after(turns: usize, told: UsageTold) -> Result<Vec<Cost>> {
+    let mut costs: [Vec<Cost>; 3] = Default::default();
+    for _ in 0..RUNS {
+        let mut run = Scripted::start(told)?;
+        for _ in 0..turns {
+            run.turn()?;
+        }
+        for _ in 0..TURNS {
+            for (all, cost) in costs.iter_mut().zip(run.turn()?) {
+                all.push(cost);
+            }
+        }
+    }
+    Ok(costs.iter().map(|all| medians(all)).collect())
+}
+
+fn medians(costs: &[Cost]) -> Cost {
+    (
+        median(costs.iter().map(|cost| cost.0).collect()),
+        median(costs.iter().map(|cost| cost.1).collect()),
+        median(costs.iter().map(|cost| cost.2).collect()),
+    )
+}
+
+/// A run whose every turn calls one tool.
+struct Scripted {
+    tree: RunTree,
+    step: Step,
+    turn: usize,
+    told: UsageTold,
+}
+
+impl Scripted {
+    fn start(told: UsageTold) -> Result<Self> {
+        let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+        agent.limits = Limits::NONE;
+        agent.context_tokens = Some(CONTEXT_TOKENS);
+        agent.system_prompt = Some("Use the tools you are offered.".into());
+        agent.tools = Arc::from([spec("add").read_only().build()]);
+        let question = Message::user("Please add up the numbers.");
+        let spec = RunSpec::new(RunId(Uuid::nil()), [question], agent);
+        let (tree, step) = RunTree::start(spec, Transcript::default(), now());
+        Ok(Self {
+            tree,
+            step,
+            turn: 0,
+            told,
+        })
+    }
+
+    /// Plays one turn and tells what each of its steps took.
+    fn turn(&mut self) -> Result<[Cost; 3]> {
+        self.turn += 1;
+        Ok([
+            self.advance("a model call")?,
+            self.advance("a check")?,
+            self.advance("a tool call")?,
+        ])
+    }
+
+    /// Answers what the last step asked for. Making the answer and dropping what the last step left is not counted.
+    fn advance(&mut self, expected: &str) -> Result<Cost> {
+        let effect = self.step.effects.first();
+        let effect = effect.with_context(|| format!("no effect where {expected} was expected"))?;
+        let input = self.answer(effect)?;
+        // As a driver does: the request of a call that has ended is let go before the run hears of it.
+        self.step.effects.clear();
+        let stamp = now();
+        let region = Region::new(&INSTRUMENTED_SYSTEM);
+        let started = Instant::now();
+        let step = black_box(self.tree.advance(stamp, black_box(input)));
+        let time = started.elapsed();
+        let change = region.change();
+        self.step = step?;
+        let count = change.allocations + change.reallocations;
+        Ok((time.as_nanos(), change.bytes_allocated, count))
+    }
+
+    fn reply(&self) -> Reply {
+        let mut reply = models::call(self.turn);
+        if self.told == UsageTold::Yes {
+            let turn = u64::try_from(self.turn).unwrap_or(u64::MAX);
+            reply.usage.prompt = TokenCount::measured(TOKENS_PER_TURN * turn);
+            reply.usage.completion = TokenCount::measured(TOKENS_PER_TURN / 2);
+        }
+        reply
+    }
+
+    fn answer(&self, effect: &Effect) -> Result<Input> {
+        Ok(match effect {
+            Effect::CallModel(call) => Input::ModelReplied(ModelReplied {
+                effect_id: call.effect_id,
+                attempt: Attempt(1),
+                reply: Arc::new(self.reply()),
+                served_by: Role::REASONING,
+                cost: None,
+                duration: Duration::from_millis(5),
+                first_delta: None,
+            }),
+            Effect::Vet(vet) => Input::Vetted(Vetted {
+                effect_id: vet.effect_id,
+                calls: vec![Vetting::Run {
+                    class: ToolClass::ReadOnly,
+                }],
+            }),
+            Effect::RunTool(run) => Input::ToolFinished(ToolFinished {
+                effect_id: run.effect_id,
+                attempt: run.attempt,
+                outcome: ToolOutcome::done(ToolOutput::new(JsonText::from_text(r#"{"sum":3}"#))),
+                duration: Duration::from_millis(1),
+            }),
+            other => bail!("the script has no answer to {other:?}"),
+        })
+    }
+}
+
+fn now() -> Stamp {
+    Stamp::new(Timestamp::UNIX_EPOCH, Duration::ZERO)
+}
