@@ -175,10 +175,10 @@ impl RunTree {
 
     /// Takes note of how large the provider says the conversation is, its reply included.
     fn measure(&mut self, id: AgentId, usage: Usage) {
-        if let Some(agent) = self.agent_mut(id)
-            && usage.prompt.label == CountLabel::Measured
-            && usage.prompt.tokens > 0
-        {
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        if usage.prompt.label == CountLabel::Measured && usage.prompt.tokens > 0 {
             // Reasoning is not sent again, or no longer counts once it is.
             let answer = usage
                 .completion
@@ -186,6 +186,8 @@ impl RunTree {
                 .saturating_sub(usage.reasoning.tokens);
             let tokens = usage.prompt.tokens.saturating_add(answer);
             agent.gauge.was_measured(tokens, &agent.transcript);
+        } else {
+            agent.gauge.was_estimated(&agent.transcript);
         }
     }
 

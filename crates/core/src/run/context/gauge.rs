@@ -37,6 +37,13 @@ impl Gauge {
         self.learned = (tokens, self.bytes);
     }
 
+    /// Takes note that a provider said nothing: what is there is not estimated again.
+    pub(in crate::run) fn was_estimated(&mut self, transcript: &Transcript) {
+        self.tokens = self.estimate(transcript);
+        self.bytes = self.bytes_of(transcript);
+        self.messages = transcript.len();
+    }
+
     /// Takes note that the conversation was cut: from here on, all of it is estimated with what was learned.
     pub(super) fn was_cut(&mut self, transcript: &Transcript) {
         self.tokens = self.tokens_of(transcript.messages());
@@ -132,6 +139,17 @@ mod tests {
         assert_eq!(gauge.estimate(&conversation(2)), 300);
         // 800 bytes were 300 tokens, so the next 400 are 150 and a message's own.
         assert_eq!(gauge.estimate(&conversation(3)), 300 + 154);
+    }
+
+    #[test]
+    fn what_no_provider_measures_is_estimated_once() {
+        let mut gauge = Gauge::default();
+        gauge.was_estimated(&conversation(2));
+        assert_eq!(gauge.messages, 2);
+        assert_eq!(gauge.estimate(&conversation(2)), 2 * 104);
+        assert_eq!(gauge.estimate(&conversation(3)), 3 * 104);
+        gauge.was_measured(800, &conversation(2));
+        assert_eq!(gauge.estimate(&conversation(3)), 800 + 404);
     }
 
     #[test]
