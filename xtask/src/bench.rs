@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
-//! With `--store`: what a database adds to the store in memory.
+//! With `--store`: what a database adds to the store in memory. With `--wire`: what reading a streamed reply costs.
 
 use std::process::{Command, ExitCode};
 
@@ -14,10 +14,16 @@ pub(crate) struct Options {
     /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.
     #[arg(long)]
     store: bool,
+    /// Measure the clients of the wire instead: what reading a streamed reply costs beyond reading its bytes.
+    #[arg(long, conflicts_with = "store")]
+    wire: bool,
 }
 
 impl Options {
     fn command(&self) -> Command {
+        if self.wire {
+            return cargo("bench --package neuraxis-wire --bench stream");
+        }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");
         }
