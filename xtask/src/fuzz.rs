@@ -99,8 +99,7 @@ fn nightly_cargo(arguments: &str) -> Command {
 fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
     let name = target.name();
     let kept = workspace_root().join(PACKAGE).join("corpus").join(name);
-    std::fs::create_dir_all(&kept)
-        .with_context(|| format!("{} cannot be made", kept.display()))?;
+    std::fs::create_dir_all(&kept).with_context(|| format!("{} cannot be made", kept.display()))?;
     let mut command = nightly_cargo(&format!("fuzz run --fuzz-dir {PACKAGE} {name}"));
     command.arg(kept).arg(target.seeds()).arg("--").args([
         format!("-max_total_time={seconds}"),

@@ -29,7 +29,14 @@ pub(crate) async fn measure(protocol: Protocol) {
     let readers = [Reader::body(&url), Reader::client(&url, protocol)];
     let mut times = [const { Vec::new() }; 2];
     let mut decoding = Vec::new();
-    let whole = Bytes::from([shape.before.clone(), shape.deltas.concat(), shape.after.clone()].concat());
+    let whole = Bytes::from(
+        [
+            shape.before.clone(),
+            shape.deltas.concat(),
+            shape.after.clone(),
+        ]
+        .concat(),
+    );
     // The first round connects and warms up.
     for round in 0..=ROUNDS {
         for (reader, times) in readers.iter().zip(&mut times) {
@@ -48,10 +55,6 @@ pub(crate) async fn measure(protocol: Protocol) {
     let alone = bare + median(&mut decoding);
     let name = "the same and the event decoder, from memory";
     row(protocol, name, alone, bare, megabytes);
-    println!(
-        "| {} | *{DELTAS} deltas, {megabytes:.2} MB* | | | | |",
-        protocol.name()
-    );
 }
 
 async fn read(reader: &Reader) -> Duration {
@@ -87,7 +90,7 @@ fn row(protocol: Protocol, name: &str, time: Duration, bare: Duration, megabytes
     let per_megabyte = |time: Duration| time.as_secs_f64() * 1e3 / megabytes;
     let beyond = time.saturating_sub(bare);
     println!(
-        "| {} | {name} | {:.2} | {:.2} | {:.2} | {:.2} |",
+        "| {}, {megabytes:.2} MB | {name} | {:.2} | {:.2} | {:.2} | {:.2} |",
         protocol.name(),
         per_delta(time),
         per_megabyte(time),

@@ -37,9 +37,17 @@ pub(crate) async fn measure(protocol: Protocol) {
     let heard = socket(&url).await;
     row(protocol, "a bare socket", lateness(&heard, &framed, &sent));
     let reader = Reader::body(&url);
-    row(protocol, reader.name(), lateness(&hear(&reader).await, &bytes, &sent));
+    row(
+        protocol,
+        reader.name(),
+        lateness(&hear(&reader).await, &bytes, &sent),
+    );
     let reader = Reader::client(&url, protocol);
-    row(protocol, reader.name(), lateness(&hear(&reader).await, &ones, &sent));
+    row(
+        protocol,
+        reader.name(),
+        lateness(&hear(&reader).await, &ones, &sent),
+    );
 }
 
 /// Where each delta ends, in what its reader counts.

@@ -21,7 +21,14 @@ impl Protocol {
 }
 
 const WORDS: [&str; 8] = [
-    " the", " service", " is", " \"healthy\"", ",\n", " naïve", " and", " 🦀",
+    " the",
+    " service",
+    " is",
+    " \"healthy\"",
+    ",\n",
+    " naïve",
+    " and",
+    " 🦀",
 ];
 
 /// A stream of so many deltas: what comes before them, each of them, and what comes after.

@@ -50,9 +50,20 @@ pub fn errors(input: &[u8]) {
         for status in STATUSES {
             bench.server.whole(status, &headers, body);
             let call = promptly(bench.client.respond(&request, &ctx));
-            let error = bench.runtime.block_on(call).expect_err("a refusal is no reply");
-            assert!(error.message.len() <= MAX_MESSAGE, "{}", error.message.len());
-            assert!(!error.message.contains(char::is_control), "{:?}", error.message);
+            let error = bench
+                .runtime
+                .block_on(call)
+                .expect_err("a refusal is no reply");
+            assert!(
+                error.message.len() <= MAX_MESSAGE,
+                "{}",
+                error.message.len()
+            );
+            assert!(
+                !error.message.contains(char::is_control),
+                "{:?}",
+                error.message
+            );
         }
     });
 }

@@ -41,7 +41,9 @@ pub fn markup(input: &[u8]) {
 
 impl Bench {
     fn ask(&self, pieces: &[String]) -> Outcome {
-        let deltas = pieces.iter().map(|piece| event(&json!({"content": piece}), None));
+        let deltas = pieces
+            .iter()
+            .map(|piece| event(&json!({"content": piece}), None));
         let end = event(&json!({}), Some("stop")) + "data: [DONE]\n\n";
         let stream = deltas.collect::<String>() + &end;
         self.server.events([stream.as_bytes()].into_iter());
