@@ -1,5 +1,5 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, `cargo xtask bench`, and
-//! what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, `cargo xtask bench`,
+//! `cargo xtask fuzz`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
@@ -12,6 +12,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod env;
+mod fuzz;
 mod layers;
 mod provision;
 mod serve_llama;
@@ -40,6 +41,8 @@ enum Command {
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
     Bench(bench::Options),
+    /// Fuzzes the parsers of what model servers send; needs nightly and cargo-fuzz.
+    Fuzz(fuzz::Options),
     /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
     Env,
     /// Starts a real llama-server with the model that the tests use, whose replies are scripted.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Layers => layers::run(),
         Command::Ci(options) => ci::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Env => env::run(),
         Command::ServeLlama(options) => serve_llama::run(&options),
     }

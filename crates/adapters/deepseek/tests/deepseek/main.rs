@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod conformance;
+mod corpus;
 mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]
 mod loopback;

@@ -1,5 +1,5 @@
 //! A corpus of good and hostile streams: none makes a client panic or hang, and each is the same whole and byte by byte.
-//! Those whose names begin with `good` are replies, all others errors.
+//! Those whose names begin with `good` are replies, all others errors. The fuzz targets begin with the same corpus.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use neuraxis_wire::{
 };
 
 use crate::loopback::{Answer, Loopback};
-use crate::promptly;
+use crate::{client_at, promptly, respond};
 
 #[derive(Debug, Clone, Copy)]
 enum Protocol {
@@ -114,4 +114,38 @@ async fn a_stream_of_one_protocol_is_no_reply_of_the_other() {
             assert_eq!(reply.unwrap_err().kind, LlmErrorKind::InvalidResponse);
         }
     }
+}
+
+/// The first line of such a file is the time to wait that the server names, the rest is the body.
+#[tokio::test]
+async fn error_bodies_of_any_shape_are_short_errors_without_orders_or_keys() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/errors");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let bytes = std::fs::read(&path).unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (wait, body) = text.split_once('\n').unwrap_or_default();
+        let statuses = [400, 401, 402, 404, 413, 422, 429, 500, 503];
+        let answers: Vec<_> = statuses
+            .map(|status| (status, format!("retry-after: {wait}"), body.to_owned()))
+            .into();
+        let asked = AtomicUsize::new(0);
+        let server = Loopback::start(move |_| {
+            let (status, headers, body) = &answers[asked.fetch_add(1, Ordering::SeqCst)];
+            Answer::whole(*status, headers, body)
+        })
+        .await;
+        let client = client_at(&server.url(), |_| {});
+        for status in statuses {
+            let error = respond(&client).await.unwrap_err();
+            let said = error.message;
+            assert_ne!(error.kind, LlmErrorKind::Connection, "{name}, {status}");
+            assert!(said.chars().count() < 1_000, "{name}, {status}: {said}");
+            assert!(!said.contains(char::is_control), "{name}: {said:?}");
+        }
+        count += 1;
+    }
+    assert!(count >= 15, "the corpus is not where it should be");
 }

@@ -1,0 +1,135 @@
+//! How long after a server sent it a delta is heard.
+
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::reader::Reader;
+use crate::server;
+use crate::shape::{Protocol, Shape, chunk};
+
+const DELTAS: usize = 3_000;
+
+/// So many of them find everything cold and are left out.
+const COLD: usize = 100;
+
+/// Between two deltas: a fast model's, with time for each to be heard before the next is sent.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// When each delta was sent.
+type Sent = Arc<Mutex<Vec<Instant>>>;
+
+/// Prints the rows of a protocol.
+pub(crate) async fn measure(protocol: Protocol) {
+    let sent = Sent::default();
+    let url = {
+        let (sent, shape) = (Arc::clone(&sent), Shape::new(protocol, DELTAS));
+        server::start(move |stream| trickle(stream, &shape, &sent))
+    };
+    let shape = Shape::new(protocol, DELTAS);
+    let start = server::HEAD.len() + chunk(&shape.before).len();
+    let framed = ends(start, shape.deltas.iter().map(|delta| chunk(delta).len()));
+    let bytes = ends(shape.before.len(), shape.deltas.iter().map(String::len));
+    let ones = ends(0, shape.deltas.iter().map(|_| 1));
+
+    let heard = socket(&url).await;
+    row(protocol, "a bare socket", lateness(&heard, &framed, &sent));
+    let reader = Reader::body(&url);
+    row(
+        protocol,
+        reader.name(),
+        lateness(&hear(&reader).await, &bytes, &sent),
+    );
+    let reader = Reader::client(&url, protocol);
+    row(
+        protocol,
+        reader.name(),
+        lateness(&hear(&reader).await, &ones, &sent),
+    );
+}
+
+/// Where each delta ends, in what its reader counts.
+fn ends(start: usize, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut end = start;
+    lengths
+        .map(|length| {
+            end += length;
+            end
+        })
+        .collect()
+}
+
+/// How much was heard when.
+type Heard = Vec<(usize, Instant)>;
+
+async fn hear(reader: &Reader) -> Heard {
+    let (mut heard, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
+    let listen = |more| {
+        total += more;
+        heard.push((total, Instant::now()));
+    };
+    reader.read(listen).await;
+    heard
+}
+
+/// Reads what comes over a socket of its own.
+async fn socket(url: &str) -> Heard {
+    let address = url.trim_start_matches("http://");
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let (mut heard, mut total) = (Vec::with_capacity(2 * DELTAS), 0);
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        let size = stream.read(&mut piece).await.unwrap();
+        total += size;
+        heard.push((total, Instant::now()));
+        if piece[..size].ends_with(b"\r\n0\r\n\r\n") {
+            return heard;
+        }
+    }
+}
+
+/// How late each delta was heard, but for the first ones, which find everything cold.
+fn lateness(heard: &Heard, ends: &[usize], sent: &Sent) -> Vec<Duration> {
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), ends.len(), "not every delta was sent");
+    let mut heard = heard.iter();
+    let (mut total, mut at) = (0, Instant::now());
+    let late = ends.iter().zip(&*sent).map(|(end, sent)| {
+        while total < *end {
+            (total, at) = *heard.next().unwrap();
+        }
+        at.saturating_duration_since(*sent)
+    });
+    late.skip(COLD).collect()
+}
+
+fn row(protocol: Protocol, name: &str, mut late: Vec<Duration>) {
+    late.sort_unstable();
+    let micros = |place: usize| late[place].as_secs_f64() * 1e6;
+    println!(
+        "| {} | {name} | {:.0} | {:.0} |",
+        protocol.name(),
+        micros(late.len() / 2),
+        micros(late.len() * 99 / 100),
+    );
+}
+
+/// Sends a delta at a time, each in one write.
+fn trickle(stream: &mut TcpStream, shape: &Shape, sent: &Sent) {
+    sent.lock().unwrap().clear();
+    server::send(stream, server::HEAD);
+    server::send(stream, chunk(&shape.before).as_bytes());
+    for delta in &shape.deltas {
+        let bytes = chunk(delta);
+        std::thread::sleep(EVERY);
+        sent.lock().unwrap().push(Instant::now());
+        server::send(stream, bytes.as_bytes());
+    }
+    std::thread::sleep(EVERY);
+    let end = chunk(&shape.after) + "0\r\n\r\n";
+    server::send(stream, end.as_bytes());
+}
