@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: what the runtime costs against a hand-written loop. The table is kept in `target/bench.md`.
 //! With `--store`: what a database adds to the store in memory. With `--loop`: what the turn loop itself takes. With
-//! `--wire`: what reading a streamed reply costs.
+//! `--wire`: what reading a streamed reply costs, and how late it is heard.
 
 use std::process::{Command, ExitCode};
 
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Measure the turn loop instead: a step, a delta, a waiting run, a long run.
     #[arg(long = "loop", conflicts_with = "store")]
     turn_loop: bool,
-    /// Measure the clients of the wire instead: what reading a streamed reply costs beyond reading its bytes.
+    /// Measure streamed replies instead: what reading one costs beyond reading its bytes, and how late it is heard.
     #[arg(long, conflicts_with_all = ["store", "turn_loop"])]
     wire: bool,
 }
@@ -29,7 +29,7 @@ impl Options {
             return cargo("bench --package neuraxis --bench loop");
         }
         if self.wire {
-            return cargo("bench --package neuraxis-wire --bench stream");
+            return cargo("bench --package neuraxis --bench stream");
         }
         if !self.store {
             return cargo("bench --package neuraxis --bench overhead");

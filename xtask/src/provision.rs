@@ -87,6 +87,8 @@ pub(crate) fn scripted_llama_server(port: u16) -> Command {
     command
         .arg("--model")
         .arg(folder().join(scripted_model::FILE))
+        // Or it is called by the place of its file.
+        .args(["--alias", "scripted.gguf"])
         .args(["--host", "127.0.0.1", "--port", &port.to_string()])
         .args("--jinja --device none --ctx-size 65536 --parallel 2 --threads 1".split(' '));
     command

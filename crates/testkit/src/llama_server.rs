@@ -54,6 +54,8 @@ impl LlamaServer {
         let process = Command::new(variable("TEST_NEURAXIS_LLAMA_SERVER"))
             .env("LD_LIBRARY_PATH", variable("TEST_NEURAXIS_LLAMA_LIBS"))
             .args(["-m", &variable("TEST_NEURAXIS_GGUF"), "--jinja"])
+            // Or it is called by the place of its file, which is another on each machine.
+            .args(["--alias", "scripted.gguf"])
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--device", "none", "-c", "65536", "-np", "2", "-t", "1"])
             .args(arguments)

@@ -13,7 +13,6 @@ use neuraxis_wire::{
 use crate::checked::{self, CheckedStream};
 use crate::config::DeepSeekConfig;
 use crate::errors::RULES;
-use crate::models;
 use crate::shape::Shape;
 
 /// The provider's name in records and messages.
@@ -41,6 +40,9 @@ impl DeepSeekClient {
         let dialect = dialect(&config);
         let mut reached = EndpointConfig::new(config.base_url);
         reached.api_key = config.api_key;
+        reached.max_concurrent = config.max_concurrent;
+        reached.ca_file = config.ca_file;
+        reached.proxy = config.proxy;
         reached.timeouts = config.timeouts;
         reached.errors = &RULES;
         let endpoint = Arc::new(Endpoint::new(reached)?);
@@ -62,7 +64,7 @@ impl DeepSeekClient {
     ///
     /// An [`LlmError`], when the service cannot be reached, wants another key, or is no model service.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        models::models(&self.endpoint, within).await
+        neuraxis_wire::models(&self.endpoint, &self.endpoint.route("models"), within).await
     }
 }
 

@@ -1,6 +1,8 @@
 //! How DeepSeek is reached and what is asked of it.
 
-use neuraxis_wire::{ReasoningEcho, Secret, Timeouts};
+use std::path::PathBuf;
+
+use neuraxis_wire::{MaxConcurrent, ReasoningEcho, Secret, Timeouts};
 use serde::{Deserialize, Serialize};
 
 use crate::thinking::{ReasoningEffort, Thinking, default_echo};
@@ -43,6 +45,15 @@ pub struct DeepSeekConfig {
     /// name: `never` for R1, `same_turn` for V3.2, `always` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo_reasoning: Option<ReasoningEcho>,
+    /// How many replies may come in at the same time. Any number if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<MaxConcurrent>,
+    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// How long each part of an exchange may take. The service sends keep-alive lines while a request waits for its
     /// turn: `timeouts.output` is what limits that.
     pub timeouts: Timeouts,
@@ -60,6 +71,9 @@ impl Default for DeepSeekConfig {
             thinking: Thinking::ModelDefault,
             reasoning_effort: None,
             echo_reasoning: None,
+            max_concurrent: None,
+            ca_file: None,
+            proxy: None,
             timeouts: Timeouts::default(),
             api_key: None,
         }

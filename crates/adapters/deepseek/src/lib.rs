@@ -31,11 +31,10 @@ mod client;
 mod config;
 mod errors;
 mod markup;
-mod models;
 mod shape;
 mod thinking;
 
-pub use neuraxis_wire::{EndpointError, ReasoningEcho, Secret, Timeouts};
+pub use neuraxis_wire::{EndpointError, MaxConcurrent, ReasoningEcho, Secret, Timeouts};
 
 pub use self::client::DeepSeekClient;
 pub use self::config::DeepSeekConfig;

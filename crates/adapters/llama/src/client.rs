@@ -51,6 +51,9 @@ impl LlamaClient {
         let shape = Shape::new(&config);
         let mut reached = EndpointConfig::new(config.root());
         reached.api_key = config.api_key;
+        reached.max_concurrent = config.max_concurrent;
+        reached.ca_file = config.ca_file;
+        reached.proxy = config.proxy;
         reached.timeouts = config.timeouts;
         reached.keep_idle = KEEP_IDLE;
         reached.errors = &RULES;

@@ -1,6 +1,8 @@
 //! How a server is reached and what is known of it.
 
-use neuraxis_wire::{LateSystem, ReasoningEcho, Secret, Timeouts};
+use std::path::PathBuf;
+
+use neuraxis_wire::{LateSystem, MaxConcurrent, ReasoningEcho, Secret, Timeouts};
 use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
@@ -51,6 +53,15 @@ pub struct LlamaConfig {
     /// the server refuses, nor where a reply has to fit a JSON Schema, nor to other servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grammar: Option<String>,
+    /// How many replies may come in at the same time. Any number if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<MaxConcurrent>,
+    /// A file of certificates in PEM form that are trusted besides the machine's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// The address of a proxy, without a password. What `HTTPS_PROXY` and its kin name if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// How long each part of an exchange may take.
     pub timeouts: Timeouts,
     /// The key, where the server wants one. Never part of a file: it is set by whoever reads the configuration.
@@ -69,6 +80,9 @@ impl Default for LlamaConfig {
             late_system: LateSystem::Auto,
             reasoning_format: None,
             grammar: None,
+            max_concurrent: None,
+            ca_file: None,
+            proxy: None,
             timeouts: Timeouts::default(),
             api_key: None,
         }

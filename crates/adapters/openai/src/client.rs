@@ -119,7 +119,7 @@ fn reached(config: OpenAiConfig) -> EndpointConfig {
     let plain = plain.map(|(name, value)| (name, Secret::new(&value)));
     reached.headers = plain.chain(config.secret_headers).collect();
     reached.query = config.query.into_iter().collect();
-    reached.max_concurrent = config.max_concurrent.map(usize::from);
+    reached.max_concurrent = config.max_concurrent;
     reached.ca_file = config.ca_file;
     reached.proxy = config.proxy;
     reached.timeouts = config.timeouts;

@@ -1,11 +1,10 @@
 //! How a server is reached and what is asked of it.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
+    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
     Timeouts,
 };
 use serde::{Deserialize, Serialize};
@@ -84,9 +83,9 @@ pub struct OpenAiConfig {
     /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperature>,
-    /// How many replies of this role may come in at the same time. Any number if nothing is said.
+    /// How many replies may come in at the same time. Any number if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_concurrent: Option<NonZeroUsize>,
+    pub max_concurrent: Option<MaxConcurrent>,
     /// A file of certificates in PEM form that are trusted besides the machine's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,

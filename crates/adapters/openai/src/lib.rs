@@ -25,7 +25,7 @@ mod model;
 mod speech;
 
 pub use neuraxis_wire::{
-    EndpointError, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
+    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
     Timeouts,
 };
 

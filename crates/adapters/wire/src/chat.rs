@@ -20,6 +20,5 @@ pub use self::dialect::{
 };
 #[cfg(test)]
 pub(crate) use self::encode::Rules;
-pub(crate) use self::encode::{is_web_address, unsupported};
 pub use self::extra::ExtraFields;
 pub(crate) use self::usage::{Shares, usage};

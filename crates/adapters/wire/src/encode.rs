@@ -1,5 +1,6 @@
 //! What every protocol needs to write requests: JSON without a tree, and what was encoded before.
 
+mod content;
 mod json;
 mod prefix;
 mod strict;
@@ -13,6 +14,9 @@ use neuraxis_core::{
     ReplyFormat, ToolCall, ToolChoice, ToolMessage,
 };
 
+pub(crate) use self::content::{
+    call_id, is_from, is_web_address, result_text, text_of, unsupported, write_user_content,
+};
 pub(crate) use self::json::Json;
 pub(crate) use self::prefix::{PrefixCache, Write};
 pub use self::strict::strict_schema;

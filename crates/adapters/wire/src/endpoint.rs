@@ -4,6 +4,7 @@ mod address;
 mod answer;
 mod config;
 mod connect;
+mod max_concurrent;
 mod voice;
 
 use std::sync::Arc;
@@ -15,13 +16,14 @@ use http::header::{self, HeaderMap, HeaderValue};
 use neuraxis_core::LlmError;
 use neuraxis_ports::CancellationToken;
 use reqwest::{Method, Request, Url};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
 use self::answer::Answer;
 pub use self::config::{EndpointConfig, KeyHeader};
+pub use self::max_concurrent::MaxConcurrent;
 pub(crate) use self::voice::Voice;
 use crate::body::{Body, Limits, after, given_up};
 use crate::timeouts::Timeouts;
@@ -42,8 +44,7 @@ pub struct Endpoint {
     base: Url,
     headers: HeaderMap,
     query: Vec<(String, String)>,
-    /// The replies that may come in at the same time.
-    places: Option<Arc<Semaphore>>,
+    max_concurrent: Option<MaxConcurrent>,
     timeouts: Timeouts,
     hangs_up_after_streams: Option<&'static str>,
     /// Whether the connection of a streamed reply can be used again.
@@ -71,7 +72,7 @@ impl Endpoint {
             client: connect::client(&config, &base)?,
             headers: connect::headers(&config)?,
             query: config.query,
-            places: config.max_concurrent.map(places),
+            max_concurrent: config.max_concurrent,
             timeouts: config.timeouts,
             hangs_up_after_streams: config.hangs_up_after_streams,
             reuses_streams: AtomicBool::new(config.hangs_up_after_streams.is_none()),
@@ -195,14 +196,13 @@ impl Endpoint {
         within: Duration,
         cancellation: &CancellationToken,
     ) -> Result<Option<OwnedSemaphorePermit>, LlmError> {
-        let Some(places) = &self.places else {
+        let Some(limit) = &self.max_concurrent else {
             return Ok(None);
         };
-        let place = Arc::clone(places).acquire_owned();
         tokio::select! {
             biased;
             () = cancellation.cancelled() => return Err(given_up()),
-            place = place => return Ok(place.ok()),
+            place = limit.place() => return Ok(place.ok()),
             () = tokio::time::sleep_until(after(Instant::now(), within)) => {}
         }
         Err(self.voice.busy(within))
@@ -275,9 +275,4 @@ impl Endpoint {
         }
         request
     }
-}
-
-/// Makes so many places, one at least: with none nothing would ever be sent.
-fn places(count: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS)))
 }

@@ -47,7 +47,7 @@ pub use chat::{
     ReasoningEcho, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
 pub use encode::strict_schema;
-pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, Route};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
 pub use failure::{ErrorRule, Mark, Meaning};
 pub use models::models;
 pub use responses::{

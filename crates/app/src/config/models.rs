@@ -135,11 +135,17 @@ impl ProviderConfig {
     /// Returns the key that names a file, and the file.
     pub(super) fn file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
         match self {
-            Self::OpenAi(config) => config.ca_file.as_mut().map(|file| ("ca_file", file)),
+            Self::OpenAi(config) => ca_file(&mut config.ca_file),
+            Self::DeepSeek(config) => ca_file(&mut config.ca_file),
+            Self::Llama(config) => ca_file(&mut config.ca_file),
             Self::Cassette(config) => Some(("file", &mut config.file)),
-            Self::DeepSeek(_) | Self::Llama(_) | Self::Offline => None,
+            Self::Offline => None,
         }
     }
+}
+
+fn ca_file(file: &mut Option<PathBuf>) -> Option<(&'static str, &mut PathBuf)> {
+    file.as_mut().map(|file| ("ca_file", file))
 }
 
 /// The keys that are ours, in a section that has others too.

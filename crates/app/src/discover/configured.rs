@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError, Redactor};
 use neuraxis_core::Role;
 use neuraxis_deepseek::DeepSeekClient;
-use neuraxis_llama::{LlamaClient, Secret};
+use neuraxis_llama::{LlamaClient, MaxConcurrent, Secret};
 use neuraxis_offline::OfflineModel;
 use neuraxis_openai::OpenAiClient;
 
@@ -27,6 +27,7 @@ pub(super) fn all(
         environment,
         redactor,
         cassettes: Vec::new(),
+        limits: Vec::new(),
     };
     let endpoints = models
         .iter()
@@ -60,6 +61,8 @@ struct Maker<'a> {
     redactor: Redactor,
     /// Roles that name the same recording share it: which exchanges were played is known to all.
     cassettes: Vec<(CassetteConfig, Cassette)>,
+    /// Roles that name the same address and the same limit share it: it is there to spare the server.
+    limits: Vec<(String, MaxConcurrent)>,
 }
 
 impl Maker<'_> {
@@ -74,12 +77,14 @@ impl Maker<'_> {
                 let mut config = config.as_ref().clone();
                 config.api_key = secret;
                 let url = config.base_url.clone();
+                self.share(&url, &mut config.max_concurrent);
                 (self.openai(role, config)?, Some(url))
             }
             ProviderConfig::DeepSeek(config) => {
                 let mut config = config.as_ref().clone();
                 config.api_key = secret;
                 let url = config.base_url.clone();
+                self.share(&url, &mut config.max_concurrent);
                 let client = DeepSeekClient::new(config).map_err(|source| ModelError::Address {
                     role: role.clone(),
                     source,
@@ -90,6 +95,7 @@ impl Maker<'_> {
                 let mut config = config.as_ref().clone();
                 config.api_key = secret;
                 let url = config.base_url.clone();
+                self.share(&url, &mut config.max_concurrent);
                 let client = LlamaClient::new(config).map_err(|source| ModelError::Address {
                     role: role.clone(),
                     source,
@@ -111,6 +117,15 @@ impl Maker<'_> {
             key,
             client,
         })
+    }
+
+    fn share(&mut self, url: &str, limit: &mut Option<MaxConcurrent>) {
+        let Some(limit) = limit else { return };
+        let mut shared = self.limits.iter();
+        match shared.find(|(other, shared)| other == url && shared == limit) {
+            Some((_, shared)) => *limit = shared.clone(),
+            None => self.limits.push((url.to_owned(), limit.clone())),
+        }
     }
 
     fn openai(
@@ -149,5 +164,65 @@ impl Maker<'_> {
 
     fn open(&self, config: &CassetteConfig) -> Result<Cassette, CassetteError> {
         Cassette::open(config, self.redactor.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use neuraxis_core::LlmErrorKind;
+    use neuraxis_testkit::{call_context, request};
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn model(url: &str, limit: usize, total: &str) -> ModelConfig {
+        let text = format!(
+            "base_url = '{url}'\nmax_concurrent = {limit}\ntimeouts.total = '{total}'"
+        );
+        ModelConfig {
+            provider: ProviderConfig::Llama(Box::new(toml::from_str(&text).unwrap())),
+            api_key_env: None,
+            api_key_file: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn roles_at_the_same_address_share_a_limit_of_the_same_number() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (reached, first_is_there) = oneshot::channel();
+        tokio::spawn(async move {
+            // Nobody is ever answered.
+            let first = listener.accept().await.unwrap();
+            reached.send(()).unwrap();
+            let second = listener.accept().await.unwrap();
+            std::future::pending::<()>().await;
+            drop((first, second));
+        });
+        let models = BTreeMap::from([
+            (Role::REASONING, model(&url, 1, "1m")),
+            (Role::ROUTER, model(&url, 1, "50ms")),
+            (Role::CODING, model(&url, 2, "50ms")),
+        ]);
+        let environment = Environment::new(std::env::temp_dir());
+        let discovery = all(&models, &environment, Redactor::new([""; 0]));
+        let client = |role: Role| discovery.endpoints[&role].as_ref().unwrap().client();
+        let first = client(Role::REASONING);
+        let (request, ctx) = (request("hi"), call_context());
+        let (same, context) = (request.clone(), ctx.clone());
+        let holding = tokio::spawn(async move { first.respond(&same, &context).await });
+        first_is_there.await.unwrap();
+        for (role, shares) in [(Role::ROUTER, true), (Role::CODING, false)] {
+            let client = client(role);
+            let asked = client.respond(&request, &ctx);
+            let error = tokio::time::timeout(Duration::from_secs(20), asked).await;
+            let error = error.unwrap().unwrap_err();
+            assert_eq!(error.kind, LlmErrorKind::Timeout);
+            assert_eq!(error.message.contains("max_concurrent"), shares, "{error}");
+        }
+        holding.abort();
     }
 }

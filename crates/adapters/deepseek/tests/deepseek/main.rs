@@ -13,6 +13,7 @@ mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]
 mod loopback;
 mod models;
+mod reach;
 mod requests;
 mod shapes;
 mod traps;

@@ -16,6 +16,9 @@ async fn the_models_are_listed_as_the_service_lists_them() {
     let models = client(&server).models(SECONDS).await.unwrap();
     assert_eq!(models, ["deepseek-v4-pro", "deepseek-flash"]);
     assert_eq!(server.seen()[0].line, "GET /models");
+    let server = Loopback::start(|_| Answer::json(r#"{"data":null}"#)).await;
+    let none: [&str; 0] = [];
+    assert_eq!(client(&server).models(SECONDS).await.unwrap(), none);
 }
 
 #[tokio::test]
@@ -23,7 +26,7 @@ async fn a_wrong_key_or_another_service_is_an_error() {
     let server = Loopback::start(|_| Answer::whole(401, "x: y", "Authentication Fails")).await;
     let error = client(&server).models(SECONDS).await.unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unauthorized);
-    for answer in [r#"{"hello":"world"}"#, r#"{"data":null}"#, "[]", "hello"] {
+    for answer in [r#"{"hello":"world"}"#, "[]", "hello"] {
         let server = Loopback::start(move |_| Answer::json(answer)).await;
         let error = client(&server).models(SECONDS).await.unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::InvalidResponse, "{answer}");

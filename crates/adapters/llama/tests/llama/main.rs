@@ -12,6 +12,7 @@ mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]
 mod loopback;
 mod probe;
+mod reach;
 mod ready;
 mod requests;
 mod shapes;

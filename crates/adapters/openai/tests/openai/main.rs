@@ -11,6 +11,7 @@ mod errors;
 mod hostile;
 #[path = "../../../wire/tests/http/loopback.rs"]
 mod loopback;
+mod reach;
 mod requests;
 mod shapes;
 mod traps;

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, ToolChoice, ToolSpec};
 
-pub(crate) use self::media::{is_web_address, unsupported};
 pub(crate) use self::message::Rules;
 use crate::chat::dialect::{
     Dialect, LateSystem, ParallelCalls, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning,

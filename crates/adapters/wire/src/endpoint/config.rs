@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::max_concurrent::MaxConcurrent;
 use crate::failure::ErrorRule;
 use crate::secret::Secret;
 use crate::timeouts::Timeouts;
@@ -23,7 +24,7 @@ pub struct EndpointConfig {
     pub query: Vec<(String, String)>,
     /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, within the
     /// total time of a call.
-    pub max_concurrent: Option<usize>,
+    pub max_concurrent: Option<MaxConcurrent>,
     /// A file of certificates in PEM form that are trusted besides the machine's own.
     pub ca_file: Option<PathBuf>,
     /// The address of a proxy, without a password; what the environment names if none is said.

@@ -2,7 +2,7 @@
 //! also makes sure that a prompt's beginning stays the same byte for byte.
 
 mod item;
-mod user;
+mod media;
 
 use std::sync::Arc;
 

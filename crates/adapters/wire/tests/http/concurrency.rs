@@ -1,16 +1,27 @@
 //! How many replies may come in at the same time.
 
+use std::num::NonZeroUsize;
+
 use futures_util::{FutureExt, StreamExt};
 use neuraxis_core::LlmErrorKind;
 use neuraxis_ports::ReplyStream;
 use neuraxis_testkit::{call_context, request};
-use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, models};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, MaxConcurrent, models};
 
 use crate::loopback::{Act, Answer, Loopback, Seen};
 use crate::{SOON, STREAM, WHOLE, client_at, promptly, respond, stream};
 
-fn limited(server: &Loopback, most: usize) -> ChatClient {
-    client_at(&server.url(), |config| config.max_concurrent = Some(most))
+fn most(count: usize) -> MaxConcurrent {
+    MaxConcurrent::new(NonZeroUsize::new(count).unwrap())
+}
+
+fn limited(server: &Loopback, count: usize) -> ChatClient {
+    sharing(server, &most(count))
+}
+
+fn sharing(server: &Loopback, limit: &MaxConcurrent) -> ChatClient {
+    let limit = limit.clone();
+    client_at(&server.url(), |config| config.max_concurrent = Some(limit))
 }
 
 /// Streams stall after their beginning; everything else is answered.
@@ -95,7 +106,7 @@ async fn waiting_for_a_place_can_be_given_up() {
 async fn waiting_for_a_place_counts_toward_the_total_time() {
     let server = Loopback::start(streams_stall).await;
     let client = client_at(&server.url(), |config| {
-        config.max_concurrent = Some(1);
+        config.max_concurrent = Some(most(1));
         config.timeouts.total = Some(SOON);
     });
     let begun = client.stream(&request("hi"), &call_context()).await;
@@ -114,7 +125,7 @@ async fn waiting_for_a_place_counts_toward_the_total_time() {
 async fn what_is_no_reply_of_a_model_needs_no_place() {
     let server = Loopback::start(streams_stall).await;
     let mut config = EndpointConfig::new(server.url());
-    config.max_concurrent = Some(1);
+    config.max_concurrent = Some(most(1));
     let endpoint = std::sync::Arc::new(Endpoint::new(config).unwrap());
     let route = endpoint.route("v1/chat/completions");
     let dialect = neuraxis_wire::Dialect::standard("test");
@@ -126,7 +137,27 @@ async fn what_is_no_reply_of_a_model_needs_no_place() {
 }
 
 #[tokio::test]
-async fn a_limit_of_nothing_lets_one_pass_rather_than_none() {
+async fn copies_of_a_limit_hold_for_all_their_endpoints_together() {
     let server = Loopback::start(streams_stall).await;
-    respond(&limited(&server, 0)).await.unwrap();
+    let limit = most(1);
+    let (first, second) = (sharing(&server, &limit), sharing(&server, &limit));
+    let stalled = begin(&first).await;
+    let mut waiting = Box::pin(respond(&second));
+    for _ in 0..100 {
+        assert!((&mut waiting).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.seen().len(), 1, "the second was not sent");
+    drop(stalled);
+    waiting.await.unwrap();
+}
+
+#[test]
+fn a_limit_is_a_whole_number_and_never_nothing() {
+    let limit: MaxConcurrent = serde_json::from_str("3").unwrap();
+    assert_eq!(limit, most(3));
+    assert_eq!(serde_json::to_string(&limit).unwrap(), "3");
+    for nothing in ["0", "-1", "\"4\""] {
+        assert!(serde_json::from_str::<MaxConcurrent>(nothing).is_err());
+    }
 }

@@ -1,8 +1,8 @@
 //! Encodes images and sounds.
 
-use neuraxis_core::{LlmError, LlmErrorKind, MediaPart, MediaSource};
+use neuraxis_core::{LlmError, MediaPart, MediaSource};
 
-use crate::encode::Json;
+use crate::encode::{Json, is_web_address, unsupported};
 
 /// Writes a media part, as far as this protocol has a form for it.
 pub(super) fn encode_media(part: &MediaPart, json: &mut Json<'_>) -> Result<(), LlmError> {
@@ -35,15 +35,4 @@ pub(super) fn encode_media(part: &MediaPart, json: &mut Json<'_>) -> Result<(), 
     }
     json.raw("}}");
     Ok(())
-}
-
-/// The error of content that the protocol has no form for.
-pub(crate) fn unsupported(what: &str) -> LlmError {
-    let said = format!("{what} cannot be sent to this model");
-    LlmError::new(LlmErrorKind::BadRequest, said)
-}
-
-pub(crate) fn is_web_address(url: &str) -> bool {
-    let lower = url.trim_start().to_ascii_lowercase();
-    lower.starts_with("https://") || lower.starts_with("http://")
 }

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall, ToolMessage};
+use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall};
 
-use super::media::{encode_media, unsupported};
+use super::media::encode_media;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
-use crate::encode::{Json, Write, id_of_call, short_id};
+use crate::encode::{
+    Json, Write, call_id, id_of_call, is_from, result_text, short_id, text_of, unsupported,
+    write_user_content,
+};
 
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
-
-/// What stands where a call brought nothing at all, not even an empty JSON text.
-const NO_OUTPUT: &str = "(no output)";
 
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,19 +48,10 @@ impl Rules {
         }
     }
 
-    /// Tells whether this provider wrote a message. What it wants to see again goes to no other.
-    fn is_ours(&self, message: &AssistantMessage) -> bool {
-        let provider = message.model.as_ref().map(|model| &*model.provider);
-        provider == Some(self.dialect.provider)
-    }
-
-    /// Returns the id by which a call is named to the server: its own if it gave one, else the loop's.
+    /// Returns the id by which a call is named to the server.
     fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
-        let id = match &call.provider_id {
-            Some(id) if !id.is_empty() && self.is_ours(message) => id,
-            _ => call.id.as_str(),
-        };
-        short_id(id, self.dialect.longest_call_id)
+        let dialect = &self.dialect;
+        call_id(dialect.provider, message, call, dialect.longest_call_id)
     }
 }
 
@@ -107,10 +98,13 @@ fn encode_message(
         Message::System { text } => {
             json.role_and_text(rules.dialect.system_role.as_str(), text);
         }
-        Message::User { parts } => encode_user(parts, json)?,
+        Message::User { parts } => {
+            json.role("user");
+            write_user_content(parts, "text", encode_media, json)?;
+        }
         Message::Assistant(message) => encode_assistant(message, before.len(), rules, json)?,
         Message::Tool(result) => {
-            json.role_and_text("tool", content_of(result));
+            json.role_and_text("tool", result_text(result));
             json.raw(r#","tool_call_id":"#);
             let id = id_of_call(result, before, |message, call| rules.call_id(message, call));
             let unknown = || short_id(result.tool_call_id.as_str(), rules.dialect.longest_call_id);
@@ -118,32 +112,6 @@ fn encode_message(
         }
     }
     json.raw("}");
-    Ok(())
-}
-
-fn encode_user(parts: &[Part], json: &mut Json<'_>) -> Result<(), LlmError> {
-    json.role("user");
-    let texts = || parts.iter().filter_map(text_of);
-    if texts().count() == parts.len() {
-        json.joined(texts());
-        return Ok(());
-    }
-    json.raw("[");
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            json.raw(",");
-        }
-        match part {
-            Part::Text(part) => {
-                json.raw(r#"{"type":"text","text":"#);
-                json.string(&part.text);
-                json.raw("}");
-            }
-            Part::Media(part) => encode_media(part, json)?,
-            _ => return Err(unsupported("a user message of anything but text and media")),
-        }
-    }
-    json.raw("]");
     Ok(())
 }
 
@@ -169,7 +137,7 @@ fn encode_assistant(
         })
     };
     if rules.echoes_reasoning(index) {
-        let is_there = rules.is_ours(message) && thoughts().any(|text| !text.is_empty());
+        let is_there = is_from(rules.dialect.provider, message) && thoughts().any(|text| !text.is_empty());
         if is_there || rules.dialect.missing_reasoning == MissingReasoning::Empty {
             json.raw(",");
             json.string(rules.dialect.reasoning_field);
@@ -203,14 +171,6 @@ fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut Json<'_>) 
     }
 }
 
-/// Returns what a call brought; some servers refuse a result that is empty.
-fn content_of(result: &ToolMessage) -> &str {
-    match result.content.as_str() {
-        content if content.trim().is_empty() => NO_OUTPUT,
-        content => content,
-    }
-}
-
 /// Returns the arguments of an earlier call in a form that the server takes.
 fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
     let text = written.as_str();
@@ -227,11 +187,4 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
 fn is_object(text: &str) -> bool {
     type Object = serde_json::Map<String, serde_json::Value>;
     serde_json::from_str::<Object>(text).is_ok()
-}
-
-fn text_of(part: &Part) -> Option<&str> {
-    match part {
-        Part::Text(part) => Some(&part.text),
-        _ => None,
-    }
 }

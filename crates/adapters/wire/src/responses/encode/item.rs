@@ -7,9 +7,11 @@ use neuraxis_core::{
     AssistantMessage, LlmError, Message, Part, ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
 
-use super::user::write_user;
-use crate::chat::unsupported;
-use crate::encode::{Json, Write, id_of_call, short_id};
+use super::media::write_media;
+use crate::encode::{
+    Json, Write, call_id, id_of_call, is_from, result_text, short_id, unsupported,
+    write_user_content,
+};
 use crate::responses::dialect::{ResponsesDialect, Store};
 use crate::responses::state::{ItemState, Origin};
 
@@ -42,7 +44,7 @@ impl Rules {
             Part::ToolCall(call) => &call.state,
             _ => &None,
         };
-        if !self.is_ours(message) {
+        if !is_from(self.dialect.provider, message) {
             return None;
         }
         let origin = Origin {
@@ -52,19 +54,9 @@ impl Rules {
         ItemState::read(state.as_ref()?.as_str(), origin)
     }
 
-    /// Tells whether this provider wrote a message.
-    fn is_ours(&self, message: &AssistantMessage) -> bool {
-        let provider = message.model.as_ref().map(|model| &*model.provider);
-        provider == Some(self.dialect.provider)
-    }
-
-    /// Returns the id by which a call is named to the server: its own if it gave one, else the loop's.
+    /// Returns the id by which a call is named to the server.
     fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
-        let id = match &call.provider_id {
-            Some(id) if !id.is_empty() && self.is_ours(message) => id,
-            _ => call.id.as_str(),
-        };
-        short_id(id, LONGEST_CALL_ID)
+        call_id(self.dialect.provider, message, call, LONGEST_CALL_ID)
     }
 }
 
@@ -94,7 +86,12 @@ impl Write for Rules {
                 json.role_and_text(self.dialect.late_system.as_str(), text);
                 json.raw("}");
             }
-            Message::User { parts } => write_user(parts, json)?,
+            Message::User { parts } => {
+                json.begin_item();
+                json.role("user");
+                write_user_content(parts, "input_text", write_media, json)?;
+                json.raw("}");
+            }
             Message::Assistant(message) => self.write_assistant(message, json)?,
             Message::Tool(result) => self.write_result(result, before, json),
         }
@@ -110,7 +107,7 @@ impl Rules {
         json.raw(r#"{"type":"function_call_output","call_id":"#);
         json.string(&id.unwrap_or_else(unknown));
         json.raw(r#","output":"#);
-        json.string(result.content.as_str());
+        json.string(result_text(result));
         json.raw("}");
     }
 

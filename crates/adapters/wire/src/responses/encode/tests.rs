@@ -350,6 +350,15 @@ fn a_result_is_paired_with_its_call_by_the_id_the_server_gave() {
 }
 
 #[test]
+fn a_result_that_is_nothing_at_all_is_said_to_be_none() {
+    let items = input(
+        STANDARD,
+        [reply([call("")]), messages::result("loop-1", "look", " ")],
+    );
+    assert_eq!(items[1]["output"], "(no output)");
+}
+
+#[test]
 fn an_id_that_is_too_long_is_shortened_alike_in_call_and_result() {
     let long = "x".repeat(65);
     let items = input(

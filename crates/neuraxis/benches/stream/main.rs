@@ -29,9 +29,11 @@ fn main() {
     for protocol in PROTOCOLS {
         runtime.block_on(cost::measure(protocol));
     }
-    println!("\n| protocol | heard by | median, µs | p99, µs |");
-    println!("| --- | --- | ---: | ---: |");
+    println!("\n| protocol | a delta every | heard by | median, µs | p99, µs |");
+    println!("| --- | --- | --- | ---: | ---: |");
     for protocol in PROTOCOLS {
-        runtime.block_on(latency::measure(protocol));
+        for pace in latency::PACES {
+            runtime.block_on(latency::measure(protocol, pace));
+        }
     }
 }

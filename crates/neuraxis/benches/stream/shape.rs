@@ -40,10 +40,9 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn new(protocol: Protocol, count: usize) -> Self {
-        let words = WORDS.iter().copied().cycle().take(count);
         match protocol {
-            Protocol::Chat => chat(words),
-            Protocol::Responses => responses(words),
+            Protocol::Chat => chat(words(count)),
+            Protocol::Responses => responses(words(count)),
         }
     }
 
@@ -62,6 +61,11 @@ impl Shape {
         let deltas: usize = self.deltas.iter().map(String::len).sum();
         self.before.len() + deltas + self.after.len()
     }
+}
+
+/// What so many deltas say.
+pub(crate) fn words(count: usize) -> impl Iterator<Item = &'static str> {
+    WORDS.iter().copied().cycle().take(count)
 }
 
 /// A text as a chunk of HTTP's.

@@ -8,46 +8,43 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::reader::Reader;
 use crate::server;
-use crate::shape::{Protocol, Shape, chunk};
+use crate::shape::{Protocol, Shape, chunk, words};
 
-const DELTAS: usize = 3_000;
+const DELTAS: usize = 1_500;
 
 /// So many of them find everything cold and are left out.
 const COLD: usize = 100;
 
-/// Between two deltas: a fast model's, with time for each to be heard before the next is sent.
-const EVERY: Duration = Duration::from_millis(1);
+/// Between two deltas, in milliseconds: as quick as listeners are woken, and as quick as a fast model writes.
+pub(crate) const PACES: [u64; 2] = [1, 5];
 
 /// When each delta was sent.
 type Sent = Arc<Mutex<Vec<Instant>>>;
 
-/// Prints the rows of a protocol.
-pub(crate) async fn measure(protocol: Protocol) {
+/// Prints the rows of a protocol at a pace.
+pub(crate) async fn measure(protocol: Protocol, pace: u64) {
     let sent = Sent::default();
     let url = {
         let (sent, shape) = (Arc::clone(&sent), Shape::new(protocol, DELTAS));
-        server::start(move |stream| trickle(stream, &shape, &sent))
+        server::start(move |stream| trickle(stream, &shape, pace, &sent))
     };
     let shape = Shape::new(protocol, DELTAS);
     let start = server::HEAD.len() + chunk(&shape.before).len();
     let framed = ends(start, shape.deltas.iter().map(|delta| chunk(delta).len()));
     let bytes = ends(shape.before.len(), shape.deltas.iter().map(String::len));
-    let ones = ends(0, shape.deltas.iter().map(|_| 1));
+    let text = ends(0, words(DELTAS).map(str::len));
 
     let heard = socket(&url).await;
-    row(protocol, "a bare socket", lateness(&heard, &framed, &sent));
-    let reader = Reader::body(&url);
-    row(
-        protocol,
-        reader.name(),
-        lateness(&hear(&reader).await, &bytes, &sent),
-    );
-    let reader = Reader::client(&url, protocol);
-    row(
-        protocol,
-        reader.name(),
-        lateness(&hear(&reader).await, &ones, &sent),
-    );
+    let print = |name, late| row(protocol, pace, name, late);
+    print("a bare socket", lateness(&heard, &framed, &sent));
+    for (reader, ends) in [
+        (Reader::body(&url), &bytes),
+        (Reader::client(&url, protocol), &text),
+        (Reader::listener(&url, protocol), &text),
+    ] {
+        let heard = hear(&reader).await;
+        print(reader.name(), lateness(&heard, ends, &sent));
+    }
 }
 
 /// Where each delta ends, in what its reader counts.
@@ -107,11 +104,11 @@ fn lateness(heard: &Heard, ends: &[usize], sent: &Sent) -> Vec<Duration> {
     late.skip(COLD).collect()
 }
 
-fn row(protocol: Protocol, name: &str, mut late: Vec<Duration>) {
+fn row(protocol: Protocol, pace: u64, name: &str, mut late: Vec<Duration>) {
     late.sort_unstable();
     let micros = |place: usize| late[place].as_secs_f64() * 1e6;
     println!(
-        "| {} | {name} | {:.0} | {:.0} |",
+        "| {} | {pace} ms | {name} | {:.0} | {:.0} |",
         protocol.name(),
         micros(late.len() / 2),
         micros(late.len() * 99 / 100),
@@ -119,17 +116,18 @@ fn row(protocol: Protocol, name: &str, mut late: Vec<Duration>) {
 }
 
 /// Sends a delta at a time, each in one write.
-fn trickle(stream: &mut TcpStream, shape: &Shape, sent: &Sent) {
+fn trickle(stream: &mut TcpStream, shape: &Shape, pace: u64, sent: &Sent) {
+    let pause = || std::thread::sleep(Duration::from_millis(pace));
     sent.lock().unwrap().clear();
     server::send(stream, server::HEAD);
     server::send(stream, chunk(&shape.before).as_bytes());
     for delta in &shape.deltas {
         let bytes = chunk(delta);
-        std::thread::sleep(EVERY);
+        pause();
         sent.lock().unwrap().push(Instant::now());
         server::send(stream, bytes.as_bytes());
     }
-    std::thread::sleep(EVERY);
+    pause();
     let end = chunk(&shape.after) + "0\r\n\r\n";
     server::send(stream, end.as_bytes());
 }

@@ -1,0 +1,52 @@
+//! By which way the server is reached: a proxy, certificates, and how many replies may come in at the same time.
+
+use std::time::Duration;
+
+use neuraxis_core::LlmErrorKind;
+use neuraxis_llama::{LlamaClient, LlamaConfig, Server, EndpointError, MaxConcurrent};
+use neuraxis_ports::LlmClient;
+use neuraxis_testkit::{call_context, request};
+
+use crate::loopback::{Act, Answer, Loopback};
+
+fn config(url: &str) -> LlamaConfig {
+    let mut config = LlamaConfig::new(url);
+    config.server = Server::Vllm;
+    config
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_in_place_of_the_server() {
+    let proxy = Loopback::start(|_| Answer::json(r#"{"data":[]}"#)).await;
+    let mut config = config("http://models.example");
+    config.proxy = Some(proxy.url());
+    let client = LlamaClient::new(config).unwrap();
+    client.probe(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(proxy.seen()[0].line, "GET http://models.example/v1/models");
+}
+
+#[test]
+fn certificates_that_cannot_be_read_are_named() {
+    let mut config = config("https://models.example");
+    config.ca_file = Some("/nowhere/ca.pem".into());
+    let error = LlamaClient::new(config).unwrap_err();
+    assert!(matches!(error, EndpointError::CaFile { .. }), "{error}");
+    assert!(error.to_string().contains("/nowhere/ca.pem"), "{error}");
+}
+
+#[tokio::test]
+async fn no_more_replies_come_in_at_the_same_time_than_may() {
+    let server = Loopback::start(|_| Answer::nothing().then(Act::Stall)).await;
+    let mut config = config(&server.url());
+    config.max_concurrent = Some(MaxConcurrent::new(std::num::NonZeroUsize::MIN));
+    let first = LlamaClient::new(config.clone()).unwrap();
+    config.timeouts.total = Some(Duration::from_millis(50));
+    let second = LlamaClient::new(config).unwrap();
+    let (request, ctx) = (request("hi"), call_context());
+    let mut stalled = std::pin::pin!(first.respond(&request, &ctx));
+    assert!(futures_util::poll!(&mut stalled).is_pending());
+    let error = second.respond(&request, &ctx).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert!(error.message.contains("max_concurrent"), "{error}");
+    assert!(server.seen().len() <= 1, "the second was sent");
+}
