@@ -5,6 +5,7 @@ mod endpoint;
 mod found;
 mod key;
 mod local;
+mod unnamed;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use endpoint::{Endpoint, Offer, Readiness};
 pub use found::FoundKey;
 pub use key::{KeyError, KeySource};
 pub use local::LocalServer;
+pub use unnamed::UnnamedModel;
 
 /// The models that serve, and why these.
 #[derive(Debug)]
@@ -98,6 +100,14 @@ pub enum ModelError {
         /// Why not.
         source: OpenAiError,
     },
+    /// No model is named, and the provider has none that would be meant by that.
+    #[error("models.{role}: no model is named: set model to one that `neuraxis models` lists")]
+    NoModel {
+        /// The role.
+        role: Role,
+        /// The provider, which can be asked for its models.
+        server: Box<UnnamedModel>,
+    },
     /// The recording cannot be replayed.
     #[error("models.{role}: {source}")]
     Cassette {
@@ -123,6 +133,7 @@ impl ModelError {
                 }
                 _ => (role, "provider"),
             },
+            Self::NoModel { role, .. } => (role, "provider"),
             Self::Cassette { role, .. } => (role, "file"),
             Self::Variable { variable, .. } => return Origin::Variable((*variable).to_owned()),
         };

@@ -39,7 +39,7 @@ pub use config::{
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,
-    Readiness, discover,
+    Readiness, UnnamedModel, discover,
 };
 pub use environment::Environment;
 pub use tape::{Tape, Tapes};

@@ -102,7 +102,7 @@ impl LlmClient for OpenAiClient {
 }
 
 /// Returns how the server is reached.
-fn reached(config: OpenAiConfig) -> EndpointConfig {
+pub(crate) fn reached(config: OpenAiConfig) -> EndpointConfig {
     let mut reached = EndpointConfig::new(config.base_url);
     reached.api_key = config.api_key;
     reached.key_header = config

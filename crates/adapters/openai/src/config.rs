@@ -226,6 +226,11 @@ impl OpenAiConfig {
         {
             return Err(OpenAiError::OnlyResponses { setting });
         }
+        self.check_headers()
+    }
+
+    /// Refuses secret headers that were never read.
+    pub(crate) fn check_headers(&self) -> Result<(), OpenAiError> {
         let is_read = |header: &String| self.secret_headers.iter().any(|(name, _)| name == header);
         match self.headers_env.keys().find(|header| !is_read(header)) {
             Some(header) => Err(OpenAiError::UnreadHeader {

@@ -21,6 +21,7 @@
 mod client;
 mod config;
 mod errors;
+mod list;
 mod model;
 mod speech;
 
@@ -31,3 +32,4 @@ pub use neuraxis_wire::{
 
 pub use self::client::OpenAiClient;
 pub use self::config::{Api, OpenAiConfig, OpenAiError};
+pub use self::list::ModelList;

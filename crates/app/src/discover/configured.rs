@@ -8,13 +8,13 @@ use neuraxis_core::Role;
 use neuraxis_deepseek::DeepSeekClient;
 use neuraxis_llama::{LlamaClient, MaxConcurrent, Secret};
 use neuraxis_offline::OfflineModel;
-use neuraxis_openai::OpenAiClient;
+use neuraxis_openai::{ModelList, OpenAiClient};
 
 use super::endpoint::{Client, Endpoint};
 use super::key::{self, KeySource};
-use super::{Choice, Discovery, ModelError};
+use super::{Choice, Discovery, ModelError, UnnamedModel};
 use crate::config::secret::without_secrets;
-use crate::config::{ModelConfig, ProviderConfig};
+use crate::config::{ModelConfig, Provider, ProviderConfig};
 use crate::environment::Environment;
 
 /// Makes a client for each role. What is wrong with one is no matter for the others.
@@ -78,7 +78,7 @@ impl Maker<'_> {
                 config.api_key = secret;
                 let url = config.base_url.clone();
                 self.share(&url, &mut config.max_concurrent);
-                (self.openai(role, config)?, Some(url))
+                (self.openai(role, config, &key)?, Some(url))
             }
             ProviderConfig::DeepSeek(config) => {
                 let mut config = config.as_ref().clone();
@@ -132,6 +132,7 @@ impl Maker<'_> {
         &self,
         role: &Role,
         mut config: neuraxis_openai::OpenAiConfig,
+        key: &KeySource,
     ) -> Result<Client, ModelError> {
         let of_role = |source| ModelError::OpenAi {
             role: role.clone(),
@@ -142,6 +143,19 @@ impl Maker<'_> {
             Some(value.expose().to_owned())
         };
         config.read_secret_headers(variable).map_err(of_role)?;
+        if config.model.trim().is_empty() {
+            let address = without_secrets(&config.base_url);
+            let server = UnnamedModel {
+                provider: Provider::OpenAi,
+                address,
+                key: key.clone(),
+                list: ModelList::new(config).map_err(of_role)?,
+            };
+            return Err(ModelError::NoModel {
+                role: role.clone(),
+                server: Box::new(server),
+            });
+        }
         let client = OpenAiClient::new(config).map_err(of_role)?;
         Ok(Client::OpenAi(Arc::new(client)))
     }

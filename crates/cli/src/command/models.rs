@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
-use neuraxis_app::{Endpoint, ModelError, Offer, Readiness, discover};
+use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -53,7 +53,14 @@ enum Format {
 /// A role, with what is known of its endpoint.
 struct Listing {
     role: Role,
-    endpoint: Result<(Endpoint, Result<Offer, LlmError>), ModelError>,
+    found: Found,
+}
+
+enum Found {
+    Endpoint(Endpoint, Result<Offer, LlmError>),
+    /// One whose model is still to be chosen.
+    Unnamed(Box<UnnamedModel>, Result<Offer, LlmError>),
+    Unusable(ModelError),
 }
 
 impl Models {
@@ -89,43 +96,62 @@ impl Models {
 
 impl Listing {
     fn failed(&self) -> bool {
-        !matches!(self.endpoint, Ok((_, Ok(_))))
+        !matches!(
+            self.found,
+            Found::Endpoint(_, Ok(_)) | Found::Unnamed(_, Ok(_))
+        )
     }
 }
 
 async fn ask((role, endpoint): (Role, Result<Endpoint, ModelError>)) -> Listing {
-    let endpoint = match endpoint {
+    let found = match endpoint {
         Ok(endpoint) => {
             let offer = endpoint.offer(WITHIN).await;
-            Ok((endpoint, offer))
+            Found::Endpoint(endpoint, offer)
         }
-        Err(error) => Err(error),
+        Err(ModelError::NoModel { server, .. }) => {
+            let offer = server.offer(WITHIN).await;
+            Found::Unnamed(server, offer)
+        }
+        Err(error) => Found::Unusable(error),
     };
-    Listing { role, endpoint }
+    Listing { role, found }
 }
 
 fn in_text(listing: &Listing) -> String {
     let role = &listing.role;
-    match &listing.endpoint {
-        Err(error) => format!("{role}\n    failed: {}\n", one_line(&error.to_string())),
-        Ok((endpoint, Err(error))) => {
-            let described = described(endpoint);
-            format!(
-                "{role}: {described}\n    failed: {}\n",
-                one_line(&error.to_string())
-            )
+    let (described, listed) = match &listing.found {
+        Found::Unusable(error) => {
+            return format!("{role}\n    failed: {}\n", one_line(&error.to_string()));
         }
-        Ok((endpoint, Ok(offer))) => {
-            format!(
-                "{role}: {}\n{}",
-                described(endpoint),
-                offered(endpoint, offer)
-            )
+        Found::Endpoint(endpoint, offer) => {
+            let serves = |name: &str| offers(endpoint, name);
+            let listed = offer.as_ref().map(|offer| offered(offer, serves));
+            (described(endpoint), listed)
         }
+        Found::Unnamed(server, offer) => {
+            let listed = offer.as_ref().map(|offer| {
+                let names = offered(offer, |_| false);
+                format!("    no model is named: set models.{role}.model to one of these\n{names}")
+            });
+            (described_unnamed(server), listed)
+        }
+    };
+    let listed = listed
+        .unwrap_or_else(|error| format!("    failed: {}\n", one_line(&error.to_string())));
+    format!("{role}: {described}\n{listed}")
+}
+
+fn described_unnamed(server: &UnnamedModel) -> String {
+    let (provider, address) = (server.provider, &server.address);
+    match &server.key {
+        KeySource::None => format!("{provider} at {address}"),
+        source => format!("{provider} at {address}, key in {source}"),
     }
 }
 
-fn offered(endpoint: &Endpoint, offer: &Offer) -> String {
+/// Lists what is on offer; `serves` tells which of the models is the one that is asked.
+fn offered(offer: &Offer, serves: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     if offer.readiness == Readiness::Loading {
         text.push_str("    it is still loading\n");
@@ -133,9 +159,8 @@ fn offered(endpoint: &Endpoint, offer: &Offer) -> String {
     if let Some(tokens) = offer.context_tokens {
         text.push_str(&format!("    context: {tokens} tokens\n"));
     }
-    let serves = |name: &&String| offers(endpoint, name);
     // The one that matters must not be among those that are left out.
-    let (serving, others): (Vec<_>, Vec<_>) = offer.models.iter().partition(serves);
+    let (serving, others): (Vec<_>, Vec<_>) = offer.models.iter().partition(|name| serves(name));
     for name in &serving {
         text.push_str(&format!("  * {}\n", one_line(name)));
     }
@@ -153,27 +178,39 @@ fn offered(endpoint: &Endpoint, offer: &Offer) -> String {
 
 fn in_json(listing: &Listing) -> Value {
     let role = listing.role.as_str();
-    match &listing.endpoint {
-        Err(error) => json!({"role": role, "error": {"message": error.to_string()}}),
-        Ok((endpoint, offer)) => {
-            let mut value = json!({
+    let (mut value, offer) = match &listing.found {
+        Found::Unusable(error) => {
+            return json!({"role": role, "error": {"message": error.to_string()}});
+        }
+        Found::Endpoint(endpoint, offer) => {
+            let described = json!({
                 "role": role,
                 "provider": endpoint.provider().as_str(),
                 "model": endpoint.info().model.model,
                 "address": endpoint.address,
             });
-            let more = match offer {
-                Ok(offer) => json!({
-                    "loading": offer.readiness == Readiness::Loading,
-                    "context_tokens": offer.context_tokens,
-                    "models": offer.models,
-                }),
-                Err(error) => json!({"error": error}),
-            };
-            if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
-                value.extend(more);
-            }
-            value
+            (described, offer)
         }
+        Found::Unnamed(server, offer) => {
+            let described = json!({
+                "role": role,
+                "provider": server.provider.as_str(),
+                "model": null,
+                "address": server.address,
+            });
+            (described, offer)
+        }
+    };
+    let more = match offer {
+        Ok(offer) => json!({
+            "loading": offer.readiness == Readiness::Loading,
+            "context_tokens": offer.context_tokens,
+            "models": offer.models,
+        }),
+        Err(error) => json!({"error": error}),
+    };
+    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+        value.extend(more);
     }
+    value
 }

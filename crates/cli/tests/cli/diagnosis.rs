@@ -28,6 +28,7 @@ impl World {
              [models.page]\nprovider = 'llama'\nbase_url = '{2}'\n\
              [models.down]\nprovider = 'llama'\nbase_url = '{down}'\n\
              [models.keyless]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'NO_KEY'\n\
+             [models.unnamed]\nprovider = 'openai'\nbase_url = '{0}/v1'\napi_key_env = 'MY_KEY'\n\
              [models.rules]\nprovider = 'offline'\n",
             urls[0], urls[1], urls[2]
         );
@@ -106,6 +107,8 @@ fn as_json_every_role_has_its_list_or_its_error() {
             .unwrap()
             .contains("NO_KEY")
     );
+    assert_eq!(of("unnamed")["model"], Value::Null);
+    assert_eq!(of("unnamed")["models"][0], "gpt-test");
     assert_eq!(of("rules")["models"][0], "rules");
 }
 
@@ -191,7 +194,7 @@ fn offline_the_doctor_sends_nothing() {
         Some(1),
         "the key that is missing is found all the same"
     );
-    assert_eq!(done.stderr, "error: 1 of 19 checks failed\n");
+    assert_eq!(done.stderr, "error: 2 of 20 checks failed\n");
     assert!(
         world
             .providers

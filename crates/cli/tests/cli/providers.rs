@@ -98,6 +98,35 @@ fn each_role_has_its_own_provider() {
 }
 
 #[test]
+fn the_proxy_that_the_environment_names_is_asked_but_not_for_a_server_on_this_machine() {
+    for (_, section) in sections("URL") {
+        let (proxy, local) = (
+            Provider::start(Behavior::Works),
+            Provider::start(Behavior::Works),
+        );
+        let far = "http://models.example".to_owned();
+        for (url, asked, not_asked) in [(far, &proxy, &local), (local.url(), &local, &proxy)] {
+            let before = not_asked.seen().len();
+            let machine = machine(&section.replace("URL", &url));
+            let mut command = machine.command(["ask", "What time is it?"]);
+            command.env("MY_KEY", CANARY);
+            for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+                command.env(name, proxy.url());
+            }
+            command.env_remove("NO_PROXY").env_remove("no_proxy");
+            let done = Done::from(command.output().unwrap());
+            assert_eq!(done.stdout_of(0), format!("{ANSWER}\n"), "{section}");
+            assert!(!asked.seen().is_empty(), "{section}");
+            assert_eq!(not_asked.seen().len(), before, "{section}");
+        }
+        assert!(
+            proxy.seen()[0].path.starts_with("http://models.example/"),
+            "{section}"
+        );
+    }
+}
+
+#[test]
 fn a_key_that_is_refused_is_not_repeated_though_the_server_does() {
     for (_, section) in sections("URL") {
         let provider = Provider::start(Behavior::RefusesKey);

@@ -8,16 +8,19 @@ use std::time::Duration;
 use futures_util::stream::{self, Stream};
 use neuraxis_core::{BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, RecordBody, Seq};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use crate::event::Event;
 use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Place};
 
-/// How often a listener looks for more text while it keeps coming, at the most. Text that comes slower is heard at once;
-/// text that comes quicker is heard together, since waking a thread for each piece costs more than making the piece, and
-/// a screen shows a new picture every 16 milliseconds at best. Records never wait.
+/// How often a listener looks for more text while it keeps coming, on average at the most. Text that comes slower is heard
+/// at once; text that comes quicker is heard together, since waking a thread for each piece costs more than making the
+/// piece, and a screen shows a new picture every 16 milliseconds at best. Records never wait.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// How much sooner it may look than that: pieces come in clumps, and timers ring up to two milliseconds late.
+const AHEAD: Duration = Duration::from_millis(2);
 
 /// Reads a feed from its first record on.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ pub(super) struct Listener {
     /// The calls it reads along with. A buffer stays here until its call's record was heard, so that the text is whole.
     reading: HashMap<EffectId, (Arc<CallBuffer>, Place)>,
     ready: VecDeque<Event>,
-    /// When it may look for more text.
-    next_look: Option<Instant>,
+    /// Until when its looks for more text last, at one every [`LOOK_EVERY`].
+    looks_until: Option<Instant>,
 }
 
 /// Returns the call whose buffer a record closes: the record holds everything the buffer showed.
@@ -49,7 +52,7 @@ impl Listener {
             after: Seq(0),
             reading: HashMap::new(),
             ready: VecDeque::new(),
-            next_look: None,
+            looks_until: None,
         }
     }
 
@@ -80,11 +83,11 @@ impl Listener {
                     () = news.as_mut() => continue,
                     () = grown => {}
                 }
-                let later = self.next_look.filter(|look| Instant::now() < *look);
-                if let Some(look) = later {
+                let wait = self.wait();
+                if !wait.is_zero() {
                     tokio::select! {
                         () = news => {}
-                        () = sleep_until(look) => {}
+                        () = sleep(wait) => {}
                     }
                 }
             }
@@ -119,9 +122,17 @@ impl Listener {
                 .extend(buffer.read(place, self.after).into_iter().map(Event::Live));
         }
         if self.ready.len() > before {
-            self.next_look = Some(Instant::now() + LOOK_EVERY);
+            let now = Instant::now();
+            let from = self.looks_until.map_or(now, |until| until.max(now));
+            self.looks_until = Some(from + LOOK_EVERY);
         }
         ended
+    }
+
+    /// Returns how long it waits before it looks for more text.
+    fn wait(&self) -> Duration {
+        let left = self.looks_until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or_default().saturating_sub(AHEAD)
     }
 
     fn close(&mut self, record: &Record) {
@@ -184,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn text_is_heard_at_once_unless_it_comes_quicker_than_anybody_looks() {
+    async fn text_is_heard_at_once_unless_it_keeps_coming_quicker_than_anybody_looks() {
         let feed = Arc::new(Feed::default());
         let buffer = feed.open(call());
         let mut events = feed.listen();
@@ -200,24 +211,35 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(events.next().now_or_never().is_none());
-        say("a");
-        assert_eq!(text(events.next().now_or_never().unwrap()), "a");
-        assert!(events.next().now_or_never().is_none());
-        for piece in ["b", "c", "d"] {
+        for piece in ["a", "b", "c"] {
+            say(piece);
+            assert_eq!(text(events.next().now_or_never().unwrap()), piece);
+            assert!(events.next().now_or_never().is_none());
+        }
+        for piece in ["d", "e", "f"] {
             say(piece);
             assert!(events.next().now_or_never().is_none());
         }
-        assert_eq!(text(events.next().await), "bcd");
+        let asked = Instant::now();
+        assert_eq!(text(events.next().await), "def");
+        assert_eq!(asked.elapsed(), LOOK_EVERY);
         assert!(events.next().now_or_never().is_none());
-        tokio::time::advance(2 * LOOK_EVERY).await;
-        say("e");
-        assert_eq!(text(events.next().now_or_never().unwrap()), "e");
-        assert!(events.next().now_or_never().is_none());
-        say("f");
-        assert!(events.next().now_or_never().is_none());
+        // As often as that on average, however unevenly.
+        for millis in [1, 2, 0, 1, 2] {
+            tokio::time::advance(millis * LOOK_EVERY).await;
+            say("g");
+            assert_eq!(text(events.next().now_or_never().unwrap()), "g");
+            assert!(events.next().now_or_never().is_none());
+        }
+        say("h");
+        assert_eq!(text(events.next().now_or_never().unwrap()), "h");
+        for piece in ["i", "j"] {
+            assert!(events.next().now_or_never().is_none());
+            say(piece);
+        }
         // The end, like a record, is heard without waiting, and with it what came before.
         feed.end();
-        assert_eq!(text(events.next().now_or_never().unwrap()), "f");
+        assert_eq!(text(events.next().now_or_never().unwrap()), "ij");
         assert_eq!(events.next().now_or_never().unwrap(), None);
     }
 }

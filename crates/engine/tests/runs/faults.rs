@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, RunStatus};
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, RunStatus};
 use neuraxis_engine::{Event, RequestError, RetryPolicy, StepType};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::StoreError;
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+use tokio::time::Instant;
 
 use crate::support::{builder, hear, request, session};
 
@@ -69,6 +70,31 @@ async fn what_cannot_pass_is_not_tried_again() {
             .count(),
         1
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_given_the_time_it_asks_for_unless_the_run_has_less() {
+    let limited = || {
+        error(LlmErrorKind::RateLimited {
+            retry_after: Some(Duration::from_secs(100)),
+        })
+    };
+    let model = ScriptedModel::new()
+        .then(limited())
+        .then(reply::text("fine"));
+    let started = Instant::now();
+    let heard = hear(&builder(model).build().unwrap(), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 100);
+
+    // A conservative run has a minute.
+    let model = ScriptedModel::always(limited());
+    let hurried = request("go").mode(Mode::CONSERVATIVE);
+    let started = Instant::now();
+    let heard = hear(&builder(model).build().unwrap(), hurried).await;
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
+    assert!(started.elapsed() < Duration::from_secs(100));
 }
 
 #[tokio::test(start_paused = true)]

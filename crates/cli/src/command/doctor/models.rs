@@ -71,6 +71,10 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
             "key",
             format!("export the key, and name its variable in models.{role}.api_key_env"),
         ),
+        ModelError::NoModel { .. } => (
+            "model",
+            format!("set models.{role}.model to one that `neuraxis models` lists"),
+        ),
         ModelError::Cassette { .. } => (
             "recording",
             format!("record one with `neuraxis ask --record FILE`, and set models.{role}.file"),
@@ -80,7 +84,11 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
             "`neuraxis config show` says where each value comes from".to_owned(),
         ),
     };
-    let detail = error.to_string();
+    let detail = match error {
+        // What to do about it is said beside.
+        ModelError::NoModel { .. } => "no model is named".to_owned(),
+        error => error.to_string(),
+    };
     Check::new(role.to_string(), name, Outcome::Failed, detail).fix(fix)
 }
 
