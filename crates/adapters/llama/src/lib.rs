@@ -31,7 +31,9 @@ mod probe;
 mod server;
 mod shape;
 
-pub use neuraxis_wire::{EndpointError, LateSystem, MaxConcurrent, ReasoningEcho, Secret, Timeouts};
+pub use neuraxis_wire::{
+    EndpointError, LateSystem, MaxConcurrent, ReasoningEcho, Secret, Timeouts,
+};
 
 pub use self::client::LlamaClient;
 pub use self::config::LlamaConfig;

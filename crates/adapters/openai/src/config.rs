@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
-    Timeouts,
+    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier,
+    SystemRole, Temperature, Timeouts,
 };
 use serde::{Deserialize, Serialize};
 

@@ -26,8 +26,8 @@ mod model;
 mod speech;
 
 pub use neuraxis_wire::{
-    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier, SystemRole, Temperature,
-    Timeouts,
+    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier,
+    SystemRole, Temperature, Timeouts,
 };
 
 pub use self::client::OpenAiClient;

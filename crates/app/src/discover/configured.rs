@@ -193,9 +193,8 @@ mod tests {
     use super::*;
 
     fn model(url: &str, limit: usize, total: &str) -> ModelConfig {
-        let text = format!(
-            "base_url = '{url}'\nmax_concurrent = {limit}\ntimeouts.total = '{total}'"
-        );
+        let text =
+            format!("base_url = '{url}'\nmax_concurrent = {limit}\ntimeouts.total = '{total}'");
         ModelConfig {
             provider: ProviderConfig::Llama(Box::new(toml::from_str(&text).unwrap())),
             api_key_env: None,

@@ -137,8 +137,8 @@ fn in_text(listing: &Listing) -> String {
             (described_unnamed(server), listed)
         }
     };
-    let listed = listed
-        .unwrap_or_else(|error| format!("    failed: {}\n", one_line(&error.to_string())));
+    let listed =
+        listed.unwrap_or_else(|error| format!("    failed: {}\n", one_line(&error.to_string())));
     format!("{role}: {described}\n{listed}")
 }
 

@@ -131,7 +131,9 @@ impl Listener {
 
     /// Returns how long it waits before it looks for more text.
     fn wait(&self) -> Duration {
-        let left = self.looks_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self
+            .looks_until
+            .map(|until| until.saturating_duration_since(Instant::now()));
         left.unwrap_or_default().saturating_sub(AHEAD)
     }
 

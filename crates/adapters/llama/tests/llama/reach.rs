@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_core::LlmErrorKind;
-use neuraxis_llama::{LlamaClient, LlamaConfig, Server, EndpointError, MaxConcurrent};
+use neuraxis_llama::{EndpointError, LlamaClient, LlamaConfig, MaxConcurrent, Server};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, request};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_core::LlmErrorKind;
-use neuraxis_openai::{OpenAiClient, OpenAiConfig, OpenAiError, EndpointError, MaxConcurrent};
+use neuraxis_openai::{EndpointError, MaxConcurrent, OpenAiClient, OpenAiConfig, OpenAiError};
 use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, request};
 
@@ -30,7 +30,10 @@ fn certificates_that_cannot_be_read_are_named() {
     let mut config = config("https://models.example");
     config.ca_file = Some("/nowhere/ca.pem".into());
     let error = OpenAiClient::new(config).unwrap_err();
-    assert!(matches!(error, OpenAiError::Endpoint(EndpointError::CaFile { .. })), "{error}");
+    assert!(
+        matches!(error, OpenAiError::Endpoint(EndpointError::CaFile { .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("/nowhere/ca.pem"), "{error}");
 }
 

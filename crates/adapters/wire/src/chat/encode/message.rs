@@ -137,7 +137,8 @@ fn encode_assistant(
         })
     };
     if rules.echoes_reasoning(index) {
-        let is_there = is_from(rules.dialect.provider, message) && thoughts().any(|text| !text.is_empty());
+        let is_there =
+            is_from(rules.dialect.provider, message) && thoughts().any(|text| !text.is_empty());
         if is_there || rules.dialect.missing_reasoning == MissingReasoning::Empty {
             json.raw(",");
             json.string(rules.dialect.reasoning_field);
