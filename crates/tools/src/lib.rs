@@ -55,15 +55,23 @@
 //! # }
 //! ```
 
+mod ask_user;
 mod built_in;
+mod calculate;
 mod current_time;
 mod function;
 mod health;
 mod project;
 mod suggest;
+mod update_plan;
 mod wording;
+mod work;
 
+pub use ask_user::{QUESTION_MAX_CHARS, QUESTION_MAX_OPTIONS, ask_user};
 pub use built_in::built_in;
+pub use calculate::{
+    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS, calculate,
+};
 pub use current_time::current_time;
 pub use function::{DefinitionError, FunctionTool, NoArguments};
 pub use health::{
@@ -72,8 +80,10 @@ pub use health::{
     system_health,
 };
 pub use project::{
-    LIST_MAX_ENTRIES, ProjectError, READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES,
-    READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES, SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES,
-    SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
-    SECRET_FILES, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, project_files,
+    LIST_MAX_ENTRIES, PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES, PROTECTED_NAMES,
+    ProjectError, READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
+    READ_MAX_TEXT_BYTES, SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS,
+    SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES, SECRET_FILES,
+    WALK_MAX_DEPTH, WALK_MAX_ENTRIES, WRITE_MAX_BYTES, project_files,
 };
+pub use update_plan::{PLAN_MAX_STEP_CHARS, PLAN_MAX_STEPS, update_plan};

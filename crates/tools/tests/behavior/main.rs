@@ -4,7 +4,9 @@
     reason = "a test that cannot set up its world has to fail"
 )]
 
+mod ask_user;
 mod built_in;
+mod calculate;
 mod confinement;
 mod current_time;
 mod function_tool;
@@ -13,3 +15,4 @@ mod read_file;
 mod search_files;
 mod support;
 mod system_health;
+mod update_plan;
