@@ -2,10 +2,11 @@
 //!
 //! **For** giving a model something to call. [`FunctionTool`] makes a tool of any async function: this is what an
 //! embedding team needs first. [`built_in`] has the tools that need nothing but this machine, and [`project_files`] those
-//! that read the files of one folder and cannot leave it.
+//! that read and write the files of one folder and cannot leave it, and run commands there.
 //!
 //! **Not for** deciding whether a call may run (that is `neuraxis-brainstem`'s), for running it with time limits and
-//! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Nothing here writes anything.
+//! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Only `write_file`, `apply_patch`
+//! and `run_command` change anything.
 //!
 //! Every built-in tool returns an object whose `summary` (a text, or a list of texts) says the result in plain language,
 //! for people and for adapters without a model. Optional arguments may be left out or `null`.
@@ -78,6 +79,11 @@ pub use health::{
     DISK_WARNING_PERCENT, ERROR_LOG_MAX_LINE_CHARS, ERROR_LOG_MAX_LINES, LOAD_WARNING_PER_CORE,
     MEMORY_WARNING_PERCENT, TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS,
     system_health,
+};
+#[cfg(target_os = "linux")]
+pub use project::{
+    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
+    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
 };
 pub use project::{
     LIST_MAX_ENTRIES, PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES, PROTECTED_NAMES,

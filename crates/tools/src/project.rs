@@ -5,6 +5,8 @@
 //! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
 //! folder; what keeps them there is [`command::sandbox`].
 
+#[cfg(target_os = "linux")]
+mod command;
 mod failure;
 mod glob;
 mod ignored;
@@ -27,6 +29,11 @@ use neuraxis_ports::Tool;
 use crate::function::DefinitionError;
 use root::ProjectRoot;
 
+#[cfg(target_os = "linux")]
+pub use command::{
+    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
+    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
+};
 pub use list::LIST_MAX_ENTRIES;
 pub use patch::{PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES};
 pub use read::{
@@ -47,6 +54,9 @@ pub use write::WRITE_MAX_BYTES;
 /// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
 /// written to what [`PROTECTED_NAMES`] names.
 ///
+/// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read and
+/// writes nowhere else, which takes a kernel with Landlock (5.13); on another one its calls fail.
+///
 /// # Errors
 ///
 /// When the folder cannot be opened.
@@ -62,7 +72,9 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
         read::tool(Arc::clone(&root))?,
         search::tool(Arc::clone(&root))?,
         write::tool(Arc::clone(&root))?,
-        patch::tool(root)?,
+        patch::tool(Arc::clone(&root))?,
+        #[cfg(target_os = "linux")]
+        command::tool(root)?,
     ])
 }
 

@@ -7,7 +7,7 @@ mod read;
 
 use std::sync::Arc;
 
-use neuraxis_core::{ToolAnnotations, ToolClass};
+use neuraxis_core::ToolClass;
 use neuraxis_ports::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,11 +43,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
             async move { work::run(&ctx, move |stop| apply(&root, &arguments, stop)).await }
         },
     )?;
-    let destructive = ToolAnnotations::default().destructive();
-    Ok(tool
-        .class(ToolClass::Irreversible)
-        .annotations(destructive)
-        .build())
+    Ok(tool.class(ToolClass::Irreversible).build())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use neuraxis_core::{ToolAnnotations, ToolClass};
+use neuraxis_core::ToolClass;
 use neuraxis_ports::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,11 +31,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
             async move { work::run(&ctx, move |stop| write(&root, &arguments, stop)).await }
         },
     )?;
-    let destructive = ToolAnnotations::default().destructive();
-    Ok(tool
-        .class(ToolClass::Idempotent)
-        .annotations(destructive)
-        .build())
+    Ok(tool.class(ToolClass::Idempotent).build())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
