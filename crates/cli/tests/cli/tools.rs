@@ -140,3 +140,32 @@ fn a_command_runs_confined_and_without_our_secrets() {
     assert_eq!(result["stdout"], "[]\n1\n", "{result}");
     assert!(!machine.path("../escaped").exists());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_ends_with_the_program_even_if_that_is_killed() {
+    use std::time::{Duration, Instant};
+
+    let machine = Machine::new();
+    let command = r#"{"command": "sleep 1000 & echo $! > begun; mv begun child; wait"}"#;
+    let mut program = machine
+        .command(["tools", "call", "run_command", command])
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !machine.path("child").exists() {
+        assert!(Instant::now() < deadline, "the command did not begin");
+        std::thread::yield_now();
+    }
+    let child = std::fs::read_to_string(machine.path("child")).unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let is_there = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        status.is_ok_and(|status| !status.contains(") Z "))
+    };
+    while is_there() {
+        assert!(Instant::now() < deadline, "process {child} is still there");
+        std::thread::yield_now();
+    }
+}

@@ -141,6 +141,10 @@ fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
 }
 
 /// Reads a path of a `---` or `+++` line, as the policy does.
+#[expect(
+    clippy::ptr_arg,
+    reason = "a name that was written with escapes is known by its being owned"
+)]
 fn of_header(path: &Cow<'_, str>) -> Result<String, FileError> {
     let path = plain(path)?;
     let stripped = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/"));
@@ -148,6 +152,10 @@ fn of_header(path: &Cow<'_, str>) -> Result<String, FileError> {
 }
 
 /// Refuses names that are written with escapes: not everybody who judges a patch reads those alike.
+#[expect(
+    clippy::ptr_arg,
+    reason = "a name that was written with escapes is known by its being owned"
+)]
 fn plain(path: &Cow<'_, str>) -> Result<String, FileError> {
     if matches!(path, Cow::Owned(_))
         || path.contains(['"', '\\'])
