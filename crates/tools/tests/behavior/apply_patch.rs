@@ -260,7 +260,7 @@ async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
 
     let project = Project::with(&[("a.txt", "x\n"), ("locked/b.txt", "x\n")]);
     let lock = |mode| {
-        fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(mode)).unwrap();
     };
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n--- \
                  a/locked/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
