@@ -81,10 +81,16 @@ async fn all_tools_of_this_build_are_there() {
         names,
         [
             "current_time",
+            "calculate",
+            "ask_user",
+            "update_plan",
             "system_health",
             "list_files",
             "read_file",
-            "search_files"
+            "search_files",
+            "write_file",
+            "apply_patch",
+            "run_command"
         ]
     );
 }

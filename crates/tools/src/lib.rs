@@ -2,10 +2,11 @@
 //!
 //! **For** giving a model something to call. [`FunctionTool`] makes a tool of any async function: this is what an
 //! embedding team needs first. [`built_in`] has the tools that need nothing but this machine, and [`project_files`] those
-//! that read the files of one folder and cannot leave it.
+//! that read and write the files of one folder and cannot leave it, and run commands there.
 //!
 //! **Not for** deciding whether a call may run (that is `neuraxis-brainstem`'s), for running it with time limits and
-//! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Nothing here writes anything.
+//! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Only `write_file`, `apply_patch`
+//! and `run_command` change anything.
 //!
 //! Every built-in tool returns an object whose `summary` (a text, or a list of texts) says the result in plain language,
 //! for people and for adapters without a model. Optional arguments may be left out or `null`.
@@ -55,15 +56,23 @@
 //! # }
 //! ```
 
+mod ask_user;
 mod built_in;
+mod calculate;
 mod current_time;
 mod function;
 mod health;
 mod project;
 mod suggest;
+mod update_plan;
 mod wording;
+mod work;
 
+pub use ask_user::{QUESTION_MAX_CHARS, QUESTION_MAX_OPTIONS, ask_user};
 pub use built_in::built_in;
+pub use calculate::{
+    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS, calculate,
+};
 pub use current_time::current_time;
 pub use function::{DefinitionError, FunctionTool, NoArguments};
 pub use health::{
@@ -71,9 +80,16 @@ pub use health::{
     MEMORY_WARNING_PERCENT, TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS,
     system_health,
 };
+#[cfg(target_os = "linux")]
 pub use project::{
-    LIST_MAX_ENTRIES, ProjectError, READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES,
-    READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES, SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES,
-    SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
-    SECRET_FILES, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, project_files,
+    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
+    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
 };
+pub use project::{
+    LIST_MAX_ENTRIES, PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES, PROTECTED_NAMES,
+    ProjectError, READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
+    READ_MAX_TEXT_BYTES, SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS,
+    SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES, SECRET_FILES,
+    WALK_MAX_DEPTH, WALK_MAX_ENTRIES, WRITE_MAX_BYTES, project_files,
+};
+pub use update_plan::{PLAN_MAX_STEP_CHARS, PLAN_MAX_STEPS, update_plan};

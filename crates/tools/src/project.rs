@@ -1,18 +1,24 @@
-//! The tools for a project's files: `list_files`, `read_file`, `search_files`. All of them only read.
+//! The tools for a project: `list_files`, `read_file`, `search_files`, which only read, `write_file`, `apply_patch`, and
+//! `run_command`.
 //!
-//! They see one folder and nothing else. Every file is opened through a handle of that folder ([`root`]), so that no
-//! symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it.
+//! The file tools see one folder and nothing else. Every file is opened through a handle of that folder ([`root`]), so
+//! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
+//! folder; what keeps them there is [`command::sandbox`].
 
+#[cfg(target_os = "linux")]
+mod command;
 mod failure;
 mod glob;
 mod ignored;
 mod list;
+mod patch;
 mod read;
 mod root;
 mod search;
 mod secret;
+mod target;
 mod walk;
-mod work;
+mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +29,13 @@ use neuraxis_ports::Tool;
 use crate::function::DefinitionError;
 use root::ProjectRoot;
 
+#[cfg(target_os = "linux")]
+pub use command::{
+    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
+    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
+};
 pub use list::LIST_MAX_ENTRIES;
+pub use patch::{PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES};
 pub use read::{
     READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
     READ_MAX_TEXT_BYTES,
@@ -32,13 +44,18 @@ pub use search::{
     SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES,
     SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
 };
-pub use secret::SECRET_FILES;
+pub use secret::{PROTECTED_NAMES, SECRET_FILES};
 pub use walk::{WALK_MAX_DEPTH, WALK_MAX_ENTRIES};
+pub use write::WRITE_MAX_BYTES;
 
-/// Makes the tools that read the files of the project in the folder `root`.
+/// Makes the tools that read and write the files of the project in the folder `root`.
 ///
 /// They stay inside that folder even if it is moved while they are in use. What `.gitignore` files name is left out of
-/// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read nor searched.
+/// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
+/// written to what [`PROTECTED_NAMES`] names.
+///
+/// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read and
+/// writes nowhere else, which takes a kernel with Landlock (5.13); on another one its calls fail.
 ///
 /// # Errors
 ///
@@ -53,7 +70,11 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
     Ok(vec![
         list::tool(Arc::clone(&root))?,
         read::tool(Arc::clone(&root))?,
-        search::tool(root)?,
+        search::tool(Arc::clone(&root))?,
+        write::tool(Arc::clone(&root))?,
+        patch::tool(Arc::clone(&root))?,
+        #[cfg(target_os = "linux")]
+        command::tool(root)?,
     ])
 }
 

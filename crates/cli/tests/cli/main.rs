@@ -23,4 +23,5 @@ mod tape;
 #[cfg(unix)]
 mod terminal;
 mod tools;
+mod writing;
 mod wrong;

@@ -4,19 +4,29 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-const NAMES: [&str; 5] = [
-    "current_time",
-    "system_health",
-    "list_files",
-    "read_file",
-    "search_files",
+/// The tools, and what a call of each may change.
+const TOOLS: [(&str, &str); 11] = [
+    ("current_time", "read-only"),
+    ("calculate", "read-only"),
+    ("ask_user", "read-only"),
+    ("update_plan", "read-only"),
+    ("system_health", "read-only"),
+    ("list_files", "read-only"),
+    ("read_file", "read-only"),
+    ("search_files", "read-only"),
+    ("write_file", "idempotent"),
+    ("apply_patch", "irreversible"),
+    ("run_command", "irreversible"),
 ];
 
 #[test]
 fn tools_are_listed_with_what_they_may_change() {
     let list = Machine::new().run(["tools", "list"]).stdout_of(0);
     let names: Vec<&str> = list.lines().filter(|line| !line.starts_with(' ')).collect();
-    assert_eq!(names, NAMES.map(|name| format!("{name} (read-only)")));
+    assert_eq!(
+        names,
+        TOOLS.map(|(name, class)| format!("{name} ({class})"))
+    );
 }
 
 #[test]
@@ -29,10 +39,10 @@ fn as_json_tools_are_listed_with_their_schemas() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, NAMES);
-    for tool in &list {
+    assert_eq!(names, TOOLS.map(|(name, _)| name));
+    for (tool, (_, class)) in list.iter().zip(TOOLS) {
         assert_eq!(tool["parameters"]["type"], "object", "{tool}");
-        assert_eq!(tool["class"], "read_only", "{tool}");
+        assert_eq!(tool["class"], class.replace('-', "_"), "{tool}");
         assert!(tool["description"].is_string(), "{tool}");
     }
 }
@@ -69,4 +79,93 @@ fn the_root_of_the_file_tools_can_be_configured() {
         list.contains("inside.txt") && !list.contains("outside.txt"),
         "{list}"
     );
+}
+
+/// Calls a tool that has to succeed, and returns its result.
+fn call(machine: &Machine, tool: &str, arguments: &str) -> Value {
+    let result = machine.run(["tools", "call", tool, arguments]).stdout_of(0);
+    serde_json::from_str(&result).unwrap()
+}
+
+#[test]
+fn tools_that_need_nothing_but_this_machine_can_be_called() {
+    let machine = Machine::new();
+    let result = call(&machine, "calculate", r#"{"expression": "0.1 + 0.2"}"#);
+    assert_eq!(result["result"], "0.3");
+    let result = call(&machine, "ask_user", r#"{"question": "Which?"}"#);
+    assert_eq!(result["question"], "Which?");
+    let plan = r#"{"steps": [{"step": "Look", "status": "in_progress"}]}"#;
+    assert_eq!(call(&machine, "update_plan", plan)["in_progress"], 1);
+    let refused = machine.run(["tools", "call", "calculate", r#"{"expression": "1 / 0"}"#]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("calculate failed"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn files_can_be_written_and_patched_inside_the_root_alone() {
+    let machine = Machine::new();
+    let write = r#"{"path": "a.txt", "content": "one\ntwo\n"}"#;
+    assert_eq!(call(&machine, "write_file", write)["change"], "created");
+    let patch = r#"{"patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n"}"#;
+    call(&machine, "apply_patch", patch);
+    let content = std::fs::read_to_string(machine.path("a.txt")).unwrap();
+    assert_eq!(content, "ONE\ntwo\n");
+    let out = r#"{"path": "../out.txt", "content": "x"}"#;
+    let refused = machine.run(["tools", "call", "write_file", out]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("outside_root"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!machine.path("../out.txt").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_runs_confined_and_without_our_secrets() {
+    let machine = Machine::new();
+    let command = r#"{"command": "pwd >> ran; echo \"[$MY_SECRET_TOKEN]\"; echo x > ../escaped; cat ran | wc -l"}"#;
+    let done = machine
+        .command(["tools", "call", "run_command", command])
+        .env("MY_SECRET_TOKEN", "hunter2")
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(result["exit_code"], 0, "{result}");
+    assert_eq!(result["stdout"], "[]\n1\n", "{result}");
+    assert!(!machine.path("../escaped").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_ends_with_the_program_even_if_that_is_killed() {
+    use std::time::{Duration, Instant};
+
+    let machine = Machine::new();
+    let command = r#"{"command": "sleep 1000 & echo $! > begun; mv begun child; wait"}"#;
+    let mut program = machine
+        .command(["tools", "call", "run_command", command])
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !machine.path("child").exists() {
+        assert!(Instant::now() < deadline, "the command did not begin");
+        std::thread::yield_now();
+    }
+    let child = std::fs::read_to_string(machine.path("child")).unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let is_there = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        status.is_ok_and(|status| !status.contains(") Z "))
+    };
+    while is_there() {
+        assert!(Instant::now() < deadline, "process {child} is still there");
+        std::thread::yield_now();
+    }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use neuraxis_ports::ToolError;
 
-use super::secret::SECRET_FILES;
+use super::secret::{PROTECTED_NAMES, SECRET_FILES};
+use crate::work::Cancelled;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
@@ -32,6 +33,36 @@ pub(super) enum FileError {
     )]
     Secret { path: String },
     #[error(
+        "secret_file: {path:?} is never written, because files named so hold secrets ({}); go on without it",
+        SECRET_FILES.join(", ")
+    )]
+    SecretTarget { path: String },
+    #[error(
+        "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
+        PROTECTED_NAMES.join(", ")
+    )]
+    Protected { path: String },
+    #[error(
+        "no_permission: {path:?} must not be written by the user that runs this program; go on without it"
+    )]
+    NotWritable { path: String },
+    #[error("no_folder: there is no folder {path:?}; set create_folders to true to have it made")]
+    NoFolder { path: String },
+    #[error("invalid_patch: {why}")]
+    InvalidPatch { why: String },
+    #[error("does_not_fit: {path:?}: {why}")]
+    HunkMisfit { path: String, why: String },
+    #[error("{reason}; {}", was_put_back(left))]
+    PatchBroken {
+        #[source]
+        reason: Box<FileError>,
+        left: Vec<String>,
+    },
+    #[error("too_big: {what}")]
+    TooBig { what: String },
+    #[error("write_failed: {path:?} cannot be written: {source}")]
+    WriteFailed { path: String, source: io::Error },
+    #[error(
         "no_permission: {path:?} must not be read by the user that runs this program; go on without it"
     )]
     NoPermission { path: String },
@@ -49,14 +80,25 @@ pub(super) enum FileError {
     },
     #[error("io_error: {path:?} cannot be read: {source}")]
     Io { path: String, source: io::Error },
-    #[error("cancelled: the call was stopped before it was done")]
-    Cancelled,
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 fn did_you_mean(suggestion: Option<&str>) -> String {
     match suggestion {
         Some(path) => format!("did you mean {path:?}?"),
         None => "list_files shows what there is".to_owned(),
+    }
+}
+
+fn was_put_back(left: &[String]) -> String {
+    if left.is_empty() {
+        "no file was changed".to_owned()
+    } else {
+        format!(
+            "these files were changed and could not be put back: {}",
+            left.join(", ")
+        )
     }
 }
 
@@ -84,11 +126,24 @@ impl FileError {
     }
 }
 
+impl FileError {
+    /// Names the cause of an error that the file system gave when a path was to be written.
+    pub(super) fn from_write(path: &Path, source: io::Error) -> Self {
+        match Self::from_io(path, source) {
+            Self::NoPermission { path } => Self::NotWritable { path },
+            Self::Io { path, source } => Self::WriteFailed { path, source },
+            other => other,
+        }
+    }
+}
+
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let message = error.to_string();
         match error {
-            FileError::Io { .. } | FileError::Cancelled => Self::temporary(message),
+            FileError::Io { .. } | FileError::WriteFailed { .. } | FileError::Cancelled(_) => {
+                Self::temporary(message)
+            }
             _ => Self::permanent(message),
         }
     }

@@ -13,9 +13,9 @@ use super::failure::{FileError, shown};
 use super::glob::PathGlob;
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::{Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, is_false, walk};
-use super::work::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::wording::{count, enumerate};
+use crate::work::{self, Stop};
 
 /// The most files and folders that one list names; the rest is counted.
 pub const LIST_MAX_ENTRIES: usize = 500;

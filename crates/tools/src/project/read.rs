@@ -17,9 +17,9 @@ use self::lines::{Excerpt, LongLine, Window};
 use super::failure::{FileError, shown};
 use super::root::{Located, ProjectRoot};
 use super::walk::is_false;
-use super::work::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::wording::{count, grouped};
+use crate::work::{self, Stop};
 
 pub use lines::{READ_MAX_LINE_CHARS, READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES};
 

@@ -111,7 +111,7 @@ impl ProjectRoot {
     }
 
     /// Makes a path relative to the top of the project. An absolute path that leads into the project counts as relative.
-    fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
+    pub(super) fn relative(&self, asked: &str) -> Result<PathBuf, FileError> {
         if asked.contains('\0') {
             return Err(FileError::InvalidPath {
                 path: asked.to_owned(),

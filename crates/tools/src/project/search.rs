@@ -22,9 +22,9 @@ use super::glob::PathGlob;
 use super::root::{Located, ProjectRoot, open_regular};
 use super::secret::is_secret;
 use super::walk::{Bounds, Kind, PassedOver, is_zero, walk};
-use super::work::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::wording::{count, enumerate};
+use crate::work::{self, Stop};
 
 pub use hits::SEARCH_MAX_LINE_BYTES;
 pub use pattern::SEARCH_MAX_PATTERN_BYTES;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::failure::FileError;
 use super::ignored::IgnoreFiles;
 use super::root::{LocatedFolder, ProjectRoot, names};
-use super::work::Stop;
+use crate::work::Stop;
 
 /// The most files and folders that one call goes through.
 pub const WALK_MAX_ENTRIES: u64 = 100_000;

@@ -22,23 +22,56 @@ fn the_tools_have_the_names_that_users_rely_on() {
     let root = TempDir::new().unwrap();
     let tools = all(&root);
     let names: Vec<_> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    let on_linux: &[&str] = if cfg!(target_os = "linux") {
+        &["run_command"]
+    } else {
+        &[]
+    };
     assert_eq!(
         names,
         [
             "current_time",
+            "calculate",
+            "ask_user",
+            "update_plan",
             "system_health",
             "list_files",
             "read_file",
-            "search_files"
+            "search_files",
+            "write_file",
+            "apply_patch",
         ]
+        .iter()
+        .chain(on_linux)
+        .copied()
+        .collect::<Vec<_>>()
     );
 }
 
 #[test]
-fn every_tool_only_reads_and_refuses_arguments_it_does_not_know() {
+fn every_tool_says_what_it_may_change() {
     let root = TempDir::new().unwrap();
     for tool in all(&root) {
-        assert_eq!(tool.spec().class, ToolClass::ReadOnly);
+        let spec = tool.spec();
+        let (class, destructive, open_world) = match spec.name.as_str() {
+            "write_file" => (ToolClass::Idempotent, false, false),
+            "apply_patch" => (ToolClass::Irreversible, false, false),
+            "run_command" => (ToolClass::Irreversible, true, true),
+            _ => (ToolClass::ReadOnly, false, false),
+        };
+        let told = (
+            spec.class,
+            spec.annotations.destructive,
+            spec.annotations.open_world,
+        );
+        assert_eq!(told, (class, destructive, open_world), "{}", spec.name);
+    }
+}
+
+#[test]
+fn every_tool_refuses_arguments_it_does_not_know() {
+    let root = TempDir::new().unwrap();
+    for tool in all(&root) {
         assert_eq!(
             schema(tool.as_ref())["additionalProperties"],
             false,
@@ -70,7 +103,9 @@ fn every_argument_is_explained_and_null_stands_for_one_left_out() {
             );
             let mut arguments = json!({});
             for required in &required {
-                arguments[required.as_str().unwrap()] = json!("x");
+                let required = required.as_str().unwrap();
+                let is_list = schema["properties"][required]["type"] == "array";
+                arguments[required] = if is_list { json!([]) } else { json!("x") };
             }
             if !required.iter().any(|required| *required == name) {
                 arguments[name] = json!(null);

@@ -4,12 +4,19 @@
     reason = "a test that cannot set up its world has to fail"
 )]
 
+mod apply_patch;
+mod ask_user;
 mod built_in;
+mod calculate;
 mod confinement;
 mod current_time;
 mod function_tool;
 mod list_files;
 mod read_file;
+#[cfg(target_os = "linux")]
+mod run_command;
 mod search_files;
 mod support;
 mod system_health;
+mod update_plan;
+mod write_file;

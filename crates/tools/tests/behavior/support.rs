@@ -11,6 +11,7 @@ use neuraxis_ports::{Clock, ProgressSink, Tool, ToolContext, ToolError, TurnCont
 use neuraxis_tools::project_files;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub(crate) struct FixedClock(pub(crate) Timestamp);
@@ -23,6 +24,35 @@ impl Clock for FixedClock {
 
 #[derive(Debug, Default)]
 pub(crate) struct RecordedProgress(pub(crate) Mutex<Vec<(String, Option<ProgressSteps>)>>);
+
+/// Keeps what tools show of their output, and tells who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedOutput {
+    text: Mutex<String>,
+    grown: Notify,
+}
+
+impl RecordedOutput {
+    /// Waits until a text has been shown.
+    pub(crate) async fn shows(&self, text: &str) {
+        while !self.text().contains(text) {
+            self.grown.notified().await;
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+}
+
+impl ProgressSink for RecordedOutput {
+    fn progress(&self, _name: &str, _icon: Option<&str>, _steps: Option<ProgressSteps>) {}
+
+    fn output(&self, text: &str) {
+        self.text.lock().unwrap().push_str(text);
+        self.grown.notify_one();
+    }
+}
 
 impl ProgressSink for RecordedProgress {
     fn progress(&self, name: &str, _icon: Option<&str>, steps: Option<ProgressSteps>) {

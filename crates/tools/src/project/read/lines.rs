@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use serde::Serialize;
 
 use crate::project::failure::FileError;
-use crate::project::work::Stop;
+use crate::work::Stop;
 
 /// The most characters that are shown of a line.
 pub const READ_MAX_LINE_CHARS: u64 = 2_000;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::project::work::Stop;
+use crate::work::Stop;
 
 #[derive(Debug)]
 pub(super) struct MeteredReader<'a, File> {

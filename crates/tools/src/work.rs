@@ -1,21 +1,30 @@
-//! Runs work on files where it may block, and stops it when nobody waits for it any more.
+//! Runs work where it may block, and stops it when nobody waits for it any more.
 
 use std::panic::resume_unwind;
 
 use neuraxis_ports::{CancellationToken, ToolContext, ToolError};
 use tokio::task::spawn_blocking;
 
-use super::failure::FileError;
+/// The work was given up because nobody waits for it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cancelled: the call was stopped before it was done")]
+pub(crate) struct Cancelled;
+
+impl From<Cancelled> for ToolError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::temporary(cancelled.to_string())
+    }
+}
 
 /// Tells work that blocks whether to give up.
 #[derive(Debug, Clone)]
-pub(super) struct Stop(CancellationToken);
+pub(crate) struct Stop(CancellationToken);
 
 impl Stop {
     /// Returns an error once the work is to be given up. Long loops ask this often.
-    pub(super) fn check(&self) -> Result<(), FileError> {
+    pub(crate) fn check(&self) -> Result<(), Cancelled> {
         if self.0.is_cancelled() {
-            Err(FileError::Cancelled)
+            Err(Cancelled)
         } else {
             Ok(())
         }
@@ -23,7 +32,7 @@ impl Stop {
 
     /// Work that nobody stops.
     #[cfg(test)]
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self(CancellationToken::new())
     }
 }
@@ -34,17 +43,21 @@ impl Stop {
 ///
 /// When the call is cancelled this returns at once; when its future is dropped nothing is returned. In both cases the
 /// work is told to stop.
-pub(super) async fn run<Value: Send + 'static>(
+pub(crate) async fn run<Value, Failure>(
     ctx: &ToolContext,
-    work: impl FnOnce(&Stop) -> Result<Value, FileError> + Send + 'static,
-) -> Result<Value, ToolError> {
+    work: impl FnOnce(&Stop) -> Result<Value, Failure> + Send + 'static,
+) -> Result<Value, ToolError>
+where
+    Value: Send + 'static,
+    Failure: Into<ToolError> + Send + 'static,
+{
     let token = ctx.cancellation.child_token();
     let _stop_when_dropped = token.clone().drop_guard();
     let stop = Stop(token.clone());
     let task = spawn_blocking(move || work(&stop));
     match token.run_until_cancelled(task).await {
-        None => Err(FileError::Cancelled.into()),
-        Some(Ok(result)) => result.map_err(ToolError::from),
+        None => Err(Cancelled.into()),
+        Some(Ok(result)) => result.map_err(Into::into),
         // A panic goes on in the caller's task: the engine knows what to do with one.
         Some(Err(failed)) => match failed.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
@@ -84,7 +97,7 @@ mod tests {
                 std::thread::yield_now();
             }
             stopped.send(()).unwrap();
-            Ok(())
+            Ok::<_, Cancelled>(())
         });
         // When the second is ready first, the call is dropped.
         select! {
@@ -103,14 +116,14 @@ mod tests {
         let ctx = context();
         let (release, released) = std::sync::mpsc::channel::<()>();
         ctx.cancellation.cancel();
-        let result = run(&ctx, move |_| Ok(released.recv().is_ok())).await;
-        assert_eq!(result, Err(FileError::Cancelled.into()));
+        let result = run(&ctx, move |_| Ok::<_, Cancelled>(released.recv().is_ok())).await;
+        assert_eq!(result, Err(Cancelled.into()));
         drop(release);
     }
 
     #[tokio::test]
     #[should_panic(expected = "as it was")]
     async fn a_panic_goes_on_where_the_call_was_made() {
-        let _ = run::<()>(&context(), |_| panic!("as it was")).await;
+        let _ = run::<(), Cancelled>(&context(), |_| panic!("as it was")).await;
     }
 }

@@ -1,0 +1,70 @@
+//! Tools that write, run, plan and ask, called in a run and so under the policy.
+
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+const WRITE: &str = r#"write_file {"path": "new.txt", "content": "x"}"#;
+
+fn in_mode(machine: &Machine, mode: &str, message: &str) {
+    machine.run(["ask", "--channel", "code_task", "--mode", mode, message]);
+}
+
+#[test]
+fn a_question_to_the_user_is_the_reply_and_ends_the_run() {
+    let question = r#"ask_user {"question": "Which branch?", "options": ["main", "next"]}"#;
+    let done = Machine::new()
+        .run(["ask", "--format", "json", question])
+        .stdout_of(0);
+    let result: Value = serde_json::from_str(&done).unwrap();
+    assert_eq!(result["reply"], "Which branch?\n1. main\n2. next");
+    assert_eq!(result["finish_reason"], "clarify");
+    assert_eq!(result["status"], "done");
+}
+
+#[test]
+fn a_plan_is_a_record_of_the_run() {
+    let plan = r#"update_plan {"steps": [{"step": "Look", "status": "pending"}]}"#;
+    let events = Machine::new()
+        .run(["ask", "--format", "events", plan])
+        .events();
+    let kept = events.iter().find(|event| event["type"] == "plan").unwrap();
+    assert_eq!(kept["plan"]["steps"][0]["step"], "Look");
+}
+
+#[test]
+fn a_file_is_written_without_asking_in_exploratory_mode_alone() {
+    for (mode, written) in [
+        ("conservative", false),
+        ("moderate", false),
+        ("exploratory", true),
+    ] {
+        let machine = Machine::new();
+        in_mode(&machine, mode, WRITE);
+        assert_eq!(machine.path("new.txt").exists(), written, "{mode}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_runs_in_no_mode_that_ships_unless_a_rule_allows_it() {
+    let command = r#"run_command {"command": "touch ran"}"#;
+    let rule =
+        "[rules.touch]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['touch ran']\n";
+    for mode in ["conservative", "moderate", "exploratory"] {
+        let machine = Machine::new();
+        in_mode(&machine, mode, command);
+        assert!(!machine.path("ran").exists(), "{mode}");
+
+        let machine = Machine::new().with_file("neuraxis.toml", rule);
+        in_mode(&machine, mode, command);
+        assert_eq!(
+            machine.path("ran").exists(),
+            mode != "conservative",
+            "{mode}"
+        );
+        let other = r#"run_command {"command": "touch ran && touch other"}"#;
+        in_mode(&machine, mode, other);
+        assert!(!machine.path("other").exists(), "{mode}");
+    }
+}

@@ -1,0 +1,94 @@
+//! The tool `ask_user`.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use neuraxis_core::{JsonText, ToolClass, ToolOutput, ToolSignal};
+use neuraxis_ports::{Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::function::{DefinitionError, FunctionTool};
+
+/// The most characters of a question, and of each answer that is proposed with it.
+pub const QUESTION_MAX_CHARS: usize = 2_000;
+/// The most answers that are proposed with one question.
+pub const QUESTION_MAX_OPTIONS: usize = 10;
+
+const DESCRIPTION: &str = "Asks the user a question and ends the run with it; the answer comes as the user's next \
+    message. Use it only when you cannot go on without something that nobody but the user knows or decides, and no other \
+    tool can find it out. Ask one question, short and complete in itself. Do not use it to ask for permission: calls that \
+    need one are put before the user by themselves.";
+
+/// Makes `ask_user`: the run ends with a question, which is its reply.
+///
+/// # Errors
+///
+/// As [`FunctionTool::new`]; not with the definition as it stands.
+pub fn ask_user() -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::with_output(
+        "ask_user",
+        DESCRIPTION,
+        |arguments: Arguments, _ctx| async move { ask(&arguments) },
+    )?;
+    Ok(tool.class(ToolClass::ReadOnly).never_blocks().build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The question, in the user's language.
+    question: String,
+    /// Answers that the user may choose from, at most 10. Leave it out if the answer is open.
+    options: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Asked<'a> {
+    question: &'a str,
+    summary: String,
+}
+
+fn ask(arguments: &Arguments) -> Result<ToolOutput, ToolError> {
+    let question = text_of(arguments)?;
+    let asked = Asked {
+        question: &question,
+        summary: format!("Asked the user: {question}"),
+    };
+    let value = JsonText::encode(&asked).map_err(|error| {
+        ToolError::permanent(format!("the question cannot be written as JSON: {error}"))
+    })?;
+    let mut output = ToolOutput::new(value);
+    output.signal = Some(ToolSignal::Clarify { question });
+    Ok(output)
+}
+
+/// Returns what the user reads: the question, then the answers to choose from, one a line.
+fn text_of(arguments: &Arguments) -> Result<String, ToolError> {
+    let mut text = bounded("the question", &arguments.question)?.to_owned();
+    let options = arguments.options.as_deref().unwrap_or_default();
+    if options.len() > QUESTION_MAX_OPTIONS {
+        return Err(ToolError::permanent(format!(
+            "there are {} options; propose {QUESTION_MAX_OPTIONS} at most",
+            options.len()
+        )));
+    }
+    for (number, option) in (1..).zip(options) {
+        let option = bounded(&format!("option {number}"), option)?;
+        let _never_fails = write!(text, "\n{number}. {option}");
+    }
+    Ok(text)
+}
+
+fn bounded<'a>(what: &str, text: &'a str) -> Result<&'a str, ToolError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ToolError::permanent(format!("{what} is empty")));
+    }
+    if text.chars().nth(QUESTION_MAX_CHARS).is_some() {
+        return Err(ToolError::permanent(format!(
+            "{what} is longer than {QUESTION_MAX_CHARS} characters; ask more briefly"
+        )));
+    }
+    Ok(text)
+}

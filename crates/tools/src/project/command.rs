@@ -1,0 +1,233 @@
+//! The tool `run_command`: a command line, run by `sh` in the project's folder.
+//!
+//! What keeps it there is the kernel ([`sandbox`]); without that nothing is run. It gets no secrets by its environment
+//! ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it ([`processes`]).
+//! It may read what the user may read, and reach the network: whether it runs at all is for the policy to decide.
+
+mod environment;
+mod output;
+mod processes;
+mod sandbox;
+mod start;
+
+use std::num::NonZeroU64;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{ToolAnnotations, ToolClass};
+use neuraxis_ports::{Tool, ToolContext, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout};
+
+use self::output::{Collected, Live};
+use self::start::Running;
+use super::failure::{FileError, shown};
+use super::root::{Located, ProjectRoot};
+use super::walk::is_false;
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{MAX_QUOTED_CHARS, one_line};
+use crate::work::{self, Cancelled};
+
+pub use environment::COMMAND_ENVIRONMENT;
+pub use output::{COMMAND_MAX_LIVE_BYTES, COMMAND_MAX_OUTPUT_BYTES};
+
+/// The most bytes of a command line: what the policy looks into.
+pub const COMMAND_MAX_BYTES: usize = 8 << 10;
+/// How long a command may take unless its call says otherwise.
+pub const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest time that a call can give its command.
+pub const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How much longer than its command a call may take: to start it, to end it, and to read what is left.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// How long output is waited for once all processes have ended. It is there by then, unless one got away.
+const DRAIN: Duration = Duration::from_secs(1);
+
+const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
+    and returns its exit code and output. There is no input and no terminal: use options that ask nothing. It can write \
+    inside the project and in $TMPDIR only. Everything it starts ends with it, so nothing can be left running. Use the \
+    file tools to read, search and write files.";
+
+pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "run_command",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| run(Arc::clone(&root), arguments, ctx),
+    )?;
+    let annotations = ToolAnnotations::default().destructive().open_world();
+    Ok(tool
+        .class(ToolClass::Irreversible)
+        .annotations(annotations)
+        .timeout(COMMAND_MAX_TIMEOUT + MARGIN)
+        .build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The command line, as `sh -c` takes it. At most 8 KiB.
+    command: String,
+    /// The folder to run it in, relative to the top of the project. Leave it out for the top.
+    cwd: Option<String>,
+    /// After how many seconds it is ended. By default 120, at most 600.
+    timeout_seconds: Option<NonZeroU64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Ran {
+    /// Left out if it was ended by a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "is_false")]
+    timed_out: bool,
+    stdout: String,
+    stderr: String,
+    /// How many bytes of the output are not shown.
+    #[serde(skip_serializing_if = "is_zero")]
+    bytes_left_out: u64,
+    duration_ms: u64,
+    summary: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks in this form")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    Exited(ExitStatus),
+    TimedOut,
+}
+
+async fn run(
+    root: Arc<ProjectRoot>,
+    arguments: Arguments,
+    ctx: ToolContext,
+) -> Result<Ran, ToolError> {
+    check(&arguments.command)?;
+    let limit = arguments
+        .timeout_seconds
+        .map_or(COMMAND_DEFAULT_TIMEOUT, |limit| {
+            Duration::from_secs(limit.get())
+        })
+        .min(COMMAND_MAX_TIMEOUT);
+    let (command, cwd) = (arguments.command.clone(), arguments.cwd);
+    let started = Instant::now();
+    let running = work::run(&ctx, move |_| {
+        let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
+            Located::Folder(folder) => folder.dir,
+            Located::File(file) => {
+                return Err(FileError::NotFolder {
+                    path: shown(&file.path),
+                }
+                .into());
+            }
+        };
+        start::start(&command, &root, &folder)
+    })
+    .await?;
+    let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
+    let duration = started.elapsed();
+    Ok(report(&arguments.command, ending, stdout, stderr, duration))
+}
+
+fn check(command: &str) -> Result<(), ToolError> {
+    if command.trim().is_empty() {
+        return Err(ToolError::permanent(
+            "invalid_command: the command is empty",
+        ));
+    }
+    if command.len() > COMMAND_MAX_BYTES {
+        return Err(ToolError::permanent(format!(
+            "invalid_command: the command has more than {COMMAND_MAX_BYTES} bytes; write a script with write_file and run that"
+        )));
+    }
+    if command.contains('\0') {
+        return Err(ToolError::permanent(
+            "invalid_command: the command holds a NUL character",
+        ));
+    }
+    Ok(())
+}
+
+/// Reads what the command writes until it ends, its time is up or the call is cancelled. After that nothing of it runs.
+async fn watch(
+    mut running: Running,
+    limit: Duration,
+    ctx: &ToolContext,
+) -> Result<(Ending, Collected, Collected), ToolError> {
+    let Some((stdout, stderr)) = running.output() else {
+        return Err(ToolError::permanent("the command's output cannot be read"));
+    };
+    let live = Live::to(&ctx.progress);
+    let (mut out, mut err) = (Collected::default(), Collected::default());
+    let ending = {
+        let reading = async { tokio::join!(out.read(stdout, &live), err.read(stderr, &live)) };
+        let mut reading = std::pin::pin!(reading);
+        let mut has_all = false;
+        let exit = async {
+            let mut exit = std::pin::pin!(running.wait());
+            loop {
+                tokio::select! {
+                    status = &mut exit => return status,
+                    _ = &mut reading, if !has_all => has_all = true,
+                }
+            }
+        };
+        let exit = ctx.cancellation.run_until_cancelled(timeout(limit, exit));
+        let ending = match exit.await {
+            None => return Err(Cancelled.into()),
+            Some(Err(_)) => Ending::TimedOut,
+            Some(Ok(Ok(status))) => Ending::Exited(status),
+            Some(Ok(Err(error))) => {
+                return Err(ToolError::permanent(format!(
+                    "the command was lost: {error}"
+                )));
+            }
+        };
+        running.end();
+        if !has_all {
+            // What is still in the pipes. If it does not end, what has been read counts.
+            let _ended = timeout(DRAIN, reading).await;
+        }
+        ending
+    };
+    Ok((ending, out, err))
+}
+
+fn report(
+    command: &str,
+    ending: Ending,
+    stdout: Collected,
+    stderr: Collected,
+    duration: Duration,
+) -> Ran {
+    let (exit_code, signal, timed_out) = match ending {
+        Ending::Exited(status) => (status.code(), status.signal(), false),
+        Ending::TimedOut => (None, None, true),
+    };
+    let how = match (exit_code, signal) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "was ended because its time was up".to_owned(),
+    };
+    let command = one_line(command, MAX_QUOTED_CHARS);
+    Ran {
+        summary: format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64()),
+        exit_code,
+        signal,
+        timed_out,
+        bytes_left_out: stdout.left_out() + stderr.left_out(),
+        stdout: stdout.into_text(),
+        stderr: stderr.into_text(),
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,194 @@
+//! What a command writes: shown while it runs, and kept up to a bound.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use neuraxis_ports::Progress;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The most bytes that are kept of what a command writes to each of its two outputs: some of the beginning, and the end.
+pub const COMMAND_MAX_OUTPUT_BYTES: usize = 32 << 10;
+/// The most bytes that are shown while a command runs.
+pub const COMMAND_MAX_LIVE_BYTES: usize = 1 << 20;
+
+const HEAD: usize = COMMAND_MAX_OUTPUT_BYTES / 4;
+const TAIL: usize = COMMAND_MAX_OUTPUT_BYTES - HEAD;
+const CHUNK: usize = 8 << 10;
+
+/// Shows output while the command runs.
+#[derive(Debug)]
+pub(super) struct Live<'a> {
+    progress: &'a Progress,
+    shown: AtomicUsize,
+}
+
+impl<'a> Live<'a> {
+    pub(super) const fn to(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            shown: AtomicUsize::new(0),
+        }
+    }
+
+    fn show(&self, text: &str) {
+        let before = self.shown.fetch_add(text.len(), Ordering::Relaxed);
+        if before < COMMAND_MAX_LIVE_BYTES {
+            self.progress.output(text);
+            if before + text.len() >= COMMAND_MAX_LIVE_BYTES {
+                self.progress.output("\n[what follows is not shown]\n");
+            }
+        }
+    }
+}
+
+/// The beginning and the end of an output.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+}
+
+impl Collected {
+    /// Reads until the output ends. A pipe that fails counts as one that ended.
+    pub(super) async fn read(&mut self, mut from: impl AsyncRead + Unpin, live: &Live<'_>) {
+        let mut chunk = vec![0; CHUNK];
+        // The first bytes of a character whose last ones have not come yet.
+        let mut pending = Vec::new();
+        while let Ok(length @ 1..) = from.read(&mut chunk).await {
+            let bytes = chunk.get(..length).unwrap_or_default();
+            self.push(bytes);
+            pending.extend_from_slice(bytes);
+            let whole = whole_characters(&pending);
+            let rest = pending.split_off(whole);
+            live.show(&String::from_utf8_lossy(&pending));
+            pending = rest;
+        }
+        if !pending.is_empty() {
+            live.show(&String::from_utf8_lossy(&pending));
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = HEAD - self.head.len();
+        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(rest);
+        let too_many = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..too_many);
+    }
+
+    /// How many bytes were not kept.
+    pub(super) fn left_out(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// Returns what was kept. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub(super) fn into_text(self) -> String {
+        let left_out = self.left_out();
+        let tail: Vec<u8> = self.tail.into();
+        if left_out == 0 {
+            let whole = [self.head, tail].concat();
+            return String::from_utf8_lossy(&whole).into_owned();
+        }
+        format!(
+            "{}\n[{left_out} bytes left out]\n{}",
+            String::from_utf8_lossy(&self.head),
+            String::from_utf8_lossy(&tail)
+        )
+    }
+}
+
+/// How many of the bytes are whole characters, or no characters at all.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let mut checked = 0;
+    loop {
+        let rest = bytes.get(checked..).unwrap_or_default();
+        match std::str::from_utf8(rest) {
+            Ok(_) => return bytes.len(),
+            Err(error) => match error.error_len() {
+                Some(wrong) => checked += error.valid_up_to() + wrong,
+                None => return checked + error.valid_up_to(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use neuraxis_core::ProgressSteps;
+    use neuraxis_ports::ProgressSink;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Shown(Mutex<Vec<String>>);
+
+    impl ProgressSink for Shown {
+        fn progress(&self, _name: &str, _icon: Option<&str>, _steps: Option<ProgressSteps>) {}
+
+        fn output(&self, text: &str) {
+            self.0.lock().unwrap().push(text.to_owned());
+        }
+    }
+
+    async fn read(chunks: &[&[u8]]) -> (Collected, Vec<String>) {
+        let shown = Arc::new(Shown::default());
+        let progress = Progress::to(Arc::clone(&shown) as Arc<dyn ProgressSink>);
+        let live = Live::to(&progress);
+        let mut collected = Collected::default();
+        let mut output = tokio_chunks(chunks);
+        collected.read(&mut output, &live).await;
+        let shown = shown.0.lock().unwrap().clone();
+        (collected, shown)
+    }
+
+    fn tokio_chunks(chunks: &[&[u8]]) -> impl AsyncRead + Unpin {
+        let mut all: Box<dyn AsyncRead + Unpin> = Box::new(tokio::io::empty());
+        for chunk in chunks {
+            all = Box::new(all.chain(std::io::Cursor::new(chunk.to_vec())));
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn what_fits_is_kept_whole() {
+        let whole = vec![b'x'; COMMAND_MAX_OUTPUT_BYTES];
+        let (collected, _) = read(&[&whole]).await;
+        assert_eq!(
+            (collected.left_out(), collected.into_text().len()),
+            (0, whole.len())
+        );
+    }
+
+    #[tokio::test]
+    async fn of_a_flood_the_beginning_and_the_end_are_kept() {
+        let middle = vec![b'x'; 1 << 20];
+        let (collected, _) = read(&[b"first", &middle, b"last"]).await;
+        let left_out = collected.left_out();
+        assert_eq!(left_out, (1 << 20) + 9 - COMMAND_MAX_OUTPUT_BYTES as u64);
+        let text = collected.into_text();
+        assert!(text.starts_with("first") && text.ends_with("last"));
+        assert!(text.contains(&format!("\n[{left_out} bytes left out]\n")));
+        assert!(text.len() < COMMAND_MAX_OUTPUT_BYTES + 100);
+    }
+
+    #[tokio::test]
+    async fn a_character_cut_in_two_is_shown_whole_and_what_is_none_as_such() {
+        let (collected, shown) = read(&[b"a\xc3", b"\xa9b\xff", b"c\xe2\x82"]).await;
+        assert_eq!(shown, ["a", "éb\u{fffd}", "c", "\u{fffd}"]);
+        assert_eq!(collected.into_text(), "aéb\u{fffd}c\u{fffd}");
+    }
+
+    #[tokio::test]
+    async fn no_more_is_shown_live_than_the_bound() {
+        let flood = vec![b'x'; 3 * COMMAND_MAX_LIVE_BYTES];
+        let (_, shown) = read(&[&flood]).await;
+        let bytes: usize = shown.iter().map(String::len).sum();
+        assert!(bytes < COMMAND_MAX_LIVE_BYTES + CHUNK + 100, "{bytes}");
+        assert_eq!(shown.last().unwrap(), "\n[what follows is not shown]\n");
+    }
+}

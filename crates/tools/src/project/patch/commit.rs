@@ -1,0 +1,75 @@
+//! Puts planned changes into effect: everything is on disk before the first file changes, and what was changed is put
+//! back if a later file cannot be.
+
+use super::plan::{Planned, Write};
+use crate::project::failure::{FileError, shown};
+use crate::project::root::ProjectRoot;
+use crate::project::target::{Folders, Prepared, Target};
+
+pub(super) fn commit(root: &ProjectRoot, planned: &[Planned]) -> Result<(), FileError> {
+    let writes: Vec<&Write> = planned
+        .iter()
+        .filter_map(|change| change.write.as_ref())
+        .collect();
+    let mut folders = Vec::with_capacity(writes.len());
+    for write in &writes {
+        folders.push(write.target.folder(root)?);
+    }
+    let mut prepared: Vec<Prepared<'_>> = Vec::with_capacity(writes.len());
+    for (write, folder) in writes.iter().zip(&folders) {
+        let permissions = write.permissions.clone();
+        prepared.push(write.target.prepare(folder, &write.content, permissions)?);
+    }
+    let mut done = Vec::new();
+    for (write, prepared) in writes.into_iter().zip(prepared) {
+        if let Err(error) = prepared.commit() {
+            return Err(put_back(root, &done, error));
+        }
+        done.push(Done::Written(write));
+    }
+    for (target, before) in planned.iter().filter_map(|change| change.remove.as_ref()) {
+        if let Err(error) = target.remove(root) {
+            return Err(put_back(root, &done, error));
+        }
+        done.push(Done::Removed(target, before));
+    }
+    Ok(())
+}
+
+/// What has been done already.
+#[derive(Debug)]
+enum Done<'a> {
+    Written(&'a Write),
+    Removed(&'a Target, &'a [u8]),
+}
+
+/// Undoes what was done, and returns the error with what came of that.
+fn put_back(root: &ProjectRoot, done: &[Done<'_>], error: FileError) -> FileError {
+    let mut left = Vec::new();
+    for done in done.iter().rev() {
+        let (target, undone) = match done {
+            Done::Written(write) => match &write.before {
+                Some(before) => (&write.target, restore(root, &write.target, before)),
+                None => (&write.target, write.target.remove(root)),
+            },
+            Done::Removed(target, before) => (*target, restore(root, target, before)),
+        };
+        if undone.is_err() {
+            left.push(shown(&target.path));
+        }
+    }
+    FileError::PatchBroken {
+        reason: Box::new(error),
+        left,
+    }
+}
+
+fn restore(root: &ProjectRoot, target: &Target, before: &[u8]) -> Result<(), FileError> {
+    let permissions = target
+        .existing
+        .as_ref()
+        .map(|existing| existing.permissions.clone());
+    let place = Target::find(root, &shown(&target.path), Folders::Make)?;
+    let folder = place.folder(root)?;
+    place.prepare(&folder, before, permissions)?.commit()
+}

@@ -1,0 +1,260 @@
+//! Works out what every file will hold, before any of them is touched.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::Permissions;
+use diffy::{Line, Patch};
+use serde::Serialize;
+
+use super::PATCH_MAX_FILE_BYTES;
+use super::fit;
+use super::read::{Section, Wanted};
+use crate::project::failure::{FileError, shown};
+use crate::project::root::{LocatedFile, ProjectRoot};
+use crate::project::target::{Existing, Folders, Target};
+use crate::wording::grouped;
+use crate::work::Stop;
+
+/// The most bytes that all files together may have, before and after.
+const MAX_TOTAL_BYTES: u64 = 32 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Operation {
+    Created,
+    Modified,
+    Deleted,
+    Renamed,
+    Copied,
+}
+
+/// What is to happen to one file.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) operation: Operation,
+    pub(super) from: Option<String>,
+    pub(super) added_lines: u64,
+    pub(super) removed_lines: u64,
+    /// What is written, if anything is.
+    pub(super) write: Option<Write>,
+    /// What is removed, if anything is, and what it held.
+    pub(super) remove: Option<(Target, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) target: Target,
+    pub(super) content: Vec<u8>,
+    pub(super) permissions: Option<Permissions>,
+    /// What was there before.
+    pub(super) before: Option<Vec<u8>>,
+}
+
+impl Planned {
+    pub(super) fn path(&self) -> &Path {
+        let written = self.write.as_ref().map(|write| &write.target);
+        let removed = self.remove.as_ref().map(|(target, _)| target);
+        written
+            .or(removed)
+            .map_or_else(|| Path::new(""), |target| target.path.as_path())
+    }
+}
+
+pub(super) fn plan(
+    root: &ProjectRoot,
+    sections: &[Section<'_>],
+    stop: &Stop,
+) -> Result<Vec<Planned>, FileError> {
+    let mut planned = Vec::with_capacity(sections.len());
+    let mut touched = BTreeSet::new();
+    let mut total = 0_u64;
+    for section in sections {
+        stop.check()?;
+        let change = plan_one(root, section, stop)?;
+        for (path, bytes) in touched_by(&change) {
+            total = total.saturating_add(bytes);
+            if !touched.insert(path.clone()) {
+                return Err(FileError::InvalidPatch {
+                    why: format!(
+                        "it changes {:?} twice; put its hunks together",
+                        shown(&path)
+                    ),
+                });
+            }
+        }
+        if total > MAX_TOTAL_BYTES {
+            return Err(FileError::TooBig {
+                what: format!(
+                    "the files have more than {} bytes together; apply the patch in parts",
+                    grouped(MAX_TOTAL_BYTES)
+                ),
+            });
+        }
+        planned.push(change);
+    }
+    Ok(planned)
+}
+
+/// The files that a change touches, and the bytes it holds in memory for each.
+fn touched_by(change: &Planned) -> Vec<(PathBuf, u64)> {
+    let written = change.write.as_ref().map(|write| {
+        let before = write.before.as_ref().map_or(0, Vec::len);
+        let bytes = write.content.len() + before;
+        (write.target.path.clone(), bytes as u64)
+    });
+    let removed = change.remove.as_ref();
+    let removed = removed.map(|(target, held)| (target.path.clone(), held.len() as u64));
+    written.into_iter().chain(removed).collect()
+}
+
+fn plan_one(root: &ProjectRoot, section: &Section<'_>, stop: &Stop) -> Result<Planned, FileError> {
+    let hunks = &section.hunks;
+    let (operation, write, remove) = match &section.wanted {
+        Wanted::Create { path } => {
+            let target = fresh(root, path)?;
+            let content = fit::patched(b"", hunks, path, stop)?;
+            let permissions = section.is_executable.then(executable).flatten();
+            (
+                Operation::Created,
+                Some(new_file(target, content, permissions)),
+                None,
+            )
+        }
+        Wanted::Modify { path } => {
+            let (target, before) = present(root, path)?;
+            let content = fit::patched(&before, hunks, path, stop)?;
+            let write = Write {
+                target,
+                content: bounded(content, path)?,
+                permissions: None,
+                before: Some(before),
+            };
+            (Operation::Modified, Some(write), None)
+        }
+        Wanted::Delete { path } => {
+            let (target, before) = present(root, path)?;
+            let left = fit::patched(&before, hunks, path, stop)?;
+            if !left.is_empty() {
+                return Err(FileError::InvalidPatch {
+                    why: format!("it deletes {path:?}, but does not remove all of its lines"),
+                });
+            }
+            (Operation::Deleted, None, Some((target, before)))
+        }
+        Wanted::Rename { from, to } => {
+            let (source, before) = present(root, from)?;
+            let content = bounded(fit::patched(&before, hunks, from, stop)?, to)?;
+            let write = new_file(fresh(root, to)?, content, permissions_of(&source));
+            (Operation::Renamed, Some(write), Some((source, before)))
+        }
+        Wanted::Copy { from, to } => {
+            let (source, before) = present(root, from)?;
+            let content = bounded(fit::patched(&before, hunks, from, stop)?, to)?;
+            let write = new_file(fresh(root, to)?, content, permissions_of(&source));
+            (Operation::Copied, Some(write), None)
+        }
+    };
+    let from = match &section.wanted {
+        Wanted::Rename { from, .. } | Wanted::Copy { from, .. } => Some(from.clone()),
+        _ => None,
+    };
+    Ok(Planned {
+        operation,
+        from,
+        added_lines: lines(hunks, |line| matches!(line, Line::Insert(_))),
+        removed_lines: lines(hunks, |line| matches!(line, Line::Delete(_))),
+        write,
+        remove,
+    })
+}
+
+fn new_file(target: Target, content: Vec<u8>, permissions: Option<Permissions>) -> Write {
+    Write {
+        target,
+        content,
+        permissions,
+        before: None,
+    }
+}
+
+/// Finds a place at which nothing is yet.
+fn fresh(root: &ProjectRoot, path: &str) -> Result<Target, FileError> {
+    let target = Target::find(root, path, Folders::Make)?;
+    if target.existing.is_some() {
+        return Err(FileError::InvalidPatch {
+            why: format!("it makes {path:?}, which is there already; read it and change it"),
+        });
+    }
+    Ok(target)
+}
+
+/// Finds a file that is there, and reads it.
+fn present(root: &ProjectRoot, path: &str) -> Result<(Target, Vec<u8>), FileError> {
+    let target = Target::find(root, path, Folders::Make)?;
+    let content = match &target.existing {
+        Some(existing) => content_of(root, existing)?,
+        // Located again for the suggestion of what may have been meant.
+        None => {
+            root.locate(path)?;
+            return Err(FileError::NotFound {
+                path: shown(&target.path),
+                suggestion: None,
+            });
+        }
+    };
+    Ok((target, content))
+}
+
+fn content_of(root: &ProjectRoot, existing: &Existing) -> Result<Vec<u8>, FileError> {
+    let file: &LocatedFile = &existing.file;
+    if existing.bytes > PATCH_MAX_FILE_BYTES {
+        return Err(too_big(&shown(&file.path)));
+    }
+    let (opened, _) = root.open_file(file)?;
+    let mut content = Vec::new();
+    let read = opened
+        .take(PATCH_MAX_FILE_BYTES + 1)
+        .read_to_end(&mut content);
+    read.map_err(|error| FileError::from_io(&file.path, error))?;
+    bounded(content, &shown(&file.path))
+}
+
+fn bounded(content: Vec<u8>, path: &str) -> Result<Vec<u8>, FileError> {
+    if content.len() as u64 > PATCH_MAX_FILE_BYTES {
+        return Err(too_big(path));
+    }
+    Ok(content)
+}
+
+fn too_big(path: &str) -> FileError {
+    FileError::TooBig {
+        what: format!(
+            "{path:?} has more than {} bytes; change it with a program",
+            grouped(PATCH_MAX_FILE_BYTES)
+        ),
+    }
+}
+
+fn permissions_of(target: &Target) -> Option<Permissions> {
+    let existing = target.existing.as_ref()?;
+    Some(existing.permissions.clone())
+}
+
+#[cfg(unix)]
+fn executable() -> Option<Permissions> {
+    use cap_std::fs::PermissionsExt;
+
+    Some(Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+const fn executable() -> Option<Permissions> {
+    None
+}
+
+fn lines(patch: &Patch<'_, str>, counts: fn(&Line<'_, str>) -> bool) -> u64 {
+    let lines = patch.hunks().iter().flat_map(diffy::Hunk::lines);
+    lines.filter(|line| counts(line)).count() as u64
+}

@@ -1,0 +1,169 @@
+//! From the text of a patch to what it wants of which file.
+//!
+//! The policy reads paths from the same lines (`---`, `+++`, `rename from` and so on) before a call may run. So whatever
+//! names a file in another way is refused here.
+
+use std::borrow::Cow;
+
+use diffy::Patch;
+use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet};
+
+use super::PATCH_MAX_FILES;
+use crate::project::failure::FileError;
+
+/// What a patch wants of one file.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    pub(super) wanted: Wanted,
+    pub(super) hunks: Patch<'a, str>,
+    pub(super) is_executable: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Create { path: String },
+    Delete { path: String },
+    Modify { path: String },
+    Rename { from: String, to: String },
+    Copy { from: String, to: String },
+}
+
+impl Wanted {
+    /// The file that shall be there afterwards, or shall not.
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Self::Create { path } | Self::Delete { path } | Self::Modify { path } => path,
+            Self::Rename { to, .. } | Self::Copy { to, .. } => to,
+        }
+    }
+}
+
+pub(super) fn sections(patch: &str) -> Result<Vec<Section<'_>>, FileError> {
+    if patch
+        .lines()
+        .any(|line| line.starts_with("*** Begin Patch"))
+    {
+        return Err(invalid(
+            "this is no unified diff; write `--- a/path`, `+++ b/path` and hunks that begin with `@@ -1,3 +1,4 @@`",
+        ));
+    }
+    let is_git = patch.lines().any(|line| line.starts_with("diff --git "));
+    let options = if is_git {
+        ParseOptions::gitdiff()
+    } else {
+        ParseOptions::unidiff()
+    };
+    let mut sections = Vec::new();
+    for parsed in PatchSet::parse(patch, options) {
+        let file = parsed.map_err(|error| invalid(format!("{error}; {HINT}")))?;
+        if sections.len() == PATCH_MAX_FILES {
+            return Err(FileError::TooBig {
+                what: format!(
+                    "the patch changes more than {PATCH_MAX_FILES} files; apply it in parts"
+                ),
+            });
+        }
+        sections.push(section(file)?);
+    }
+    if sections.is_empty() {
+        return Err(invalid(format!("it changes no file; {HINT}")));
+    }
+    Ok(sections)
+}
+
+const HINT: &str = "each hunk needs a line `@@ -line,count +line,count @@` whose counts are right, and each line of it \
+    begins with a blank, `+` or `-`";
+
+fn invalid(why: impl Into<String>) -> FileError {
+    FileError::InvalidPatch { why: why.into() }
+}
+
+fn section<'a>(file: FilePatch<'a, str>) -> Result<Section<'a>, FileError> {
+    let (old_mode, new_mode) = (file.old_mode().copied(), file.new_mode().copied());
+    let wanted = wanted(file.operation())?;
+    let path = wanted.path().to_owned();
+    let modes = [old_mode, new_mode];
+    let special = [FileMode::Symlink, FileMode::Gitlink].map(Some);
+    if modes.iter().any(|mode| special.contains(mode)) {
+        return Err(invalid(format!(
+            "{path:?} is no regular file there; symlinks and submodules are not made or changed"
+        )));
+    }
+    let creates = matches!(wanted, Wanted::Create { .. });
+    if !creates && old_mode.is_some() && new_mode.is_some() && old_mode != new_mode {
+        return Err(invalid(format!(
+            "it changes the mode of {path:?}; only contents are changed"
+        )));
+    }
+    let PatchKind::Text(hunks) = file.into_patch() else {
+        return Err(invalid(format!("the change of {path:?} is binary")));
+    };
+    let moves = matches!(wanted, Wanted::Rename { .. } | Wanted::Copy { .. });
+    if hunks.hunks().is_empty() && !moves {
+        return Err(invalid(format!(
+            "there are no hunks for {path:?}; to make an empty file use write_file"
+        )));
+    }
+    Ok(Section {
+        wanted,
+        hunks,
+        is_executable: creates && new_mode == Some(FileMode::Executable),
+    })
+}
+
+fn wanted(operation: &FileOperation<'_, str>) -> Result<Wanted, FileError> {
+    Ok(match operation {
+        FileOperation::Create(path) => Wanted::Create {
+            path: of_header(path)?,
+        },
+        FileOperation::Delete(path) => Wanted::Delete {
+            path: of_header(path)?,
+        },
+        FileOperation::Modify { original, modified } => {
+            let (original, path) = (of_header(original)?, of_header(modified)?);
+            if original != path {
+                return Err(invalid(format!(
+                    "its headers name two files, {original:?} and {path:?}; to move a file, write a git diff with \
+                     `rename from` and `rename to`"
+                )));
+            }
+            Wanted::Modify { path }
+        }
+        FileOperation::Rename { from, to } => Wanted::Rename {
+            from: plain(from)?,
+            to: plain(to)?,
+        },
+        FileOperation::Copy { from, to } => Wanted::Copy {
+            from: plain(from)?,
+            to: plain(to)?,
+        },
+    })
+}
+
+/// Reads a path of a `---` or `+++` line, as the policy does.
+#[expect(
+    clippy::ptr_arg,
+    reason = "a name that was written with escapes is known by its being owned"
+)]
+fn of_header(path: &Cow<'_, str>) -> Result<String, FileError> {
+    let path = plain(path)?;
+    let stripped = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/"));
+    Ok(stripped.map_or_else(|| path.clone(), str::to_owned))
+}
+
+/// Refuses names that are written with escapes: not everybody who judges a patch reads those alike.
+#[expect(
+    clippy::ptr_arg,
+    reason = "a name that was written with escapes is known by its being owned"
+)]
+fn plain(path: &Cow<'_, str>) -> Result<String, FileError> {
+    if matches!(path, Cow::Owned(_))
+        || path.contains(['"', '\\'])
+        || path.chars().any(char::is_control)
+    {
+        return Err(invalid(format!(
+            "the name {path:?} is written with quotes or escapes; only plain names are understood"
+        )));
+    }
+    Ok(path.clone().into_owned())
+}

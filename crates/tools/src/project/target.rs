@@ -1,0 +1,256 @@
+//! A place in the project that is to be written: found and checked first, written later, in one go.
+//!
+//! A file appears under its name only when it is complete: it is written under no name or another one, brought to disk,
+//! and then takes the place of what was there.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use cap_std::fs::{Dir, Permissions};
+use cap_tempfile::TempFile;
+
+use super::failure::{FileError, shown};
+use super::root::{Located, LocatedFile, ProjectRoot, Secrecy};
+use super::secret::{is_protected, is_secret};
+
+/// Whether folders that are not there are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folders {
+    Make,
+    MustExist,
+}
+
+/// A file that may be written, whether it is there or not. Its path is free of symlinks and `..`.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) path: PathBuf,
+    pub(super) existing: Option<Existing>,
+}
+
+/// What is there now.
+#[derive(Debug)]
+pub(super) struct Existing {
+    pub(super) file: LocatedFile,
+    pub(super) bytes: u64,
+    pub(super) permissions: Permissions,
+}
+
+impl Target {
+    /// Finds the place for a path that a model wrote, and checks that it may be written. Nothing is changed.
+    pub(super) fn find(
+        root: &ProjectRoot,
+        asked: &str,
+        folders: Folders,
+    ) -> Result<Self, FileError> {
+        check_name(asked)?;
+        match root.locate(asked) {
+            Ok(Located::File(file)) => Self::existing(root, file),
+            Ok(Located::Folder(folder)) => Err(FileError::IsFolder {
+                path: shown(&folder.path),
+            }),
+            Err(FileError::NotFound { .. }) => Self::new(root, asked, folders),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn existing(root: &ProjectRoot, file: LocatedFile) -> Result<Self, FileError> {
+        let path = file.path.clone();
+        if file.secrecy == Secrecy::Secret {
+            return Err(FileError::SecretTarget { path: shown(&path) });
+        }
+        let metadata = root.dir().symlink_metadata(&path);
+        let metadata = metadata.map_err(|error| FileError::from_io(&path, error))?;
+        let permissions = metadata.permissions();
+        // A file could be replaced although it must not be written: the folder decides about that.
+        if permissions.readonly() {
+            return Err(FileError::NotWritable { path: shown(&path) });
+        }
+        let existing = Existing {
+            file,
+            bytes: metadata.len(),
+            permissions,
+        };
+        Self {
+            path,
+            existing: Some(existing),
+        }
+        .checked()
+    }
+
+    fn new(root: &ProjectRoot, asked: &str, folders: Folders) -> Result<Self, FileError> {
+        let wanted = root.relative(asked)?;
+        let invalid = |why| FileError::InvalidPath {
+            path: shown(&wanted),
+            why,
+        };
+        let (Some(name), Some(parent)) = (wanted.file_name(), wanted.parent()) else {
+            return Err(invalid("names no file"));
+        };
+        if is_secret(name) {
+            return Err(FileError::SecretTarget {
+                path: shown(&wanted),
+            });
+        }
+        let (there, missing) = split(root, parent)?;
+        if let Some(first) = missing.components().next() {
+            if folders == Folders::MustExist {
+                return Err(FileError::NoFolder {
+                    path: shown(parent),
+                });
+            }
+            if !matches!(first, Component::Normal(_)) || has_dots(&missing) {
+                return Err(invalid("leads through `..` of folders that are not there"));
+            }
+        }
+        let dir = open(root, &there).map_err(|error| match FileError::from_io(&there, error) {
+            FileError::NotFound { path, .. } => FileError::NotFolder { path },
+            other => other,
+        })?;
+        let next = missing
+            .components()
+            .next()
+            .map_or(name, |first| first.as_os_str());
+        if dir.symlink_metadata(next).is_ok() {
+            return Err(invalid("leads through a symlink that leads nowhere"));
+        }
+        Self {
+            path: there.join(missing).join(name),
+            existing: None,
+        }
+        .checked()
+    }
+
+    fn checked(self) -> Result<Self, FileError> {
+        if is_protected(&self.path) {
+            return Err(FileError::Protected {
+                path: shown(&self.path),
+            });
+        }
+        Ok(self)
+    }
+
+    fn name(&self) -> OsString {
+        self.path
+            .file_name()
+            .map(OsString::from)
+            .unwrap_or_default()
+    }
+
+    fn parent(&self) -> &Path {
+        self.path.parent().unwrap_or_else(|| Path::new(""))
+    }
+
+    /// Makes the folders that the file is to be in, as far as they are not there, and opens the last one.
+    pub(super) fn folder(&self, root: &ProjectRoot) -> Result<Dir, FileError> {
+        let failed = |error| FileError::from_write(&self.path, error);
+        if self.existing.is_none() && !self.parent().as_os_str().is_empty() {
+            root.dir().create_dir_all(self.parent()).map_err(failed)?;
+        }
+        open(root, self.parent()).map_err(failed)
+    }
+
+    /// Writes the content beside the place, ready to take it.
+    pub(super) fn prepare<'d>(
+        &self,
+        folder: &'d Dir,
+        content: &[u8],
+        permissions: Option<Permissions>,
+    ) -> Result<Prepared<'d>, FileError> {
+        let existing = self.existing.as_ref().map(|file| file.permissions.clone());
+        let prepare = || {
+            let mut file = TempFile::new(folder)?;
+            file.as_file_mut().write_all(content)?;
+            if let Some(permissions) = permissions.or(existing) {
+                file.as_file().set_permissions(permissions)?;
+            }
+            file.as_file().sync_data()?;
+            Ok(file)
+        };
+        let file = prepare().map_err(|error| FileError::from_write(&self.path, error))?;
+        Ok(Prepared {
+            file,
+            name: self.name(),
+            path: self.path.clone(),
+        })
+    }
+
+    /// Removes the file that is there.
+    pub(super) fn remove(&self, root: &ProjectRoot) -> Result<(), FileError> {
+        let removed = open(root, self.parent()).and_then(|dir| dir.remove_file(self.name()));
+        removed.map_err(|error| FileError::from_write(&self.path, error))
+    }
+}
+
+/// Content that is on disk and has no name yet. Dropped, it is gone.
+#[derive(Debug)]
+pub(super) struct Prepared<'d> {
+    file: TempFile<'d>,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl Prepared<'_> {
+    /// Takes the place of what was there.
+    pub(super) fn commit(self) -> Result<(), FileError> {
+        let Self { file, name, path } = self;
+        file.replace(name)
+            .map_err(|error| FileError::from_write(&path, error))
+    }
+}
+
+fn open(root: &ProjectRoot, folder: &Path) -> io::Result<Dir> {
+    if folder.as_os_str().is_empty() {
+        root.dir().try_clone()
+    } else {
+        root.dir().open_dir(folder)
+    }
+}
+
+/// Splits the path of a folder into what is there, free of symlinks, and what is not.
+fn split(root: &ProjectRoot, folder: &Path) -> Result<(PathBuf, PathBuf), FileError> {
+    for there in folder.ancestors() {
+        if there.as_os_str().is_empty() {
+            break;
+        }
+        match root.dir().canonicalize(there) {
+            Ok(found) => {
+                let missing = folder.strip_prefix(there).unwrap_or(folder).to_owned();
+                let found = if found == Path::new(".") {
+                    PathBuf::new()
+                } else {
+                    found
+                };
+                return Ok((found, missing));
+            }
+            Err(error) => match FileError::from_io(there, error) {
+                FileError::NotFound { .. } => {}
+                other => return Err(other),
+            },
+        }
+    }
+    Ok((PathBuf::new(), folder.to_owned()))
+}
+
+fn has_dots(path: &Path) -> bool {
+    path.components()
+        .any(|part| !matches!(part, Component::Normal(_)))
+}
+
+/// Refuses names that are there to mislead whoever reads them.
+fn check_name(asked: &str) -> Result<(), FileError> {
+    let invalid = |why| FileError::InvalidPath {
+        path: asked.to_owned(),
+        why,
+    };
+    if asked.chars().any(char::is_control) {
+        return Err(invalid("holds control characters"));
+    }
+    if asked.trim() != asked {
+        return Err(invalid("begins or ends with a blank"));
+    }
+    if asked.ends_with('/') {
+        return Err(invalid("ends with `/`, as folders do; name a file"));
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The tool `write_file`.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use neuraxis_core::ToolClass;
+use neuraxis_ports::Tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::failure::{FileError, shown};
+use super::root::ProjectRoot;
+use super::target::{Existing, Folders, Target};
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{count, grouped};
+use crate::work::{self, Stop};
+
+/// The most bytes that one call writes.
+pub const WRITE_MAX_BYTES: usize = 1 << 20;
+
+const DESCRIPTION: &str = "Writes a text file of the project: makes it, or replaces its whole content. Use apply_patch \
+    instead to change parts of a file. The file is replaced in one go, so that nobody ever sees half of it. Files that \
+    hold secrets and those that govern this program are refused.";
+
+pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool = FunctionTool::new(
+        "write_file",
+        DESCRIPTION,
+        move |arguments: Arguments, ctx| {
+            let root = Arc::clone(&root);
+            async move { work::run(&ctx, move |stop| write(&root, &arguments, stop)).await }
+        },
+    )?;
+    Ok(tool.class(ToolClass::Idempotent).build())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, relative to the top of the project.
+    path: String,
+    /// The whole content that the file shall have. At most 1 MiB.
+    content: String,
+    /// Whether to make the folders that the path leads through, if they are not there. By default false.
+    create_folders: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Change {
+    Created,
+    Replaced,
+    Unchanged,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    path: String,
+    change: Change,
+    bytes: u64,
+    lines: u64,
+    /// The size of what was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_before: Option<u64>,
+    summary: String,
+}
+
+fn write(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Written, FileError> {
+    let content = arguments.content.as_bytes();
+    if content.len() > WRITE_MAX_BYTES {
+        return Err(FileError::TooBig {
+            what: format!(
+                "the content has {} bytes, more than {}; write it in several files",
+                grouped(content.len() as u64),
+                grouped(WRITE_MAX_BYTES as u64)
+            ),
+        });
+    }
+    let folders = match arguments.create_folders {
+        Some(true) => Folders::Make,
+        Some(false) | None => Folders::MustExist,
+    };
+    let target = Target::find(root, &arguments.path, folders)?;
+    let change = match &target.existing {
+        Some(existing) if is_same(root, existing, content)? => Change::Unchanged,
+        Some(_) => Change::Replaced,
+        None => Change::Created,
+    };
+    if change != Change::Unchanged {
+        // Past this point the file is written whatever happens to the call.
+        stop.check()?;
+        let folder = target.folder(root)?;
+        target.prepare(&folder, content, None)?.commit()?;
+    }
+    Ok(report(&target, change, &arguments.content))
+}
+
+/// Tells whether the file has this very content already.
+fn is_same(root: &ProjectRoot, existing: &Existing, content: &[u8]) -> Result<bool, FileError> {
+    if existing.bytes != content.len() as u64 {
+        return Ok(false);
+    }
+    let (file, _) = root.open_file(&existing.file)?;
+    let mut found = Vec::with_capacity(content.len());
+    // One byte more, in case it grew meanwhile.
+    let read = file.take(existing.bytes + 1).read_to_end(&mut found);
+    read.map_err(|error| FileError::from_io(&existing.file.path, error))?;
+    Ok(found == content)
+}
+
+fn report(target: &Target, change: Change, content: &str) -> Written {
+    let path = shown(&target.path);
+    let (bytes, lines) = (content.len() as u64, content.lines().count() as u64);
+    let size = format!(
+        "{} and {}",
+        count(lines, "line", "lines"),
+        count(bytes, "byte", "bytes")
+    );
+    let bytes_before = target.existing.as_ref().map(|existing| existing.bytes);
+    let summary = match (change, bytes_before) {
+        (Change::Unchanged, _) => format!("{path} has this content already ({size})."),
+        (_, Some(before)) => format!(
+            "Replaced {path}: it has {size} now and had {}.",
+            count(before, "byte", "bytes")
+        ),
+        (_, None) => format!("Created {path} with {size}."),
+    };
+    Written {
+        path,
+        change,
+        bytes,
+        lines,
+        bytes_before,
+        summary,
+    }
+}

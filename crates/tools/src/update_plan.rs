@@ -1,0 +1,128 @@
+//! The tool `update_plan`.
+
+use std::sync::Arc;
+
+use neuraxis_core::{JsonText, ToolClass, ToolOutput, ToolSignal};
+use neuraxis_ports::{Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::function::{DefinitionError, FunctionTool};
+use crate::wording::{MAX_QUOTED_CHARS, count, one_line};
+
+/// The most steps of a plan.
+pub const PLAN_MAX_STEPS: usize = 50;
+/// The most characters of a step.
+pub const PLAN_MAX_STEP_CHARS: usize = 500;
+
+const DESCRIPTION: &str = "Writes down the plan for the task, so that the user sees what is done and what is to come. Use \
+    it for tasks of several steps: once before you begin, and again whenever a step is done or the plan changes. Always \
+    give all steps: the list replaces the one before. Keep one step in progress at a time.";
+
+/// Makes `update_plan`: the plan that the session keeps.
+///
+/// A turn that does nothing else does not use up the turn limit.
+///
+/// # Errors
+///
+/// As [`FunctionTool::new`]; not with the definition as it stands.
+pub fn update_plan() -> Result<Arc<dyn Tool>, DefinitionError> {
+    let tool =
+        FunctionTool::with_output("update_plan", DESCRIPTION, |plan: Plan, _ctx| async move {
+            update(&plan)
+        })?;
+    let tool = tool.class(ToolClass::ReadOnly).non_iterative();
+    Ok(tool.never_blocks().build())
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    /// All steps, in order, at most 50. An empty list clears the plan.
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    /// What is to be done, in one line.
+    step: String,
+    /// How far it is.
+    status: Status,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    InProgress,
+    Done,
+}
+
+#[derive(Debug, Serialize)]
+struct Updated {
+    pending: u64,
+    in_progress: u64,
+    done: u64,
+    summary: String,
+}
+
+fn update(plan: &Plan) -> Result<ToolOutput, ToolError> {
+    check(plan)?;
+    let encode = |failed| ToolError::permanent(format!("the plan cannot be kept: {failed}"));
+    let mut output = ToolOutput::new(JsonText::encode(&report(plan)).map_err(encode)?);
+    let plan = JsonText::encode(plan).map_err(encode)?;
+    output.signal = Some(ToolSignal::Plan { plan });
+    Ok(output)
+}
+
+fn check(plan: &Plan) -> Result<(), ToolError> {
+    if plan.steps.len() > PLAN_MAX_STEPS {
+        return Err(ToolError::permanent(format!(
+            "the plan has {} steps; {PLAN_MAX_STEPS} are allowed, so put several into one",
+            plan.steps.len()
+        )));
+    }
+    for (number, step) in (1..).zip(&plan.steps) {
+        if step.step.trim().is_empty() {
+            let message = format!("step {number} is empty; say what is to be done");
+            return Err(ToolError::permanent(message));
+        }
+        if step.step.chars().nth(PLAN_MAX_STEP_CHARS).is_some() {
+            return Err(ToolError::permanent(format!(
+                "step {number} is longer than {PLAN_MAX_STEP_CHARS} characters; say it more briefly"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn report(plan: &Plan) -> Updated {
+    let number = |status| {
+        plan.steps
+            .iter()
+            .filter(|step| step.status == status)
+            .count() as u64
+    };
+    let done = number(Status::Done);
+    let current = plan
+        .steps
+        .iter()
+        .find(|step| step.status == Status::InProgress);
+    let now = current.map_or_else(String::new, |step| {
+        format!(" Now: {}", one_line(&step.step, MAX_QUOTED_CHARS))
+    });
+    let summary = match plan.steps.len() as u64 {
+        0 => "The plan is empty.".to_owned(),
+        all => format!(
+            "The plan has {}, {done} done.{now}",
+            count(all, "step", "steps")
+        ),
+    };
+    Updated {
+        pending: number(Status::Pending),
+        in_progress: number(Status::InProgress),
+        done,
+        summary,
+    }
+}

@@ -1,0 +1,308 @@
+//! `apply_patch` changes all files of a patch or none, and says what does not fit.
+
+use std::fs;
+
+use neuraxis_tools::{PATCH_MAX_BYTES, PATCH_MAX_FILES};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{Project, call, context};
+
+const POEM: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
+
+async fn apply(project: &Project, patch: &str) -> Value {
+    project.call("apply_patch", json!({ "patch": patch })).await
+}
+
+async fn refusal(project: &Project, patch: &str) -> String {
+    project.fail("apply_patch", json!({ "patch": patch })).await
+}
+
+fn read(project: &Project, path: &str) -> String {
+    fs::read_to_string(project.path(path)).unwrap()
+}
+
+#[tokio::test]
+async fn files_are_changed_made_and_deleted_by_one_patch() {
+    let project = Project::with(&[("src/poem.txt", POEM), ("old.txt", "gone\n")]);
+    let patch = "--- a/src/poem.txt\n+++ b/src/poem.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n@@ -6,2 +6,3 @@\n six\n \
+                 seven\n+eight\n--- /dev/null\n+++ b/deep/new.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n--- a/old.txt\n+++ /dev/null\n@@ \
+                 -1 +0,0 @@\n-gone\n";
+    let applied = apply(&project, patch).await;
+    assert_eq!(
+        applied,
+        json!({
+            "files": [
+                { "path": "src/poem.txt", "change": "modified", "added_lines": 2, "removed_lines": 1 },
+                { "path": "deep/new.txt", "change": "created", "added_lines": 2, "removed_lines": 0 },
+                { "path": "old.txt", "change": "deleted", "added_lines": 0, "removed_lines": 1 },
+            ],
+            "summary": "Changed 3 files: src/poem.txt (+2 -1), deep/new.txt (+2 -0), old.txt (+0 -1).",
+        })
+    );
+    assert_eq!(
+        read(&project, "src/poem.txt"),
+        "one\nTWO\nthree\nfour\nfive\nsix\nseven\neight\n"
+    );
+    assert_eq!(read(&project, "deep/new.txt"), "a\nb\n");
+    assert!(!project.path("old.txt").exists());
+}
+
+#[tokio::test]
+async fn a_git_diff_moves_and_copies_files() {
+    let project = Project::with(&[("a.txt", POEM), ("b.txt", "b\n")]);
+    let patch = "diff --git a/a.txt b/sub/c.txt\nsimilarity index 90%\nrename from a.txt\nrename to sub/c.txt\n--- \
+                 a/a.txt\n+++ b/sub/c.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\ndiff --git a/b.txt b/d.txt\nsimilarity index \
+                 100%\ncopy from b.txt\ncopy to d.txt\n";
+    let applied = apply(&project, patch).await;
+    assert_eq!(applied["files"][0]["change"], "renamed");
+    assert_eq!(applied["files"][0]["from"], "a.txt");
+    assert_eq!(applied["files"][1]["change"], "copied");
+    assert!(!project.path("a.txt").exists());
+    assert_eq!(read(&project, "sub/c.txt"), POEM.replace("one", "ONE"));
+    assert_eq!(
+        (read(&project, "b.txt"), read(&project, "d.txt")),
+        ("b\n".into(), "b\n".into())
+    );
+}
+
+#[tokio::test]
+async fn a_hunk_at_the_wrong_line_is_found_where_its_lines_are() {
+    let project = Project::with(&[("a.txt", &format!("{}{POEM}", "x\n".repeat(50)))]);
+    apply(
+        &project,
+        "--- a/a.txt\n+++ b/a.txt\n@@ -2,2 +2,2 @@\n four\n-five\n+FIVE\n",
+    )
+    .await;
+    assert!(read(&project, "a.txt").ends_with("four\nFIVE\nsix\nseven\n"));
+}
+
+#[tokio::test]
+async fn a_hunk_that_does_not_fit_is_named_with_the_nearest_lines_and_nothing_is_changed() {
+    let project = Project::with(&[("a.txt", POEM), ("b.txt", POEM)]);
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n \
+                 one\n-two\n+TWO\n@@ -4,3 +4,3 @@\n four\n-fife\n+FIVE\n six\n";
+    assert_eq!(
+        refusal(&project, patch).await,
+        "does_not_fit: \"b.txt\": hunk 2 of 2 (@@ -4,3 @@) does not fit. It resembles line 4 most, but where it expects \
+         \"fife\\n\", in line 5, the file has \"five\\n\". There:\n4: four\n5: five\n6: six"
+    );
+    let nowhere = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,1 @@\n-alpha\n-beta\n+x\n";
+    assert_eq!(
+        refusal(&project, nowhere).await,
+        "does_not_fit: \"a.txt\": hunk 1 of 1 (@@ -1,2 @@) does not fit: none of its lines is in the file; read the file again"
+    );
+    let past_the_end = "--- a/a.txt\n+++ b/a.txt\n@@ -6,3 +6,3 @@\n six\n seven\n-eight\n+x\n";
+    let message = refusal(&project, past_the_end).await;
+    assert!(
+        message.contains("expects \"eight\\n\", in line 8, the file ends"),
+        "{message}"
+    );
+    assert_eq!(
+        (read(&project, "a.txt"), read(&project, "b.txt")),
+        (POEM.into(), POEM.into())
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_patch_or_contradicts_the_files_is_said() {
+    let project = Project::with(&[("a.txt", POEM), ("folder/x", "x\n")]);
+    for (patch, expected) in [
+        ("", "invalid_patch: "),
+        ("make it better", "invalid_patch: "),
+        (
+            "*** Begin Patch\n*** Update File: a.txt\n",
+            "invalid_patch: this is no unified diff",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,1 @@\n-one\n+x\n",
+            "invalid_patch: ",
+        ),
+        (
+            "--- a/a.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+x\n",
+            "invalid_patch: its headers name two files",
+        ),
+        (
+            "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n",
+            "invalid_patch: it makes \"a.txt\", which is there already",
+        ),
+        (
+            "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n",
+            "invalid_patch: it deletes \"a.txt\", but does not remove all",
+        ),
+        (
+            "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+x\n",
+            "not_found: there is no \"b.txt\" in the project; did you mean \"a.txt\"?",
+        ),
+        (
+            "--- a/folder\n+++ b/folder\n@@ -1 +1 @@\n-one\n+x\n",
+            "is_a_folder: ",
+        ),
+        (
+            "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+x\n--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-two\n+x\n",
+            "invalid_patch: it changes \"a.txt\" twice",
+        ),
+        (
+            "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+            "invalid_patch: \"l\" is no regular file there",
+        ),
+        (
+            "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n",
+            "invalid_patch: it changes the mode of \"a.txt\"",
+        ),
+        (
+            "diff --git a/e b/e\nnew file mode 100644\nindex 000..e69\n",
+            "invalid_patch: ",
+        ),
+        (
+            "diff --git a/b b/b\nindex 1..2 100644\nBinary files a/b and b/b differ\n",
+            "invalid_patch: ",
+        ),
+        (
+            "--- \"a/\\101.txt\"\n+++ \"b/\\101.txt\"\n@@ -1 +1 @@\n-one\n+x\n",
+            "invalid_patch: the name \"a/A.txt\" is written with quotes",
+        ),
+    ] {
+        let message = refusal(&project, patch).await;
+        assert!(message.starts_with(expected), "{patch:?} gave {message}");
+    }
+    assert_eq!(read(&project, "a.txt"), POEM);
+}
+
+#[tokio::test]
+async fn no_path_of_a_patch_leads_out_to_secrets_or_to_what_is_protected() {
+    let project = Project::with(&[
+        ("sub/a.txt", "x\n"),
+        (".env", "x\n"),
+        (".git/config", "x\n"),
+    ]);
+    fs::write(project.path("../outside.txt"), "x\n").unwrap();
+    for (path, expected) in [
+        ("../outside.txt", "outside_root: "),
+        ("/etc/passwd", "outside_root: "),
+        ("sub/../../outside.txt", "outside_root: "),
+        (".env", "secret_file: "),
+        (".git/config", "protected: "),
+        ("neuraxis.toml", "protected: "),
+    ] {
+        let change = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-x\n+y\n");
+        let create = format!("--- /dev/null\n+++ b/{path}2\n@@ -0,0 +1 @@\n+y\n");
+        let delete = format!("--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n");
+        let take = format!(
+            "diff --git a/{path} b/taken\nsimilarity index 100%\nrename from {path}\nrename to taken\n"
+        );
+        let copy = format!(
+            "diff --git a/{path} b/taken\nsimilarity index 100%\ncopy from {path}\ncopy to taken\n"
+        );
+        for patch in [change, delete, take, copy] {
+            let message = refusal(&project, &patch).await;
+            assert!(message.starts_with(expected), "{patch:?} gave {message}");
+        }
+        // Of a file with another name only the ways out are refused.
+        if expected.starts_with("outside") {
+            let message = refusal(&project, &create).await;
+            assert!(message.starts_with(expected), "{create:?} gave {message}");
+        }
+    }
+    assert!(!project.path("taken").exists());
+    assert_eq!(
+        fs::read_to_string(project.path("../outside.txt")).unwrap(),
+        "x\n"
+    );
+    assert!(!project.path("../outside.txt2").exists());
+}
+
+#[tokio::test]
+async fn size_number_and_work_are_bounded() {
+    let project = Project::new();
+    let long = refusal(&project, &"x".repeat(PATCH_MAX_BYTES + 1)).await;
+    assert!(
+        long.starts_with("too_big: the patch has 1,048,577 bytes"),
+        "{long}"
+    );
+    let many: String = (0..=PATCH_MAX_FILES)
+        .map(|number| format!("--- /dev/null\n+++ b/{number}\n@@ -0,0 +1 @@\n+x\n"))
+        .collect();
+    let many = refusal(&project, &many).await;
+    assert!(
+        many.starts_with("too_big: the patch changes more than 100 files"),
+        "{many}"
+    );
+    project.write("big.txt", "\n".repeat(5 << 20));
+    let big = refusal(
+        &project,
+        "--- a/big.txt\n+++ b/big.txt\n@@ -1 +1 @@\n-x\n+y\n",
+    )
+    .await;
+    assert!(big.starts_with("too_big: \"big.txt\""), "{big}");
+    project.write("many.txt", "\n".repeat(4 << 20));
+    let hunk = |line| format!("@@ -{line} +{line} @@\n-x\n+y\n");
+    let hunks: String = (1..=100).map(hunk).collect();
+    let work = refusal(
+        &project,
+        &format!("--- a/many.txt\n+++ b/many.txt\n{hunks}"),
+    )
+    .await;
+    assert!(
+        work.starts_with("too_big: there is too much to compare"),
+        "{work}"
+    );
+    let no_text = Project::new();
+    no_text.write("x.bin", [0xff, 0xfe, b'\n']);
+    let binary = refusal(&no_text, "--- a/x.bin\n+++ b/x.bin\n@@ -1 +1 @@\n-x\n+y\n").await;
+    assert!(binary.contains("no UTF-8 text"), "{binary}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn when_a_later_file_cannot_be_changed_the_earlier_ones_are_put_back() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let project = Project::with(&[("a.txt", "x\n"), ("locked/b.txt", "x\n")]);
+    let lock = |mode| {
+        fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n--- \
+                 a/locked/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
+    lock(0o555);
+    // The superuser may remove files from any folder, so there is nothing to put back.
+    if fs::write(project.path("locked/probe"), "").is_err() {
+        let message = refusal(&project, patch).await;
+        assert!(message.ends_with("; no file was changed"), "{message}");
+        assert_eq!(read(&project, "a.txt"), "x\n");
+        assert!(!project.path("new.txt").exists());
+    }
+    lock(0o755);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_patch_made_of_two_texts_turns_one_into_the_other(before in "([ab]{0,2}\n){0,12}", after in "([ab]{0,2}\n){1,12}") {
+        prop_assume!(before != after && !before.is_empty());
+        let project = Project::with(&[("a.txt", &before)]);
+        let patch = diffy::create_patch(&before, &after).to_string();
+        let patch = patch.replacen("--- original", "--- a/a.txt", 1).replacen("+++ modified", "+++ b/a.txt", 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(apply(&project, &patch));
+        prop_assert_eq!(read(&project, "a.txt"), after);
+    }
+
+    #[test]
+    fn no_text_brings_the_tool_down_or_changes_a_file_by_halves(lines in prop::collection::vec(
+        prop::sample::select(vec![
+            "--- a/a.txt", "+++ b/a.txt", "--- /dev/null", "+++ /dev/null", "@@ -1,2 +1,2 @@", "@@ -1 +1 @@", "@@ -0,0 +1 @@", " one",
+            "-one", "+x", "-two", "", "diff --git a/a.txt b/a.txt", "rename from a.txt", "rename to b.txt", "\\ No newline at end of file",
+            "new file mode 100644", "deleted file mode 100644", "GIT binary patch", "+++ b/../x",
+        ]), 0..12)) {
+        let project = Project::with(&[("a.txt", POEM)]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let patch = json!({ "patch": lines.join("\n") + "\n" });
+        let result = runtime.block_on(call(project.tool("apply_patch"), patch, context()));
+        if result.is_err() {
+            prop_assert_eq!(read(&project, "a.txt"), POEM);
+        }
+        prop_assert!(!project.path("../x").exists());
+    }
+}

@@ -1,0 +1,234 @@
+//! `calculate` is exact, bounded, and says what is wrong with an expression.
+
+use std::time::Duration;
+
+use neuraxis_ports::ToolError;
+use neuraxis_tools::{
+    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{call, context};
+
+async fn calculated(expression: &str) -> Result<Value, ToolError> {
+    let tool = neuraxis_tools::calculate().unwrap();
+    call(
+        tool.as_ref(),
+        json!({ "expression": expression }),
+        context(),
+    )
+    .await
+}
+
+async fn refusal(expression: &str) -> String {
+    calculated(expression).await.unwrap_err().message
+}
+
+#[tokio::test]
+async fn results_are_exact_where_they_can_be() {
+    for (expression, expected) in [
+        ("2 + 2", "4"),
+        ("(17.5 + 3) * 12", "246"),
+        ("0.1 + 0.2", "0.3"),
+        ("123456789 * 987654321", "121932631112635269"),
+        ("2^100", "1267650600228229401496703205376"),
+        ("2^3^2", "512"),
+        ("2**10", "1024"),
+        ("-2^2", "-4"),
+        ("17 mod 5", "2"),
+        ("5% of 80", "4"),
+        ("20!", "2432902008176640000"),
+        ("sqrt(144)", "12"),
+        ("7 × 6 ÷ 2 − 1", "20"),
+        ("1.5e3", "1500"),
+        ("1,000 * 3", "3000"),
+        ("10 / 4", "2.5"),
+        ("abs(-3)", "3"),
+        ("floor(2.7)", "2"),
+        ("ceil(2.1)", "3"),
+        ("round(2.5)", "3"),
+        ("sin(30 degrees)", "0.5"),
+        ("3 km + 200 m to m", "3200 m"),
+    ] {
+        let result = calculated(expression).await.unwrap();
+        assert_eq!(result["result"], expected, "{expression}");
+        assert_eq!(result["exact"], true, "{expression}");
+    }
+}
+
+#[tokio::test]
+async fn a_rounded_result_says_so() {
+    let third = calculated("1/3").await.unwrap();
+    assert_eq!(
+        (third["exact"].as_bool(), third["result"].as_str()),
+        (Some(false), Some("0.3333333333"))
+    );
+    assert_eq!(third["summary"], "1/3 ≈ 0.3333333333");
+    let more = calculated("1/3 to 30 dp").await.unwrap();
+    assert_eq!(more["result"], format!("0.{}", "3".repeat(30)));
+    let root = calculated("sqrt(2)").await.unwrap();
+    assert!(
+        root["result"].as_str().unwrap().starts_with("1.41421356"),
+        "{root}"
+    );
+    assert_eq!(root["exact"], false);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_expression_is_said() {
+    for (expression, expected) in [
+        ("", "invalid_expression: the expression is empty"),
+        (" \n", "invalid_expression: the expression is empty"),
+        ("(1 + 2", "invalid_expression: a parenthesis is not closed"),
+        (
+            "((1 + 2",
+            "invalid_expression: 2 parentheses are not closed",
+        ),
+        (
+            "1 + 2)",
+            "invalid_expression: the parenthesis that closes at character 6 was never opened",
+        ),
+        (
+            "x = 3",
+            "invalid_expression: '=' at character 3 does not belong into an expression; write what is to be calculated, without `=`",
+        ),
+        (
+            "1 < 2",
+            "invalid_expression: '<' at character 3 does not belong into an expression; comparisons are not calculated",
+        ),
+        (
+            "17 % 5",
+            "invalid_expression: `%` stands for percent; for the remainder write `17 mod 5`, for a share `5% of 80`",
+        ),
+        (
+            "roll d6",
+            "invalid_expression: \"roll\" is no number; only arithmetic is calculated",
+        ),
+        (
+            "3d6",
+            "invalid_expression: \"3d6\" is no number; only arithmetic is calculated",
+        ),
+    ] {
+        assert_eq!(refusal(expression).await, expected, "{expression:?}");
+    }
+    for expression in [
+        "1 / 0",
+        "2 +",
+        "nonsense",
+        "* 3",
+        "3 km + 2 kg",
+        "1..2",
+        "0^0",
+    ] {
+        let message = refusal(expression).await;
+        assert!(
+            message.starts_with("cannot_calculate: "),
+            "{expression}: {message}"
+        );
+        assert!(message.contains(expression), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn programs_texts_dates_and_statements_are_no_arithmetic() {
+    for expression in [
+        "(x: x x) (x: x x)",
+        "\\x. x",
+        "f = x => f x",
+        "\"text\"",
+        "1; 2",
+        "@2026-01-01",
+        "# 1",
+        "2 & 3",
+        "1 << 10000000000",
+        "\u{202e}1+1",
+        "today",
+    ] {
+        let message = refusal(expression).await;
+        assert!(
+            message.starts_with("invalid_expression: "),
+            "{expression}: {message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn length_depth_and_time_are_bounded() {
+    let long = "1+".repeat(EXPRESSION_MAX_CHARS);
+    assert!(refusal(&long).await.contains("longer than 500 characters"));
+    let deep = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+    assert_eq!(
+        calculated(&deep(EXPRESSION_MAX_DEPTH)).await.unwrap()["result"],
+        "1"
+    );
+    let too_deep = refusal(&deep(EXPRESSION_MAX_DEPTH + 1)).await;
+    assert!(too_deep.contains("nested deeper than 20"), "{too_deep}");
+    let digits = refusal(&format!("10^{}", RESULT_MAX_CHARS + 1)).await;
+    assert!(digits.starts_with("too_long: "), "{digits}");
+    for expression in ["9^9^9", "1000000!"] {
+        let started = std::time::Instant::now();
+        let message = refusal(expression).await;
+        assert!(
+            started.elapsed() < CALCULATION_TIMEOUT + Duration::from_secs(3),
+            "{expression} took {:?}: {message}",
+            started.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack() {
+    for (piece, end) in [
+        ("-", "1"),
+        ("+", "1"),
+        ("1^", "1"),
+        ("2^", "1"),
+        ("1+", "1"),
+        ("1/", "1"),
+        ("1 mod ", "2"),
+        ("5% of ", "1"),
+        ("sqrt ", "1"),
+        ("abs(-", ""),
+        ("1 ", "1"),
+        ("m ", ""),
+        ("m^", "2"),
+        ("!", ""),
+        ("1!", ""),
+        ("%", ""),
+        ("√", "2"),
+        ("not ", "1"),
+        ("1 to ", "m"),
+        ("1 per ", "m"),
+        ("- -", "1"),
+        ("/", "1"),
+        ("1,", "1"),
+        ("1'", ""),
+        ("'", ""),
+    ] {
+        let times = (EXPRESSION_MAX_CHARS - end.chars().count()) / piece.chars().count();
+        let expression = format!("{}{end}", piece.repeat(times));
+        // A value or a refusal: either will do, as long as the program lives.
+        let _ = calculated(&expression).await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sums_and_products_of_integers_are_those_of_integers(a in -1_000_000_i128..1_000_000, b in -1_000_000_i128..1_000_000, c in -1_000_i128..1_000) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let result = runtime.block_on(calculated(&format!("({a}) * ({b}) + ({c})"))).unwrap();
+        prop_assert_eq!(result["result"].as_str().unwrap(), (a * b + c).to_string());
+    }
+
+    #[test]
+    fn no_text_brings_the_calculator_down(text in "[0-9a-z+*/^().,!% -]{0,40}") {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if let Err(error) = runtime.block_on(calculated(&text)) {
+            let code = error.message.split(':').next().unwrap();
+            prop_assert!(["invalid_expression", "cannot_calculate", "too_big", "too_long"].contains(&code), "{}", error.message);
+        }
+    }
+}

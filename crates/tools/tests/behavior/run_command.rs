@@ -1,0 +1,314 @@
+//! `run_command` runs command lines in the project, confined, bounded, and without leaving anything behind.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use neuraxis_core::JsonText;
+use neuraxis_ports::{Progress, ToolContext};
+use neuraxis_tools::{COMMAND_MAX_BYTES, COMMAND_MAX_OUTPUT_BYTES};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::{Project, RecordedOutput, call, context};
+
+async fn run(project: &Project, command: &str) -> Value {
+    project
+        .call("run_command", json!({ "command": command }))
+        .await
+}
+
+/// A context that shows what the command writes.
+fn watched() -> (ToolContext, Arc<RecordedOutput>) {
+    let output = Arc::new(RecordedOutput::default());
+    let mut ctx = context();
+    ctx.progress = Progress::to(Arc::clone(&output) as _);
+    (ctx, output)
+}
+
+/// Reads a process id that a command wrote into a file of the project.
+fn pid_in(project: &Project, file: &str) -> String {
+    let pid = fs::read_to_string(project.path(file)).unwrap();
+    pid.trim().to_owned()
+}
+
+/// Waits until a process is gone. One that has ended and that nobody asked for its status yet counts as gone.
+async fn assert_gone(pid: &str) {
+    assert!(!pid.is_empty());
+    let is_there = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = status.rsplit(')').next().unwrap_or_default().trim_start();
+        !status.is_empty() && !state.starts_with(['Z', 'X'])
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_there() {
+        assert!(Instant::now() < deadline, "process {pid} is still there");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_project_and_its_exit_code_and_outputs_are_told() {
+    let project = Project::with(&[("a.txt", "inside")]);
+    let mut ran = run(&project, "cat a.txt; echo oops >&2; exit 3").await;
+    ran["duration_ms"].take();
+    let summary = ran["summary"].take();
+    assert_eq!(
+        ran,
+        json!({ "exit_code": 3, "stdout": "inside", "stderr": "oops\n", "duration_ms": null, "summary": null })
+    );
+    let summary = summary.as_str().unwrap();
+    assert!(
+        summary.starts_with("`cat a.txt; echo oops >&2; exit 3` ended with exit code 3 after "),
+        "{summary}"
+    );
+    let piped = run(&project, "printf 'b\\na\\n' | sort && echo done").await;
+    assert_eq!(piped["stdout"], "a\nb\ndone\n");
+    assert_eq!(run(&project, "kill -9 $$").await["signal"], 9);
+}
+
+#[tokio::test]
+async fn a_folder_of_the_project_may_be_chosen_and_no_other() {
+    let project = Project::with(&[("sub/a.txt", "")]);
+    let inside = json!({ "command": "ls; pwd", "cwd": "sub" });
+    let ran = project.call("run_command", inside).await;
+    let sub = project.path("sub").canonicalize().unwrap();
+    assert_eq!(ran["stdout"], format!("a.txt\n{}\n", sub.display()));
+    for (cwd, expected) in [
+        ("..", "outside_root: "),
+        ("/", "outside_root: "),
+        ("sub/a.txt", "not_a_folder: "),
+        ("missing", "not_found: "),
+    ] {
+        let message = project
+            .fail("run_command", json!({ "command": "ls", "cwd": cwd }))
+            .await;
+        assert!(message.starts_with(expected), "{cwd}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_writes_in_the_project_and_in_its_temporary_folder_and_nowhere_else() {
+    let project = Project::with(&[("a.txt", "x")]);
+    let ran = run(
+        &project,
+        "echo y > a.txt; mkdir b; mv a.txt b; echo t > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"; echo \"$TMPDIR\" > place; \
+         echo n > /dev/null",
+    )
+    .await;
+    assert_eq!(
+        (ran["exit_code"].as_i64(), ran["stdout"].as_str()),
+        (Some(0), Some("t\n")),
+        "{ran}"
+    );
+    assert_eq!(fs::read_to_string(project.path("b/a.txt")).unwrap(), "y\n");
+    assert!(
+        !Path::new(&pid_in(&project, "place")).exists(),
+        "the temporary folder was left behind"
+    );
+    for command in [
+        "echo x > ../outside.txt",
+        "echo x > ../new.txt",
+        "rm ../outside.txt",
+        "mv ../outside.txt .",
+        "ln -s .. up && echo x > up/outside.txt",
+        "mkdir ../new",
+        "touch /tmp/neuraxis-escape",
+        "chmod 600 /etc/hostname && echo x >> /etc/hostname",
+    ] {
+        let ran = run(&project, command).await;
+        assert_ne!(ran["exit_code"], 0, "{command} gave {ran}");
+    }
+    let outside = fs::read_to_string(project.path("../outside.txt")).unwrap();
+    assert_eq!(outside, "SECRET outside\n");
+    assert!(!project.path("../new").exists() && !project.path("../new.txt").exists());
+}
+
+#[tokio::test]
+async fn a_command_sees_neither_our_variables_nor_our_memory_and_cannot_signal_us() {
+    let project = Project::new();
+    let names = run(&project, "env | cut -d= -f1 | sort").await;
+    let allowed = [
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "TERM",
+        "NO_COLOR",
+        "PAGER",
+        "GIT_PAGER",
+        "GIT_TERMINAL_PROMPT",
+        "DEBIAN_FRONTEND",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "NEURAXIS_COMMAND",
+    ];
+    for name in names["stdout"].as_str().unwrap().lines() {
+        let handed_on =
+            neuraxis_tools::COMMAND_ENVIRONMENT.contains(&name) || name.starts_with("LC_");
+        assert!(handed_on || allowed.contains(&name), "{name} was handed on");
+    }
+    let us = std::process::id();
+    let looked = run(&project, &format!("cat /proc/{us}/environ")).await;
+    assert_ne!(looked["exit_code"], 0, "{looked}");
+    assert_eq!(looked["stdout"], "");
+    // Signal 0 only asks whether a signal could be sent. Kernels before 6.12 allow it.
+    let signal = run(&project, &format!("kill -0 {us}")).await;
+    assert!(signal["exit_code"].is_i64());
+}
+
+#[tokio::test]
+async fn a_command_has_no_input_and_no_rights_to_gain() {
+    let project = Project::new();
+    assert_eq!(run(&project, "cat; echo end").await["stdout"], "end\n");
+    let status = run(&project, "grep NoNewPrivs /proc/self/status").await;
+    assert_eq!(status["stdout"], "NoNewPrivs:\t1\n");
+}
+
+#[tokio::test]
+async fn a_command_that_is_none_is_refused() {
+    let project = Project::new();
+    for (command, expected) in [
+        ("", "invalid_command: the command is empty"),
+        (" \n", "invalid_command: the command is empty"),
+        ("a\0b", "invalid_command: the command holds a NUL character"),
+    ] {
+        let message = project
+            .fail("run_command", json!({ "command": command }))
+            .await;
+        assert_eq!(message, expected);
+    }
+    let long = "x".repeat(COMMAND_MAX_BYTES + 1);
+    let message = project
+        .fail("run_command", json!({ "command": long }))
+        .await;
+    assert!(message.contains("more than 8192 bytes"), "{message}");
+    assert_eq!(
+        run(&project, "no_such_program_here").await["exit_code"],
+        127
+    );
+    assert_ne!(run(&project, "if then").await["exit_code"], 0);
+}
+
+#[tokio::test]
+async fn of_a_flood_only_the_beginning_and_the_end_are_kept() {
+    let project = Project::new();
+    let ran = run(
+        &project,
+        "echo first; head -c 50000000 /dev/zero | tr '\\0' 'x'; echo; echo last",
+    )
+    .await;
+    let text = ran["stdout"].as_str().unwrap();
+    assert!(text.starts_with("first\nxxx") && text.ends_with("x\nlast\n"));
+    assert!(
+        text.len() < COMMAND_MAX_OUTPUT_BYTES + 100,
+        "{}",
+        text.len()
+    );
+    assert_eq!(
+        ran["bytes_left_out"],
+        50_000_012 - COMMAND_MAX_OUTPUT_BYTES as u64
+    );
+}
+
+#[tokio::test]
+async fn output_is_shown_while_the_command_runs() {
+    let project = Project::new();
+    let (ctx, output) = watched();
+    let command =
+        json!({ "command": "echo early; while [ ! -e go ]; do sleep 0.01; done; echo late" });
+    let running = call(project.tool("run_command"), command, ctx);
+    let seen = async {
+        output.shows("early").await;
+        assert!(!output.text().contains("late"));
+        fs::write(project.path("go"), "").unwrap();
+    };
+    let (ran, ()) = tokio::join!(running, seen);
+    assert_eq!(ran.unwrap()["stdout"], "early\nlate\n");
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_ended_with_all_its_children_and_its_output_is_told() {
+    let project = Project::new();
+    let slow = json!({
+        "command": "trap '' TERM INT HUP; echo begun; sleep 1000 & echo $! > child; (trap '' TERM; sleep 1000)",
+        "timeout_seconds": 1,
+    });
+    let ran = timeout(Duration::from_secs(20), project.call("run_command", slow))
+        .await
+        .unwrap();
+    assert_eq!(
+        (ran["timed_out"].as_bool(), ran["stdout"].as_str()),
+        (Some(true), Some("begun\n")),
+        "{ran}"
+    );
+    assert_eq!(ran["exit_code"], Value::Null);
+    assert!(
+        ran["summary"]
+            .as_str()
+            .unwrap()
+            .contains("was ended because its time was up after 1.")
+    );
+    assert_gone(&pid_in(&project, "child")).await;
+}
+
+#[tokio::test]
+async fn what_is_left_behind_in_the_background_or_in_another_session_is_ended_too() {
+    let project = Project::new();
+    let started = Instant::now();
+    let ran = run(
+        &project,
+        "sleep 1000 & echo $! > child; setsid sh -c 'echo $$ > stray; trap \"\" TERM; sleep 1000; sleep 1000' & \
+         setsid sh -c '(sleep 1000 & echo $! > daemon) & exit'; while [ ! -s stray ] || [ ! -s daemon ]; do sleep 0.01; \
+         done; echo done",
+    )
+    .await;
+    assert_eq!(
+        (ran["exit_code"].as_i64(), ran["stdout"].as_str()),
+        (Some(0), Some("done\n")),
+        "{ran}"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "a held pipe held up the call"
+    );
+    for file in ["child", "stray", "daemon"] {
+        assert_gone(&pid_in(&project, file)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_or_dropped_call_ends_its_command() {
+    let project = Project::new();
+    let command =
+        json!({ "command": "echo $$ > pid; sleep 1000 & echo $! > child; echo begun; wait" });
+    let (ctx, output) = watched();
+    let token = ctx.cancellation.clone();
+    let running = call(project.tool("run_command"), command.clone(), ctx);
+    let cancelling = async {
+        output.shows("begun").await;
+        token.cancel();
+    };
+    let (cancelled, ()) = tokio::join!(running, cancelling);
+    assert!(cancelled.unwrap_err().message.starts_with("cancelled: "));
+    assert_gone(&pid_in(&project, "pid")).await;
+    assert_gone(&pid_in(&project, "child")).await;
+
+    let (ctx, output) = watched();
+    let arguments = JsonText::from_text(command.to_string());
+    let running = project.tool("run_command").call(arguments, ctx);
+    tokio::select! {
+        _ = running => panic!("it ended by itself"),
+        () = output.shows("begun") => {}
+    }
+    assert_gone(&pid_in(&project, "pid")).await;
+    assert_gone(&pid_in(&project, "child")).await;
+}
+
+#[tokio::test]
+async fn a_command_that_waits_for_all_its_children_does_not_wait_for_ours() {
+    let project = Project::new();
+    let waits = json!({ "command": "sleep 0.01 & wait; echo done", "timeout_seconds": 20 });
+    assert_eq!(project.call("run_command", waits).await["stdout"], "done\n");
+}

@@ -1,0 +1,257 @@
+//! `write_file` makes and replaces files of the project, in one go, and nothing else.
+
+use std::fs;
+
+use neuraxis_tools::WRITE_MAX_BYTES;
+use serde_json::json;
+
+use crate::support::Project;
+
+#[tokio::test]
+async fn a_file_is_made_replaced_and_left_alone_when_it_is_the_same() {
+    let project = Project::with(&[("src/lib.rs", "")]);
+    let write = json!({ "path": "src/a.txt", "content": "one\ntwo\n" });
+    let created = project.call("write_file", write.clone()).await;
+    assert_eq!(
+        created,
+        json!({
+            "path": "src/a.txt", "change": "created", "bytes": 8, "lines": 2,
+            "summary": "Created src/a.txt with 2 lines and 8 bytes.",
+        })
+    );
+    let again = project.call("write_file", write).await;
+    assert_eq!(
+        (again["change"].as_str(), again["bytes_before"].as_u64()),
+        (Some("unchanged"), Some(8))
+    );
+    let replaced = project
+        .call(
+            "write_file",
+            json!({ "path": "src/a.txt", "content": "three" }),
+        )
+        .await;
+    assert_eq!(
+        replaced["summary"],
+        "Replaced src/a.txt: it has 1 line and 5 bytes now and had 8 bytes."
+    );
+    assert_eq!(
+        fs::read_to_string(project.path("src/a.txt")).unwrap(),
+        "three"
+    );
+    let left: Vec<_> = fs::read_dir(project.path("src")).unwrap().collect();
+    assert_eq!(left.len(), 2, "something else was left behind: {left:?}");
+}
+
+#[tokio::test]
+async fn folders_are_made_only_on_wish() {
+    let project = Project::new();
+    let mut write = json!({ "path": "a/b/c.txt", "content": "x" });
+    assert_eq!(
+        project.fail("write_file", write.clone()).await,
+        "no_folder: there is no folder \"a/b\"; set create_folders to true to have it made"
+    );
+    assert!(!project.path("a").exists());
+    write["create_folders"] = json!(true);
+    let created = project.call("write_file", write).await;
+    assert_eq!(created["path"], "a/b/c.txt");
+    assert_eq!(fs::read_to_string(project.path("a/b/c.txt")).unwrap(), "x");
+}
+
+#[tokio::test]
+async fn what_is_no_file_of_the_project_is_not_written() {
+    let project = Project::with(&[
+        ("folder/a.txt", "x"),
+        (".git/config", "x"),
+        ("neuraxis.toml", "x"),
+    ]);
+    for (path, expected) in [
+        ("..", "outside_root: "),
+        ("../outside.txt", "outside_root: "),
+        ("../new.txt", "outside_root: "),
+        ("folder/../../new.txt", "outside_root: "),
+        ("new/../../../new.txt", "invalid_path: "),
+        ("/etc/new.txt", "outside_root: "),
+        ("/dev/null", "outside_root: "),
+        ("folder", "is_a_folder: "),
+        (".", "is_a_folder: "),
+        ("", "is_a_folder: "),
+        ("folder/a.txt/b", "not_a_folder: "),
+        ("folder/new/", "invalid_path: "),
+        (" a.txt", "invalid_path: "),
+        ("a.txt ", "invalid_path: "),
+        ("a\u{1b}[2J.txt", "invalid_path: "),
+        ("a\0b", "invalid_path: "),
+        (".env", "secret_file: "),
+        ("folder/.ENV.local", "secret_file: "),
+        ("new/id_rsa", "secret_file: "),
+        (".git/config", "protected: "),
+        (".git/hooks/new", "protected: "),
+        ("folder/../.Git/x", "protected: "),
+        ("neuraxis.toml", "protected: "),
+        ("new/Neuraxis.toml", "protected: "),
+    ] {
+        let write = json!({ "path": path, "content": "SECRET", "create_folders": true });
+        let message = project.fail("write_file", write).await;
+        assert!(message.starts_with(expected), "{path:?} gave {message}");
+        assert!(!message.contains("SECRET"), "{message}");
+    }
+    assert!(!project.path("new").exists());
+    assert!(!project.path("../new.txt").exists());
+    let outside = fs::read_to_string(project.path("../outside.txt")).unwrap();
+    assert_eq!(outside, "SECRET outside\n");
+}
+
+#[tokio::test]
+async fn no_more_is_written_than_one_call_may() {
+    let project = Project::new();
+    let content = "x".repeat(WRITE_MAX_BYTES + 1);
+    let message = project
+        .fail("write_file", json!({ "path": "a", "content": content }))
+        .await;
+    assert_eq!(
+        message,
+        "too_big: the content has 1,048,577 bytes, more than 1,048,576; write it in several files"
+    );
+    let most = json!({ "path": "a", "content": &content[1..] });
+    assert_eq!(project.call("write_file", most).await["bytes"], 1 << 20);
+}
+
+#[cfg(unix)]
+mod on_unix {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::support::{call, context};
+
+    #[tokio::test]
+    async fn no_symlink_leads_a_write_out_or_to_what_is_protected() {
+        let project = Project::with(&[
+            ("real/a.txt", "x"),
+            ("config/.env", "x"),
+            (".git/config", "x"),
+        ]);
+        symlink("../outside.txt", project.path("file")).unwrap();
+        symlink("..", project.path("folder")).unwrap();
+        symlink("/tmp", project.path("absolute")).unwrap();
+        symlink("config/.env", project.path("notes.txt")).unwrap();
+        symlink(".git", project.path("harmless")).unwrap();
+        symlink("nowhere", project.path("dangling")).unwrap();
+        symlink("../nowhere", project.path("leading_out")).unwrap();
+        for (path, expected) in [
+            ("file", "outside_root: "),
+            ("folder/new.txt", "outside_root: "),
+            ("folder/a/b.txt", "outside_root: "),
+            ("absolute/new.txt", "outside_root: "),
+            ("notes.txt", "secret_file: "),
+            ("harmless/config", "protected: "),
+            ("harmless/hooks/new", "protected: "),
+            ("dangling", "invalid_path: "),
+            ("dangling/new.txt", "invalid_path: "),
+        ] {
+            let write = json!({ "path": path, "content": "x", "create_folders": true });
+            let message = project.fail("write_file", write).await;
+            assert!(message.starts_with(expected), "{path:?} gave {message}");
+        }
+        let write = json!({ "path": "leading_out", "content": "x", "create_folders": true });
+        project.fail("write_file", write).await;
+        assert!(!project.path("../nowhere").exists());
+        symlink("real/a.txt", project.path("link")).unwrap();
+        let written = project
+            .call("write_file", json!({ "path": "link", "content": "new" }))
+            .await;
+        assert_eq!(written["path"], "real/a.txt");
+        assert!(project.path("link").is_symlink());
+        assert_eq!(
+            fs::read_to_string(project.path("real/a.txt")).unwrap(),
+            "new"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_folder_swapped_for_a_symlink_at_any_moment_does_not_lead_a_write_out() {
+        let project = Project::with(&[("folder/outside.txt", "inside")]);
+        symlink("..", project.path("link")).unwrap();
+        let [folder, link, aside] = ["folder", "link", "aside"].map(|name| project.path(name));
+        let done = Arc::new(AtomicBool::new(false));
+        let swapping = std::thread::spawn({
+            let done = Arc::clone(&done);
+            move || {
+                while !done.load(Ordering::Relaxed) {
+                    for (from, to) in [
+                        (&folder, &aside),
+                        (&link, &folder),
+                        (&folder, &link),
+                        (&aside, &folder),
+                    ] {
+                        fs::rename(from, to).unwrap();
+                    }
+                }
+            }
+        });
+        for number in 0..300 {
+            let write =
+                json!({ "path": "folder/outside.txt", "content": format!("written {number}") });
+            // Whether it succeeds depends on the moment; where it writes does not.
+            let _ = call(project.tool("write_file"), write, context()).await;
+            let outside = fs::read_to_string(project.path("../outside.txt")).unwrap();
+            assert_eq!(outside, "SECRET outside\n");
+        }
+        done.store(true, Ordering::Relaxed);
+        swapping.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_mode_of_a_file_stays_and_one_that_must_not_be_written_is_not_replaced() {
+        let project = Project::with(&[("run.sh", "old"), ("locked.txt", "old")]);
+        let set = |path: &str, mode| {
+            fs::set_permissions(project.path(path), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set("run.sh", 0o750);
+        set("locked.txt", 0o444);
+        project
+            .call("write_file", json!({ "path": "run.sh", "content": "new" }))
+            .await;
+        let mode = fs::metadata(project.path("run.sh"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o750);
+        let message = project
+            .fail(
+                "write_file",
+                json!({ "path": "locked.txt", "content": "new" }),
+            )
+            .await;
+        assert!(message.starts_with("no_permission: "), "{message}");
+        assert_eq!(
+            fs::read_to_string(project.path("locked.txt")).unwrap(),
+            "old"
+        );
+    }
+
+    #[tokio::test]
+    async fn pipes_and_devices_are_not_written() {
+        let project = Project::new();
+        let made = Command::new("mkfifo").arg(project.path("pipe")).status();
+        assert!(made.unwrap().success());
+        let message = project
+            .fail("write_file", json!({ "path": "pipe", "content": "x" }))
+            .await;
+        assert!(message.starts_with("not_a_regular_file: "), "{message}");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_writes_nothing() {
+        let project = Project::new();
+        let ctx = context();
+        ctx.cancellation.cancel();
+        let write = json!({ "path": "a.txt", "content": "x" });
+        let error = call(project.tool("write_file"), write, ctx)
+            .await
+            .unwrap_err();
+        assert!(error.message.starts_with("cancelled: "), "{error}");
+    }
+}
