@@ -6,6 +6,7 @@ use std::sync::Arc;
 use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall, ToolMessage};
 
 use super::media::{encode_media, unsupported};
+use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::encode::{Json, Write, id_of_call, short_id};
 
@@ -225,7 +226,6 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
 
 /// Tells whether a text is a JSON object that every parser takes: some refuse half of a surrogate pair.
 fn is_object(text: &str) -> bool {
-    type Object = serde_json::Map<String, serde_json::Value>;
     serde_json::from_str::<Object>(text).is_ok()
 }
 
