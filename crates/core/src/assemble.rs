@@ -1,7 +1,5 @@
 //! Assembles a reply from its deltas: any split of the same stream gives the same reply.
 
-use std::collections::BTreeMap;
-
 use crate::error::{LlmError, LlmErrorKind};
 use crate::ids::BlockIndex;
 use crate::json::JsonText;
@@ -27,12 +25,13 @@ pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 /// ```
 #[derive(Debug, Default)]
 pub struct ReplyAssembler {
-    blocks: BTreeMap<BlockIndex, Block>,
+    /// In the order of their indexes; hardly ever more than a few.
+    blocks: Vec<(BlockIndex, Block)>,
     bytes: usize,
     end: Option<ReplyEnd>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Block {
     content: BlockContent,
     id: Option<String>,
@@ -40,8 +39,9 @@ struct Block {
     state: Option<ProviderState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum BlockContent {
+    #[default]
     Empty,
     Text(String),
     Reasoning(String),
@@ -64,14 +64,14 @@ impl ReplyAssembler {
             return Err(invalid("the stream went on after its end"));
         }
         match delta {
-            ReplyDelta::Text { block, text } => self.push_text(block, &text),
-            ReplyDelta::Reasoning { block, text } => self.push_reasoning(block, &text),
+            ReplyDelta::Text { block, text } => self.push_text(block, text),
+            ReplyDelta::Reasoning { block, text } => self.push_reasoning(block, text),
             ReplyDelta::ToolCall {
                 block,
                 provider_id,
                 name,
                 arguments,
-            } => self.push_call(block, provider_id, name, &arguments),
+            } => self.push_call(block, provider_id, name, arguments),
             ReplyDelta::State {
                 block,
                 id,
@@ -104,33 +104,33 @@ impl ReplyAssembler {
                 "the stream ended before the reply was whole",
             ));
         };
-        let parts = self
-            .blocks
-            .into_iter()
-            .filter_map(|(index, block)| block.into_part(index).transpose());
+        let mut parts = Vec::with_capacity(self.blocks.len());
+        for (index, block) in self.blocks {
+            parts.extend(block.into_part(index)?);
+        }
         Ok(Reply {
-            parts: parts.collect::<Result<_, _>>()?,
+            parts,
             finish: end.finish,
             usage: end.usage,
             model: end.model,
         })
     }
 
-    fn push_text(&mut self, index: BlockIndex, more: &str) -> Result<(), LlmError> {
+    fn push_text(&mut self, index: BlockIndex, more: String) -> Result<(), LlmError> {
         self.grow(more.len())?;
         match &mut self.block(index).content {
-            BlockContent::Text(text) => text.push_str(more),
-            content @ BlockContent::Empty => *content = BlockContent::Text(more.to_owned()),
+            BlockContent::Text(text) => text.push_str(&more),
+            content @ BlockContent::Empty => *content = BlockContent::Text(more),
             _ => return Err(mixed(index)),
         }
         Ok(())
     }
 
-    fn push_reasoning(&mut self, index: BlockIndex, more: &str) -> Result<(), LlmError> {
+    fn push_reasoning(&mut self, index: BlockIndex, more: String) -> Result<(), LlmError> {
         self.grow(more.len())?;
         match &mut self.block(index).content {
-            BlockContent::Reasoning(text) => text.push_str(more),
-            content @ BlockContent::Empty => *content = BlockContent::Reasoning(more.to_owned()),
+            BlockContent::Reasoning(text) => text.push_str(&more),
+            content @ BlockContent::Empty => *content = BlockContent::Reasoning(more),
             _ => return Err(mixed(index)),
         }
         Ok(())
@@ -141,7 +141,7 @@ impl ReplyAssembler {
         index: BlockIndex,
         new_id: Option<String>,
         new_name: Option<String>,
-        more: &str,
+        more: String,
     ) -> Result<(), LlmError> {
         self.grow(more.len())?;
         let block = self.block(index);
@@ -162,17 +162,30 @@ impl ReplyAssembler {
         };
         set_once(provider_id, new_id, "id")?;
         set_once(name, new_name, "name")?;
-        arguments.push_str(more);
+        if arguments.is_empty() {
+            *arguments = more;
+        } else {
+            arguments.push_str(&more);
+        }
         Ok(())
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the block was found or has just been put there"
+    )]
     fn block(&mut self, index: BlockIndex) -> &mut Block {
-        self.blocks.entry(index).or_insert(Block {
-            content: BlockContent::Empty,
-            id: None,
-            signature: None,
-            state: None,
-        })
+        let place = match self
+            .blocks
+            .binary_search_by_key(&index, |(index, _)| *index)
+        {
+            Ok(place) => place,
+            Err(place) => {
+                self.blocks.insert(place, (index, Block::default()));
+                place
+            }
+        };
+        &mut self.blocks[place].1
     }
 
     fn grow(&mut self, bytes: usize) -> Result<(), LlmError> {

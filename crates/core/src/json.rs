@@ -173,6 +173,11 @@ impl ContentHash {
         Self(hasher.finalize().into())
     }
 
+    /// Wraps a SHA-256 digest.
+    pub(crate) const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
     /// Returns the 32 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {

@@ -3,13 +3,15 @@
 //! What a provider wants to see again (reasoning signatures, encrypted items, its own call ids) is kept beside the part
 //! it belongs to, opaque to us and only ever sent to the provider and model that gave it.
 
+mod digest;
+
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{BlockIndex, ToolCallId};
-use crate::json::{ContentHash, JsonText};
+use crate::json::JsonText;
 
 /// One entry of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,9 +161,6 @@ pub enum MediaSource {
 /// Opaque data of a provider, kept as its own JSON text.
 pub type ProviderState = JsonText;
 
-/// Room for most messages as JSON, in bytes.
-const USUAL_BYTES: usize = 512;
-
 impl Message {
     /// Makes a system message.
     pub fn system(text: impl Into<String>) -> Self {
@@ -205,17 +204,6 @@ impl Message {
             Part::ToolCall(call) => Some(call),
             _ => None,
         })
-    }
-
-    /// Returns the hash of the message's canonical JSON.
-    #[must_use]
-    pub fn hash(&self) -> ContentHash {
-        // A message is strings, numbers and lists of them: encoding it cannot fail.
-        let mut json = Vec::with_capacity(USUAL_BYTES);
-        if serde_json::to_writer(&mut json, self).is_err() {
-            json.clear();
-        }
-        ContentHash::of(&json)
     }
 }
 

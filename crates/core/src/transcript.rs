@@ -89,7 +89,7 @@ impl PrefixDigest {
     pub fn with(self, message: &Message) -> Self {
         Self {
             count: self.count.saturating_add(1),
-            hash: self.hash.chain(message.hash()),
+            hash: message.hash_after(self.hash),
         }
     }
 }

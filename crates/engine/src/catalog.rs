@@ -24,7 +24,7 @@ const MAX_FAULTS: usize = 3;
 pub struct ToolCatalog {
     /// What is known of each.
     specs: Vec<ToolSpec>,
-    by_name: BTreeMap<ToolName, Arc<Entry>>,
+    by_name: BTreeMap<Arc<str>, Arc<Entry>>,
 }
 
 struct Entry {
@@ -85,7 +85,7 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        if self.by_name.contains_key(&name) {
+        if self.by_name.contains_key(name.as_str()) {
             return Err(CatalogError::DuplicateName(name));
         }
         let invalid = |message: String| CatalogError::InvalidSchema {
@@ -99,7 +99,8 @@ impl ToolCatalog {
         let schema =
             jsonschema::validator_for(&schema).map_err(|error| invalid(error.to_string()))?;
         self.specs.push(spec.clone());
-        self.by_name.insert(name, Arc::new(Entry { tool, schema }));
+        self.by_name
+            .insert(name.as_str().into(), Arc::new(Entry { tool, schema }));
         Ok(())
     }
 
@@ -121,7 +122,7 @@ impl ToolCatalog {
     /// Returns a tool.
     #[must_use]
     pub fn tool(&self, name: &ToolName) -> Option<&Arc<dyn Tool>> {
-        self.by_name.get(name).map(|entry| &entry.tool)
+        self.by_name.get(name.as_str()).map(|entry| &entry.tool)
     }
 
     /// Checks a call without running it.
@@ -130,11 +131,7 @@ impl ToolCatalog {
     ///
     /// A [`ToolCallError`] that names the known tools, or says where the arguments are wrong and why.
     pub fn check(&self, name: &str, arguments: &JsonText) -> Result<&Arc<dyn Tool>, ToolCallError> {
-        let entry = name
-            .parse()
-            .ok()
-            .and_then(|name: ToolName| self.by_name.get(&name));
-        let Some(entry) = entry else {
+        let Some(entry) = self.by_name.get(name) else {
             let name = name.chars().take(64).collect();
             let known = self.names();
             return Err(ToolCallError::UnknownTool { name, known });

@@ -17,7 +17,7 @@ use futures_util::FutureExt;
 use neuraxis_core::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
     Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
-    Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
+    Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
     SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
@@ -66,6 +66,8 @@ pub(crate) struct Driver {
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
+    /// The records of steps that followed one another without waiting: they are written together.
+    unwritten: Vec<Arc<Record>>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     active: ActiveTime,
@@ -160,6 +162,7 @@ impl Driver {
             inbox,
             end,
             ready: VecDeque::new(),
+            unwritten: Vec::new(),
             running: Vec::new(),
             active,
             alarm: Alarm::default(),
@@ -176,6 +179,16 @@ impl Driver {
         loop {
             let wake_at = step.wake_at;
             self.active.follow(step.status);
+            self.unwritten.append(&mut step.records);
+            if self.has_to_write(&step) {
+                let records = std::mem::take(&mut self.unwritten);
+                let log = Arc::clone(&self.log);
+                if let Err(error) = log.append(records).await {
+                    tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
+                    self.outcome = Some(unrecorded(&error));
+                    break;
+                }
+            }
             self.perform(step.effects);
             if step.status.is_ended() {
                 break;
@@ -206,15 +219,19 @@ impl Driver {
                     }
                 }
             };
-            let log = Arc::clone(&self.log);
-            let records = std::mem::take(&mut step.records);
-            if let Err(error) = log.append(records).await {
-                tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
-                self.outcome = Some(unrecorded(&error));
-                break;
-            }
         }
         self.conclude(place);
+    }
+
+    /// Tells whether what happened has to be on record now: before anything is begun that others notice, before the run
+    /// waits, and at its end.
+    fn has_to_write(&self, step: &Step) -> bool {
+        let begins_something = step
+            .effects
+            .iter()
+            .any(|effect| !matches!(effect, Effect::Vet(_)));
+        let goes_on = !step.effects.is_empty() || !self.ready.is_empty();
+        begins_something || !goes_on || step.status.is_ended()
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {

@@ -61,7 +61,7 @@ bodies! {
     /// A model call gave a reply.
     LlmCall(Box<LlmCall>) = "llm_call";
     /// An attempt of a model call failed.
-    LlmFailed(LlmFailed) = "llm_failed";
+    LlmFailed(Box<LlmFailed>) = "llm_failed";
     /// A batch of calls was checked.
     Verdict(Vetted) = "verdict";
     /// A tool call is about to run.
@@ -75,9 +75,9 @@ bodies! {
     /// Something went wrong that the run survives.
     Warning(Warning) = "warning";
     /// A person has to decide about a call.
-    ApprovalRequested(ApprovalRequested) = "approval_requested";
+    ApprovalRequested(Box<ApprovalRequested>) = "approval_requested";
     /// A person decided about a call, or the time to decide ran out.
-    ApprovalDecided(ApprovalDecided) = "approval_decided";
+    ApprovalDecided(Box<ApprovalDecided>) = "approval_decided";
     /// The embedder's hook answered.
     Advised(Advised) = "advised";
     /// A message came for the run at work.
@@ -90,11 +90,11 @@ bodies! {
     /// The model was told something by the loop itself.
     PromptInjected(PromptInjected) = "prompt_injected";
     /// Messages were left out to make the conversation fit.
-    ContextTrimmed(ContextTrimmed) = "context_trimmed";
+    ContextTrimmed(Box<ContextTrimmed>) = "context_trimmed";
     /// The history arrived broken and was repaired.
     HistoryRepaired(HistoryRepaired) = "history_repaired";
     /// Another role than the one asked for serves the run.
-    RoleDowngraded(RoleDowngraded) = "role_downgraded";
+    RoleDowngraded(Box<RoleDowngraded>) = "role_downgraded";
     /// A limit other than the turn limit was reached.
     LimitReached(LimitReachedRecord) = "limit_reached";
     /// Nothing can go on until somebody outside acts.

@@ -17,7 +17,9 @@ impl Record {
             RecordBody::LlmFailed(failed) => Input::ModelFailed(failed.input()),
             RecordBody::Verdict(vetted) => Input::Vetted(vetted.clone()),
             RecordBody::ToolResult(result) => Input::ToolFinished(result.input()?),
-            RecordBody::ApprovalDecided(decided) => Input::ApprovalDecided(decided.clone()),
+            RecordBody::ApprovalDecided(decided) => {
+                Input::ApprovalDecided(decided.as_ref().clone())
+            }
             RecordBody::Advised(advised) => Input::Advised(advised.clone()),
             RecordBody::Steered(steered) => Input::Steered(steered.clone()),
             RecordBody::Cancelled(cancelled) => Input::Cancelled(cancelled.clone()),

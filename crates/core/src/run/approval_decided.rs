@@ -34,7 +34,7 @@ impl RunTree {
         }
         self.first_time(&decided.id);
         let decision = decided.decision.clone();
-        self.record_in_batch(draft, agent, RecordBody::ApprovalDecided(decided));
+        self.record_in_batch(draft, agent, RecordBody::ApprovalDecided(Box::new(decided)));
         match decision {
             ApprovalDecision::Approve { arguments } => self.approve(draft, agent, &call, arguments),
             ApprovalDecision::Deny { reason } => {

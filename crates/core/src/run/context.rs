@@ -197,7 +197,12 @@ impl RunTree {
             shortened: plan.shortened.clone(),
             summary,
         };
-        self.record(draft, id, None, RecordBody::ContextTrimmed(record));
+        self.record(
+            draft,
+            id,
+            None,
+            RecordBody::ContextTrimmed(Box::new(record)),
+        );
     }
 }
 

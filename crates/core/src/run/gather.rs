@@ -1,7 +1,9 @@
 //! The opening that gathers: what a small model chose, or policy adds, is read before the agent answers.
 
+use std::sync::Arc;
+
 use crate::ids::AgentId;
-use crate::message::{AssistantMessage, Message, ToolCall};
+use crate::message::{AssistantMessage, Message};
 use crate::profile::Opening;
 use crate::project::{assign_ids, chosen_call};
 use crate::record::Origin;
@@ -46,10 +48,9 @@ impl RunTree {
             }
         };
         let parts = assign_ids(self.spec.run_id, agent, call.content_index, [&part]);
-        let message = Message::Assistant(AssistantMessage { parts, model });
-        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
-        self.append_reply(agent, message);
-        self.begin_batch(agent, &calls, origin);
+        let message = Arc::new(Message::Assistant(AssistantMessage { parts, model }));
+        self.append_reply(agent, Arc::clone(&message));
+        self.begin_batch(agent, message.tool_calls(), origin);
         self.vet_batch(draft, agent);
     }
 }

@@ -44,7 +44,7 @@ impl RunTree {
             draft,
             agent,
             Some(call.content_index),
-            RecordBody::LlmFailed(record),
+            RecordBody::LlmFailed(Box::new(record)),
         );
         match (next, call.planned.purpose) {
             (NextAttempt::Follows, _) => self.expect_attempt_after(agent, failed.attempt),

@@ -119,20 +119,20 @@ impl RunTree {
             parts,
             model: Some(reply.model.clone()),
         });
-        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
-        self.append_reply(id, message);
+        let message = Arc::new(message);
+        self.append_reply(id, Arc::clone(&message));
         self.measure(id, reply.usage);
-        self.warn_of_failures_left(draft, id, &calls);
-        if calls.is_empty() {
+        self.warn_of_failures_left(draft, id, &message);
+        if message.tool_calls().next().is_none() {
             self.turn_answered(draft, id, call, text, reply.finish);
             return;
         }
-        self.begin_batch(id, &calls, Origin::Model);
+        self.begin_batch(id, message.tool_calls(), Origin::Model);
         let closing = self.agent(id).is_some_and(|agent| agent.closing.is_some());
         if let Some((failure, why)) = not_run(reply.finish, closing, &call.planned.tools) {
             self.settle_all(draft, id, &ToolOutcome::failed(failure, why));
             self.schedule(draft, id);
-        } else if !self.stops_for_repeats(draft, id, &calls) {
+        } else if !self.stops_for_repeats(draft, id, &message) {
             self.refuse_not_offered(draft, id, &call.planned.tools);
             // Where every call was refused there is nothing to ask about: the turn is over.
             let is_over = self.batch_is_over(id);
@@ -192,12 +192,12 @@ impl RunTree {
     }
 
     /// Tools that failed last turn and are not tried again are worth knowing of (loop rule 8).
-    fn warn_of_failures_left(&mut self, draft: &mut Draft, id: AgentId, calls: &[ToolCall]) {
+    fn warn_of_failures_left(&mut self, draft: &mut Draft, id: AgentId, message: &Message) {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
         let mut left = std::mem::take(&mut agent.failed_tools);
-        left.retain(|failed| !calls.iter().any(|call| call.name == *failed));
+        left.retain(|failed| !message.tool_calls().any(|call| call.name == *failed));
         left.sort_unstable();
         left.dedup();
         if left.is_empty() {
@@ -264,12 +264,12 @@ impl RunTree {
 
     /// Adds the model's message to the conversation; what the record of its call holds need not be recorded again. Nor
     /// need what an opening was asked that failed: the run's first record has it.
-    pub(super) fn append_reply(&mut self, agent: AgentId, message: Message) {
+    pub(super) fn append_reply(&mut self, agent: AgentId, message: Arc<Message>) {
         let Some(agent) = self.agent_mut(agent) else {
             return;
         };
         let is_empty =
-            matches!(&message, Message::Assistant(assistant) if assistant.parts.is_empty());
+            matches!(message.as_ref(), Message::Assistant(assistant) if assistant.parts.is_empty());
         if !is_empty {
             let recorded = usize::try_from(agent.recorded.count).unwrap_or(usize::MAX);
             agent.transcript.push(message);
@@ -278,10 +278,15 @@ impl RunTree {
         }
     }
 
-    pub(super) fn begin_batch(&mut self, agent: AgentId, calls: &[ToolCall], origin: Origin) {
+    pub(super) fn begin_batch<'a>(
+        &mut self,
+        agent: AgentId,
+        calls: impl Iterator<Item = &'a ToolCall>,
+        origin: Origin,
+    ) {
         let content_index = self.new_content_index();
         let rule = self.agent_spec(agent).profile.arguments;
-        let calls = calls.iter().zip(0..).map(|(call, index)| Call {
+        let calls = calls.zip(0..).map(|(call, index)| Call {
             id: call.id.clone(),
             index: CallIndex(index),
             name: call.name.clone(),

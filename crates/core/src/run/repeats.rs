@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::AgentId;
 use crate::json::JsonText;
-use crate::message::ToolCall;
+use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{PromptReason, RecordBody, Warning};
 use crate::run::RunTree;
@@ -26,23 +26,22 @@ impl RunTree {
         &mut self,
         draft: &mut Draft,
         id: AgentId,
-        calls: &[ToolCall],
+        reply: &Message,
     ) -> bool {
         let repeats = self.agent_spec(id).profile.repeats;
         let Some(agent) = self.agent_mut(id) else {
             return false;
         };
-        agent.streaks = counted(&agent.streaks, calls);
-        let longest = agent.streaks.iter().max_by_key(|streak| streak.turns);
-        let Some(longest) = longest.cloned() else {
+        agent.streaks = counted(&agent.streaks, reply);
+        let Some(longest) = agent.streaks.iter().max_by_key(|streak| streak.turns) else {
             return false;
         };
-        let reached = |limit: u32| limit > 0 && longest.turns >= limit;
+        let turns = longest.turns;
+        let reached = |limit: u32| limit > 0 && turns >= limit;
         if !reached(repeats.warn) && !reached(repeats.stop) {
             return false;
         }
         let name: String = longest.name.chars().take(64).collect();
-        let turns = longest.turns;
         let said = format!("{name} was called with the same arguments in {turns} turns in a row");
         self.record_in_batch(
             draft,
@@ -75,9 +74,9 @@ impl RunTree {
     }
 }
 
-fn counted(before: &[Streak], calls: &[ToolCall]) -> Vec<Streak> {
-    let mut streaks: Vec<Streak> = Vec::with_capacity(calls.len());
-    for call in calls {
+fn counted(before: &[Streak], reply: &Message) -> Vec<Streak> {
+    let mut streaks: Vec<Streak> = Vec::new();
+    for call in reply.tool_calls() {
         let is_it =
             |streak: &&Streak| streak.name == call.name && streak.arguments == call.arguments;
         // Twice in one reply is once too often, but no turn of its own.

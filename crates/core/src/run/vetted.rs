@@ -171,7 +171,11 @@ impl RunTree {
         draft
             .effects
             .push(Effect::AskApproval(requested.effect(agent)));
-        self.record_in_batch(draft, agent, RecordBody::ApprovalRequested(requested));
+        self.record_in_batch(
+            draft,
+            agent,
+            RecordBody::ApprovalRequested(Box::new(requested)),
+        );
     }
 
     fn unknown_tool_message(&self, agent: AgentId, call: &ToolCallId) -> String {

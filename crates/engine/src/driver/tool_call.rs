@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use neuraxis_core::{
     Attempt, BlockIndex, Input, LiveBody, ProgressSteps, RunTool, ToolCallId, ToolFailure,
     ToolFinished, ToolOutcome,
@@ -27,7 +29,7 @@ impl Driver {
         let ctx = self.tool_context(&run, Arc::clone(&reports));
         self.running.push((run.effect_id, ctx.cancellation.clone()));
         let permits = Arc::clone(&self.engine.tool_permits);
-        self.work.push(Box::pin(async move {
+        let mut call: BoxFuture<'static, Work> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
             reports.started(run.name.as_str());
@@ -35,7 +37,15 @@ impl Driver {
             let outcome = ToolCatalog::run(tool, run.arguments.clone(), ctx, run.timeout).await;
             drop(permit);
             Work::Answer(Box::new(finished(&run, outcome, started.elapsed())))
-        }));
+        });
+        // Many tools answer at once: what needs no waiting needs no place among what is waited for.
+        match (&mut call).now_or_never() {
+            Some(work) => {
+                let answer = self.work_over(work);
+                self.ready.push_back(answer);
+            }
+            None => self.work.push(call),
+        }
     }
 
     fn reports(&self, run: &RunTool) -> Arc<Reports> {

@@ -53,7 +53,7 @@ impl PutAside {
     fn asked(&self) -> Vec<ApprovalRequested> {
         let records = self.heard.records();
         let asked = records.iter().filter_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
+            RecordBody::ApprovalRequested(asked) => Some(ApprovalRequested::clone(asked)),
             _ => None,
         });
         asked.collect()

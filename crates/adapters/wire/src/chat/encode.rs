@@ -3,6 +3,7 @@
 
 mod media;
 mod message;
+mod object;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

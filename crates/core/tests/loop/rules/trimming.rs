@@ -56,7 +56,7 @@ fn trimmed(run: &Script) -> Vec<&ContextTrimmed> {
         .records
         .iter()
         .filter_map(|record| match &record.body {
-            RecordBody::ContextTrimmed(trimmed) => Some(trimmed),
+            RecordBody::ContextTrimmed(trimmed) => Some(trimmed.as_ref()),
             _ => None,
         });
     trimmed.collect()

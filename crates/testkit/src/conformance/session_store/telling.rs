@@ -99,7 +99,7 @@ pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore
 }
 
 fn failed(busy: &Busy) -> RecordBody {
-    RecordBody::LlmFailed(LlmFailed {
+    RecordBody::LlmFailed(Box::new(LlmFailed {
         effect_id: EffectId {
             run: busy.log.run(),
             number: 1,
@@ -111,7 +111,7 @@ fn failed(busy: &Busy) -> RecordBody {
         error: LlmError::new(LlmErrorKind::Connection, "refused"),
         next: NextAttempt::Follows,
         duration: Duration::from_millis(5),
-    })
+    }))
 }
 
 /// What a session used is the sum over its runs, be they at work or ended.

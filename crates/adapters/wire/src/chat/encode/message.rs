@@ -6,6 +6,7 @@ use std::sync::Arc;
 use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall};
 
 use super::media::encode_media;
+use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::encode::{
     Json, Write, call_id, id_of_call, is_from, result_text, short_id, text_of, unsupported,
@@ -186,6 +187,5 @@ fn arguments(written: &JsonText, form: Arguments) -> Cow<'_, str> {
 
 /// Tells whether a text is a JSON object that every parser takes: some refuse half of a surrogate pair.
 fn is_object(text: &str) -> bool {
-    type Object = serde_json::Map<String, serde_json::Value>;
     serde_json::from_str::<Object>(text).is_ok()
 }
