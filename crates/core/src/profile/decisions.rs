@@ -151,9 +151,9 @@ pub struct Repeats {
 }
 
 impl Default for Repeats {
-    /// Three in a row are noticed, the fifth is not run.
+    /// Two in a row are noticed, the third is not run.
     fn default() -> Self {
-        Self { warn: 3, stop: 5 }
+        Self { warn: 2, stop: 3 }
     }
 }
 

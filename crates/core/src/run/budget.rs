@@ -66,13 +66,18 @@ impl RunTree {
     /// Returns the budget that one more turn would break into: the agent's own or that of one above it, each of which
     /// keeps back what the last answers of all agents at work below it take.
     pub(super) fn short_of(&self, id: AgentId) -> Option<BudgetKind> {
+        self.short_of_calls(id, 1)
+    }
+
+    /// As [`short_of`](Self::short_of), for several model calls as large as the next.
+    pub(super) fn short_of_calls(&self, id: AgentId, calls: u64) -> Option<BudgetKind> {
         let bounded = |limits: &Limits| limits.max_tokens.is_some() || limits.max_cost.is_some();
         self.path(id)
             .filter(|agent| bounded(&self.agent_spec(agent.id).limits))
-            .find_map(|agent| self.would_break_into(agent, id))
+            .find_map(|agent| self.would_break_into(agent, id, calls))
     }
 
-    fn would_break_into(&self, above: &Agent, id: AgentId) -> Option<BudgetKind> {
+    fn would_break_into(&self, above: &Agent, id: AgentId, calls: u64) -> Option<BudgetKind> {
         let limits = &self.agent_spec(above.id).limits;
         let next = self.agent(id)?;
         let kept_back = |reserve: &dyn Fn(&Agent) -> u64| {
@@ -88,14 +93,18 @@ impl RunTree {
         if let Some(most) = limits.max_tokens {
             let call = |agent: &Agent| self.tokens_of_a_call(agent);
             let reserve = kept_back(&|agent| call(agent).saturating_mul(LAST_ANSWER_CALLS));
-            let needed = call(next).saturating_add(reserve);
+            let needed = call(next).saturating_mul(calls).saturating_add(reserve);
             if above.spent.tokens.saturating_add(needed) > most {
                 return Some(BudgetKind::Tokens);
             }
         }
         let most = limits.max_cost?.0;
         let reserve = kept_back(&|agent| agent.spent.last_cost.saturating_mul(LAST_ANSWER_CALLS));
-        let needed = next.spent.last_cost.saturating_add(reserve);
+        let needed = next
+            .spent
+            .last_cost
+            .saturating_mul(calls)
+            .saturating_add(reserve);
         let spent = above.spent.cost;
         // Where no price is known there is nothing to go by but what was spent.
         (spent >= most || spent.saturating_add(needed) > most).then_some(BudgetKind::Cost)

@@ -4,7 +4,8 @@
 use std::fmt::Write;
 
 use crate::effect::ReplyFormat;
-use crate::effect::{ModelRequest, ToolChoice};
+use crate::effect::{ModelRequest, Purpose, ToolChoice};
+use crate::finish::FinishReason;
 use crate::ids::AgentId;
 use crate::message::Message;
 use crate::record::{RecordBody, Summarized};
@@ -93,7 +94,13 @@ impl RunTree {
             );
             self.trim(draft, id, &plan, Some(summary));
         }
-        self.begin_call(draft, id, then, None);
+        match self.short_of(id) {
+            // The summary took more than was left for it.
+            Some(kind) if then.purpose == Purpose::Turn => {
+                self.close(draft, id, &FinishReason::Budget(kind));
+            }
+            _ => self.begin_call(draft, id, then, None),
+        }
     }
 }
 

@@ -78,7 +78,10 @@ impl RunTree {
             .agent(id)
             .is_none_or(|agent| agent.futile_compactions >= MAX_FUTILE_COMPACTIONS);
         match compaction {
-            Compaction::Summarize { role } if !futile && !plan.removed.is_empty() => {
+            // A summary takes about as much as the call it makes room for; what cannot pay for both goes without.
+            Compaction::Summarize { role }
+                if !futile && !plan.removed.is_empty() && self.short_of_calls(id, 2).is_none() =>
+            {
                 let summary = PlannedCall::new(Purpose::Compaction, role, OfferedTools::None);
                 self.ask_summary(draft, id, summary, plan, planned);
                 None

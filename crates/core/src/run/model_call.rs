@@ -130,10 +130,9 @@ impl RunTree {
 }
 
 fn request(agent: &Agent, spec: &AgentSpec, planned: &PlannedCall) -> ModelRequest {
-    let choice = || planned.choice.clone().unwrap_or(ToolChoice::Auto);
     let (tools, tool_choice) = match &planned.tools {
-        OfferedTools::Callable => (Arc::clone(&spec.tools), choice()),
-        OfferedTools::Only(names) => (only(spec, |name| names.contains(name)), choice()),
+        OfferedTools::Callable => chosen(planned, Arc::clone(&spec.tools)),
+        OfferedTools::Only(names) => chosen(planned, only(spec, |name| names.contains(name))),
         OfferedTools::Shown => (Arc::clone(&spec.tools), ToolChoice::None),
         OfferedTools::Gather => {
             let gather = spec.gather_tool();
@@ -149,6 +148,18 @@ fn request(agent: &Agent, spec: &AgentSpec, planned: &PlannedCall) -> ModelReque
         temperature: spec.temperature,
         reply_format: spec.reply_format.clone(),
     }
+}
+
+/// Returns the tools with the choice that is forced among them. Where the forced one is not on offer, and providers would
+/// refuse the request, the model is free.
+fn chosen(planned: &PlannedCall, tools: Arc<[ToolSpec]>) -> (Arc<[ToolSpec]>, ToolChoice) {
+    let is_there = match &planned.choice {
+        Some(ToolChoice::Named(name)) => tools.iter().any(|tool| tool.name == *name),
+        Some(ToolChoice::Required) => !tools.is_empty(),
+        Some(ToolChoice::Auto | ToolChoice::None) | None => true,
+    };
+    let choice = planned.choice.clone().filter(|_| is_there);
+    (tools, choice.unwrap_or(ToolChoice::Auto))
 }
 
 fn only(spec: &AgentSpec, is_offered: impl Fn(&ToolName) -> bool) -> Arc<[ToolSpec]> {

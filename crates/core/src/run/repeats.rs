@@ -10,6 +10,7 @@ use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{PromptReason, RecordBody, Warning};
 use crate::run::RunTree;
 use crate::run::draft::Draft;
+use crate::spec::AgentSpec;
 
 /// A call and how many turns in a row made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +29,14 @@ impl RunTree {
         id: AgentId,
         reply: &Message,
     ) -> bool {
-        let repeats = self.agent_spec(id).profile.repeats;
+        let spec = self.agent_spec(id);
+        let repeats = spec.profile.repeats;
+        let before = self.agent(id).map(|agent| agent.streaks.as_slice());
+        let streaks = counted(before.unwrap_or_default(), reply, spec);
         let Some(agent) = self.agent_mut(id) else {
             return false;
         };
-        agent.streaks = counted(&agent.streaks, reply);
+        agent.streaks = streaks;
         let Some(longest) = agent.streaks.iter().max_by_key(|streak| streak.turns) else {
             return false;
         };
@@ -74,9 +78,13 @@ impl RunTree {
     }
 }
 
-fn counted(before: &[Streak], reply: &Message) -> Vec<Streak> {
+/// Counts the calls of tools there are: unknown ones have a limit of their own (loop rule 4).
+fn counted(before: &[Streak], reply: &Message, spec: &AgentSpec) -> Vec<Streak> {
     let mut streaks: Vec<Streak> = Vec::new();
-    for call in reply.tool_calls() {
+    let known = reply
+        .tool_calls()
+        .filter(|call| spec.tool(&call.name).is_some());
+    for call in known {
         let is_it =
             |streak: &&Streak| streak.name == call.name && streak.arguments == call.arguments;
         // Twice in one reply is once too often, but no turn of its own.

@@ -1,6 +1,8 @@
 //! Rule 18, and what is asked otherwise after a reply that could not be read.
 
-use neuraxis_core::{LlmErrorKind, Purpose, RunSpec, RunStatus, ToolChoice, ToolFailure};
+use neuraxis_core::{
+    Advice, Hook, LlmErrorKind, Purpose, RunSpec, RunStatus, ToolChoice, ToolFailure,
+};
 
 use crate::support::*;
 
@@ -8,6 +10,31 @@ fn forced() -> RunSpec {
     let mut spec = spec();
     spec.root.tool_choice = Some(ToolChoice::Required);
     spec
+}
+
+/// A run whose hook is asked which tools to offer, and answers.
+fn forced_to(choice: ToolChoice, offered: &[&str]) -> Script {
+    let mut spec = spec_with_profile(|profile| profile.hooks = vec![Hook::ToolsSelected]);
+    spec.root.tool_choice = Some(choice);
+    let mut run = Script::start(spec);
+    let tools = offered.iter().map(|name| name.parse().unwrap()).collect();
+    run.advise(Advice::Offer { tools });
+    run
+}
+
+#[test]
+fn a_choice_that_is_not_on_offer_is_not_forced() {
+    let read = || ToolChoice::Named(READ.parse().unwrap());
+    assert_eq!(choice(&forced_to(read(), &[READ, PUT])), &read());
+    assert_eq!(choice(&forced_to(read(), &[PUT])), &ToolChoice::Auto);
+    assert_eq!(
+        choice(&forced_to(ToolChoice::Required, &[PUT])),
+        &ToolChoice::Required
+    );
+    assert_eq!(
+        choice(&forced_to(ToolChoice::Required, &[])),
+        &ToolChoice::Auto
+    );
 }
 
 fn choice(run: &Script) -> &ToolChoice {

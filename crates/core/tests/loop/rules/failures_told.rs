@@ -33,7 +33,7 @@ fn two_failed() -> Script {
 #[test]
 fn tools_that_failed_last_turn_and_were_not_tried_again_are_logged() {
     let mut run = two_failed();
-    run.reply(calls_to(&[READ]));
+    run.reply(another_call_to(READ, 2));
     assert_eq!(run.just_recorded(), ["llm_call", "warning"]);
     assert_eq!(
         warnings(&run),

@@ -277,7 +277,7 @@ fn a_turn_that_brought_more_than_two_results_is_to_be_digested() {
         .finish(0, done("1"))
         .finish(1, done("2"));
     assert_eq!(told(&run), []);
-    run.reply(calls_to(&[READ, NOTE, SEND])).allow();
+    run.reply(calls_to(&[PUT, NOTE, SEND])).allow();
     run.finish(0, done("1"))
         .finish(1, done("2"))
         .finish(2, failed("no"));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Compaction, ContextTrimmed, Effect, Keep, LlmErrorKind, Message, NextAttempt, Purpose,
-    RecordBody, Reply, Role, RunSpec, RunStatus, Span, ToolChoice, Transcript, Usage,
-    continued_history,
+    BudgetKind, Compaction, ContextTrimmed, Effect, FinishReason, Keep, LlmErrorKind, Message,
+    NextAttempt, Purpose, RecordBody, Reply, Role, RunSpec, RunStatus, Span, ToolChoice,
+    Transcript, Usage, continued_history,
 };
 
 use crate::support::*;
@@ -269,6 +269,39 @@ fn a_compaction_that_fails_or_is_empty_trims_without_a_summary() {
         assert_eq!(run.model_call().purpose, Purpose::Turn);
         assert_told(&run, &history);
     }
+}
+
+/// A conversation that outgrows its context, of which a call takes about 900 tokens; two more are kept back for the end.
+fn summarizing_within(tokens: u64) -> Script {
+    let limited = |spec: &mut RunSpec| {
+        summarizing(spec);
+        spec.root.limits.max_tokens = Some(tokens);
+    };
+    Script::start_after(small(limited), exchanges(4))
+}
+
+#[test]
+fn what_cannot_pay_for_a_summary_as_well_is_trimmed_without() {
+    let run = summarizing_within(3_000);
+    assert_eq!(trimmed(&run)[0].summary, None);
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    assert_eq!(
+        summarizing_within(4_000).model_call().purpose,
+        Purpose::Compaction
+    );
+}
+
+#[test]
+fn a_summary_that_took_too_much_leaves_what_the_last_answer_needs() {
+    let mut run = summarizing_within(4_000);
+    let mut reply = says("The user wrote many x.");
+    reply.usage = usage(3_400, 10);
+    run.reply(reply);
+    assert_eq!(run.recorded("limit_reached").len(), 1);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("They wrote x."));
+    let reason = FinishReason::Budget(BudgetKind::Tokens);
+    assert_eq!(run.outcome().finish_reason, reason);
 }
 
 #[test]
