@@ -23,7 +23,7 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Paging {
     /// Show so many at the most
-    #[arg(long, value_name = "N", default_value_t = PAGE)]
+    #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = at_least_one)]
     pub(crate) limit: usize,
 
     /// Show the page after the one that ended with this id
@@ -33,6 +33,11 @@ pub(crate) struct Paging {
     /// What to print: a table for people, or a JSON array
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+fn at_least_one(text: &str) -> Result<usize, &'static str> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or("it must be a number from 1 on")
 }
 
 /// A list on its way to standard output.

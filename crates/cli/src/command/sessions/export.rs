@@ -12,6 +12,7 @@ use neuraxis::ports::{SessionFilter, SessionStore};
 
 use crate::command::lookup;
 use crate::error::CommandError;
+use crate::output::Output;
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
@@ -47,10 +48,7 @@ impl Export {
             sessions.push(lookup::session(store, id).await?);
         }
         let Some(path) = &self.output else {
-            let mut out = BufWriter::new(io::stdout().lock());
-            let count = write(store, &sessions, &mut out, Onto::Output).await?;
-            out.flush()?;
-            return tell(count);
+            return print(store, &sessions).await;
         };
         let mut out = BufWriter::new(create(path)?);
         let written = write(store, &sessions, &mut out, Onto::File(path)).await;
@@ -71,6 +69,21 @@ impl Export {
             }
         }
     }
+}
+
+/// Writes to standard output: harmless where a terminal shows it, to the byte elsewhere.
+async fn print(store: &dyn SessionStore, sessions: &[SessionId]) -> Result<(), CommandError> {
+    let mut output = Output::new();
+    if output.is_terminal() {
+        let mut text = Vec::new();
+        let count = write(store, sessions, &mut text, Onto::Output).await?;
+        output.text(&String::from_utf8_lossy(&text))?;
+        return tell(count);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let count = write(store, sessions, &mut out, Onto::Output).await?;
+    out.flush()?;
+    tell(count)
 }
 
 /// Where it goes.
