@@ -37,6 +37,14 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
+/// Says how many there are of something.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    }
+}
+
 /// Says when something was, in UTC, to the second.
 pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()

@@ -43,8 +43,7 @@ pub struct ArchivedSession {
 pub struct ArchiveError {
     /// Which line, from 1.
     pub line: u64,
-    /// What is wrong.
-    #[source]
+    /// What is wrong. Not the source: it is told already.
     pub fault: ArchiveFault,
 }
 

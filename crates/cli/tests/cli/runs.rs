@@ -26,11 +26,20 @@ fn runs_are_listed_and_drawn_as_trees() {
             &["runs", "list", "--session", "trip", "--limit", "1"],
             &["runs", "list", "--before", trip],
             &["runs", "show", trip],
-            &["runs", "show", &health[..30]],
+            &["runs", "show", health],
             &["runs", "replay", trip],
             &["runs", "replay", trip, "--format", "json"],
         ]
     ));
+}
+
+#[test]
+fn the_beginning_of_an_id_will_do() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[0];
+    let whole = machine.run(["runs", "show", run]).stdout_of(0);
+    let beginning = machine.run(["runs", "show", &run[..30]]).stdout_of(0);
+    assert_eq!(whole, beginning);
 }
 
 #[test]
@@ -109,6 +118,30 @@ fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
         replayed.stdout.contains("which the file does not hold"),
         "{replayed:?}"
     );
+}
+
+#[test]
+fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
+    let machine = Machine::new();
+    let withheld = "channels.chat.data.text=false";
+    let asked = [
+        "ask",
+        "--session",
+        "s",
+        "--set",
+        withheld,
+        "What time is it?",
+    ];
+    machine.run(asked).stdout_of(0);
+    let run = &runs(&machine, "s")[0];
+    for format in ["text", "json"] {
+        let replayed = machine.run(["runs", "replay", run, "--format", format]);
+        assert_eq!(replayed.code, Some(1), "{replayed:?}");
+        let why = "the data policy withheld text: a hash stands in its place";
+        assert!(replayed.stdout.contains(why), "{replayed:?}");
+    }
+    let shown = machine.run(["runs", "show", run]).stdout_of(0);
+    assert!(shown.contains("user [withheld: 16 bytes"), "{shown}");
 }
 
 #[test]

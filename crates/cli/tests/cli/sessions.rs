@@ -36,7 +36,7 @@ pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
         ),
         (r"\b[0-9a-f]{64}\b", "‹hash›"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "‹time›"),
-        (r"\b\d+ ms\b", "‹n› ms"),
+        (r"\b(\d+ ms|\d+\.\d s|\d+ min \d+ s)\b", "‹took›"),
         (r#""duration_ms": \d+"#, r#""duration_ms": ‹n›"#),
         (r"\d\d:\d\d(:\d\d)?", "‹clock›"),
         (r#""(sha256:)?[0-9a-f]{16,64}""#, "\"‹hex›\""),

@@ -108,3 +108,43 @@ impl Outline {
         node
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use neuraxis::engine::read_log;
+
+    use super::*;
+    use crate::tree::{Branches, draw};
+
+    /// Draws a log as a program sees it, without colors.
+    fn drawn(log: &str) -> String {
+        let text = draw(&of(&read_log(log).unwrap()), Branches::Lines);
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    macro_rules! golden {
+        ($name:literal) => {
+            include_str!(concat!("../../../../core/tests/golden/", $name, ".jsonl"))
+        };
+    }
+
+    #[test]
+    fn agents_stand_below_the_calls_that_started_them() {
+        insta::assert_snapshot!(drawn(golden!("parallel_agents")));
+    }
+
+    #[test]
+    fn approvals_and_takings_up_have_lines_of_their_own() {
+        insta::assert_snapshot!(drawn(golden!("edited_approval_and_crash")));
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_is_drawn_as_far_as_it_came() {
+        let whole = golden!("parallel_agents");
+        for lines in 0..whole.lines().count() {
+            let part: Vec<&str> = whole.lines().take(lines).collect();
+            let drawn = drawn(&part.join("\n"));
+            assert_eq!(drawn.is_empty(), lines == 0, "{lines} lines: {drawn}");
+        }
+    }
+}

@@ -13,6 +13,7 @@ use neuraxis::ports::{SessionStore, StoreError};
 
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::wording::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,10 +65,9 @@ impl Import {
                 continue;
             }
             store.verify(id, Some(head.hash)).await?;
-            let (records, hash) = (head.records, head.hash);
-            output.line(&format!(
-                "{id}: {runs} runs, {records} records, head {hash}"
-            ))?;
+            let (runs, records) = (counted(*runs, "run"), counted(head.records, "record"));
+            let hash = head.hash;
+            output.line(&format!("{id}: {runs}, {records}, head {hash}"))?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::listing::Format;
 use crate::output::Output;
-use crate::wording::{moment, tokens};
+use crate::wording::{counted, moment, tokens};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,18 +89,14 @@ fn in_text(
 
 /// Says what one or more runs used.
 pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
-    let plural = |count: u64, word: &str| match count {
-        1 => format!("1 {word}"),
-        count => format!("{count} {word}s"),
-    };
     let mut parts = vec![
-        plural(metrics.llm_calls, "model call"),
-        plural(metrics.tool_calls, "tool call"),
+        counted(metrics.llm_calls, "model call"),
+        counted(metrics.tool_calls, "tool call"),
         format!("{} tokens", tokens(metrics.usage.total.total)),
     ];
     let errors = metrics.llm_failures + metrics.tool_errors;
     if errors > 0 {
-        parts.push(plural(errors, "error"));
+        parts.push(counted(errors, "error"));
     }
     if metrics.cost.0 > 0 {
         let (whole, rest) = (metrics.cost.0 / 1_000_000, metrics.cost.0 % 1_000_000);
