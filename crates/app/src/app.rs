@@ -6,19 +6,19 @@ use std::sync::Arc;
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::Role;
 use neuraxis_engine::{Orchestrator, SystemClock};
-use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
-use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
+use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, ProjectError};
 
 use crate::config::{Config, Origin, Provider};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
-use crate::names::shown;
+use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
 
-/// The schemes of the stores that this build has.
-const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DATABASE";
+/// What is said where nothing is configured and there is nowhere to keep anything.
+const NO_DATA_FOLDER: &str =
+    "there is no folder for your data: sessions end with the program (set store.url)";
 
 /// An engine, ready for requests.
 #[derive(Debug, Clone)]
@@ -30,6 +30,9 @@ pub struct App {
     pub notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
+    /// Where sessions and runs are kept, for whoever lists them.
+    pub store: Arc<dyn SessionStore>,
+    opened: OpenStore,
 }
 
 impl App {
@@ -52,9 +55,28 @@ impl App {
         environment: &Environment,
         tape: Tape,
     ) -> Result<Self, BuildError> {
+        let store = OpenStore::open(config).await?;
+        let mut app = Self::build_on(store, config, environment, tape).await?;
+        if !app.outlives_the_process() && config.origin("store.url") == Origin::Default {
+            app.notices.push(NO_DATA_FOLDER.to_owned());
+        }
+        Ok(app)
+    }
+
+    /// Wires an engine on a store, whichever the configuration names.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_on(
+        opened: OpenStore,
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+    ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
-            .store(store(config).await?)
+            .store(opened.sessions())
             .tools(tools(config)?);
         let Cast {
             models,
@@ -71,9 +93,24 @@ impl App {
         });
         Ok(Self {
             orchestrator: builder.build()?,
+            store: opened.sessions(),
+            opened,
             notices,
             tapes,
         })
+    }
+}
+
+impl App {
+    /// Tells whether sessions are still there when the process has ended.
+    #[must_use]
+    pub const fn outlives_the_process(&self) -> bool {
+        self.opened.outlives_the_process()
+    }
+
+    /// Finishes what is being written and brings the store into order, when all runs are over. Not needed for safety.
+    pub async fn close(&self) {
+        self.opened.close().await;
     }
 }
 
@@ -150,36 +187,6 @@ fn replayed(
     })
 }
 
-/// Tells whether the store that is configured can be used.
-///
-/// # Errors
-///
-/// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-pub async fn check_store(config: &Config) -> Result<(), BuildError> {
-    store(config).await.map(drop)
-}
-
-async fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
-    let url = &config.store().url;
-    if url == "memory:" {
-        return Ok(Arc::new(MemoryStore::new()));
-    }
-    // No more than the scheme is repeated: the rest may hold a password.
-    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
-    if !matches!(scheme, Some("sqlite" | "postgres" | "postgresql")) {
-        return Err(BuildError::Store {
-            at: config.origin("store.url"),
-            scheme: scheme.map(shown),
-        });
-    }
-    let opened = SqlStore::open(&SqlConfig::new(url)).await;
-    let store = opened.map_err(|source| BuildError::Database {
-        at: config.origin("store.url"),
-        source,
-    })?;
-    Ok(Arc::new(store))
-}
-
 fn tools(config: &Config) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let files = neuraxis_tools::project_files(config.project_root());
@@ -211,7 +218,9 @@ pub enum BuildError {
         scheme: Option<String>,
     },
     /// The database cannot be opened.
-    #[error("{at:#}: store.url: the database cannot be opened")]
+    #[error(
+        "{at:#}: store.url: the database cannot be opened; name another place, or memory: to keep nothing"
+    )]
     Database {
         /// Where it is configured.
         at: Origin,

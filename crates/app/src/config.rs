@@ -10,6 +10,7 @@ pub(crate) mod secret;
 mod sections;
 mod settings;
 mod sources;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,9 +28,10 @@ pub use origin::Origin;
 use place::ancestry;
 use read::Reading;
 use sections::Sections;
-pub use sections::{DiscoveryConfig, ServerConfig, StoreConfig, ToolsConfig};
+pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::Sources;
+pub use store::StoreConfig;
 
 use crate::environment::Environment;
 
@@ -72,7 +74,7 @@ impl Config {
             models,
             server: sections.server,
             discovery: sections.discovery,
-            store: sections.store,
+            store: sections.store.in_place(environment),
             project_root: layers.project_root(environment, &sections.tools),
             policy,
             layers,

@@ -152,7 +152,8 @@ const fn key_of(error: &EndpointError) -> &'static str {
 }
 
 /// Returns what takes the keys out of a text: those of configured models, and those in the usual variables.
-pub(crate) fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
+#[must_use]
+pub fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
     let mut secrets = configured::secrets(config.models(), environment);
     secrets.extend(found::secrets(environment));
     Redactor::new(secrets.iter().map(Secret::expose))

@@ -8,19 +8,20 @@ use std::{env, fmt, io};
 
 use etcetera::BaseStrategy;
 
-/// The name of our folder in the user's configuration folder.
+/// The name of our folder in the user's configuration folder, and in the one for data.
 const FOLDER: &str = "neuraxis";
 
-/// The variables, the working directory and the configuration folder of a process.
+/// The variables, the working directory and the user's folders of a process.
 #[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
     working_dir: PathBuf,
     config_dir: Option<PathBuf>,
+    data_dir: Option<PathBuf>,
 }
 
 impl Environment {
-    /// Makes one without variables and without a configuration folder.
+    /// Makes one without variables and without folders for the user's configuration and data.
     pub fn new(working_dir: impl Into<PathBuf>) -> Self {
         Self {
             working_dir: working_dir.into(),
@@ -34,12 +35,14 @@ impl Environment {
     ///
     /// When the working directory is gone or may not be read.
     pub fn of_process() -> io::Result<Self> {
-        // A user without a home simply has no configuration folder.
-        let config_dir = etcetera::choose_base_strategy().ok();
+        // A user without a home simply has no such folders.
+        let user = etcetera::choose_base_strategy().ok();
+        let user = user.as_ref();
         Ok(Self {
             variables: env::vars_os().collect(),
             working_dir: env::current_dir()?,
-            config_dir: config_dir.map(|user| user.config_dir().join(FOLDER)),
+            config_dir: user.map(|user| user.config_dir().join(FOLDER)),
+            data_dir: user.map(|user| user.data_dir().join(FOLDER)),
         })
     }
 
@@ -54,6 +57,13 @@ impl Environment {
     #[must_use]
     pub fn with_config_dir(mut self, config_dir: impl Into<PathBuf>) -> Self {
         self.config_dir = Some(config_dir.into());
+        self
+    }
+
+    /// Sets the folder in which sessions are kept unless the configuration says otherwise.
+    #[must_use]
+    pub fn with_data_dir(mut self, data_dir: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(data_dir.into());
         self
     }
 
@@ -81,6 +91,12 @@ impl Environment {
     pub fn config_dir(&self) -> Option<&Path> {
         self.config_dir.as_deref()
     }
+
+    /// Returns the folder in which sessions are kept unless the configuration says otherwise. It need not be there.
+    #[must_use]
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
 }
 
 impl fmt::Debug for Environment {
@@ -90,6 +106,7 @@ impl fmt::Debug for Environment {
             .field("variables", &self.variables.len())
             .field("working_dir", &self.working_dir)
             .field("config_dir", &self.config_dir)
+            .field("data_dir", &self.data_dir)
             .finish()
     }
 }

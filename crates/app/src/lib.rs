@@ -13,6 +13,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let environment = Environment::new(std::env::temp_dir())
 //!     .with_variable("NEURAXIS_DISCOVERY__LOCAL_SERVERS", "false")
+//!     .with_variable("NEURAXIS_STORE__URL", "memory:")
 //!     .with_variable("NEURAXIS_MODES__MODERATE__MAX_TURNS", "5");
 //! let config = Config::load(&environment, &Sources::default())?;
 //! let origin = config.origin("modes.moderate.max_turns");
@@ -29,18 +30,20 @@ mod config;
 mod discover;
 mod environment;
 mod names;
+mod store;
 mod tape;
 mod template;
 
-pub use app::{App, BuildError, check_store};
+pub use app::{App, BuildError};
 pub use config::{
     Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Provider, ProviderConfig,
     ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,
-    Readiness, UnnamedModel, discover,
+    Readiness, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
+pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use template::template;

@@ -4,13 +4,15 @@
 
 use std::error::Error;
 
-use neuraxis_app::{App, BuildError, Choice, Config, Environment, Sources, discover};
-use neuraxis_core::{Channel, Mode, Role, RunStatus};
+use neuraxis_app::{App, BuildError, Choice, Config, Environment, OpenStore, Sources, discover};
+use neuraxis_core::{Channel, Mode, Role, RunStatus, SessionId};
 use tempfile::TempDir;
 
 /// Whatever listens on the machine that runs the tests is not looked for.
 fn alone() -> Sources {
-    Sources::default().with_flag("--set", "discovery.local_servers", "false")
+    Sources::default()
+        .with_flag("--set", "discovery.local_servers", "false")
+        .with_flag("--set", "store.url", "memory:")
 }
 
 fn config(settings: &[(&str, &str)]) -> (Config, TempDir) {
@@ -127,6 +129,58 @@ async fn a_project_folder_that_is_not_there_is_named_with_its_origin() {
     assert_eq!(error.to_string(), "--set: tools.root cannot be used");
     let cause = error.source().unwrap().to_string();
     assert!(cause.contains("no/such/folder"), "{cause}");
+}
+
+/// Loads what is configured where nobody names a store.
+fn unnamed_store(environment: &Environment) -> Config {
+    let sources = Sources::default().with_flag("--set", "discovery.local_servers", "false");
+    Config::load(environment, &sources).unwrap()
+}
+
+#[tokio::test]
+async fn sessions_are_kept_in_the_data_folder_where_no_store_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data/neuraxis");
+    let surroundings = environment().with_data_dir(&data);
+    let config = unnamed_store(&surroundings);
+    let session: SessionId = "kept".parse().unwrap();
+    let app = App::build(&config, &surroundings).await.unwrap();
+    let asked = app.orchestrator.handle_user_request(
+        &session,
+        "What time is it?",
+        Mode::MODERATE,
+        Channel::CHAT,
+    );
+    assert_eq!(asked.await.unwrap().status, RunStatus::Done);
+    app.close().await;
+
+    assert!(data.join("sessions.db").is_file());
+    let again = OpenStore::open(&config).await.unwrap();
+    let history = again.sessions().history(&session).await.unwrap();
+    assert!(!history.is_empty());
+    again.close().await;
+}
+
+#[tokio::test]
+async fn without_a_data_folder_sessions_are_in_memory_and_a_notice_says_so() {
+    let config = unnamed_store(&environment());
+    let app = App::build(&config, &environment()).await.unwrap();
+    let last = app.notices.last().unwrap();
+    assert!(last.contains("sessions end with the program"), "{last}");
+}
+
+#[tokio::test]
+async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let surroundings = environment().with_data_dir(file.join("neuraxis"));
+    let config = unnamed_store(&surroundings);
+    let error = App::build(&config, &surroundings).await.unwrap_err();
+    let expected = "default: store.url: the database cannot be opened; name another place, or memory: to keep nothing";
+    assert_eq!(error.to_string(), expected);
+    let cause = error.source().unwrap().to_string();
+    assert!(cause.contains(&file.display().to_string()), "{cause}");
 }
 
 /// Returns who serves in the given surroundings with nothing configured, and what the user is told.

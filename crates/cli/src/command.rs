@@ -4,8 +4,11 @@ mod ask;
 mod completions;
 mod config;
 mod doctor;
+mod lookup;
 pub(crate) mod models;
 mod policy;
+mod runs;
+mod sessions;
 mod tools;
 
 use clap::Subcommand;
@@ -18,6 +21,8 @@ use crate::setup::Setup;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
+    Sessions(sessions::Sessions),
+    Runs(runs::Runs),
     Tools(tools::Tools),
     Policy(policy::Policy),
     Models(models::Models),
@@ -31,6 +36,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     let setup = Setup::new(arguments.configuration);
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
+        Command::Sessions(sessions) => sessions.run(&setup).await,
+        Command::Runs(runs) => runs.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,

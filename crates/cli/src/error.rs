@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::RequestError;
+use neuraxis::core::RunId;
+use neuraxis::engine::{ForkError, RequestError, ResumeError};
+use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError};
 
 use crate::harmless::{harmless, one_line};
@@ -183,9 +185,65 @@ impl From<RequestError> for CommandError {
             RequestError::Policy(_) => {
                 "`neuraxis config show` lists the modes and channels there are".to_owned()
             }
+            RequestError::Busy { run, .. } => return busy(*run, error),
             _ => return Self::failed(error).hint("try again"),
         };
         Self::usage(error).hint(hint)
+    }
+}
+
+/// Says what to do about a session that has a run which has not ended.
+fn busy(run: RunId, error: impl Into<anyhow::Error>) -> CommandError {
+    CommandError::failed(error).hint(format!(
+        "wait until it has ended; one that nobody drives any more goes on with `neuraxis runs resume {run}`"
+    ))
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::SessionBusy { run, .. } => busy(*run, error),
+            StoreError::Damaged(_) => Self::failed(error)
+                .hint("`neuraxis sessions verify` names what is damaged; a copy can be imported"),
+            StoreError::Unavailable(_) => {
+                Self::failed(error).hint("`neuraxis doctor` says whether the store can be used")
+            }
+            _ => Self::failed(error),
+        }
+    }
+}
+
+impl From<ResumeError> for CommandError {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            ResumeError::Store(error) => error.into(),
+            ResumeError::NothingToDo => Self::failed(error)
+                .hint("only the program that runs these tools can bring their results"),
+            ResumeError::Ended(run) => Self::usage(error).hint(format!(
+                "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
+            )),
+            ResumeError::Restore(_) => {
+                Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
+            }
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<ForkError> for CommandError {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::Request(error) => error.into(),
+            ForkError::Store(error) => error.into(),
+            ForkError::NothingToAnswer => Self::usage(error).hint("add --message TEXT"),
+            ForkError::SessionExists(_) => {
+                Self::usage(error).hint("leave out --session, or name a new one")
+            }
+            ForkError::RoleNotAllowed { .. } => {
+                Self::usage(error).hint("choose another --model, or another --mode or --channel")
+            }
+            error => Self::failed(error),
+        }
     }
 }
 

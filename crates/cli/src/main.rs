@@ -5,12 +5,15 @@
 
 mod arguments;
 mod command;
+mod confirm;
 mod error;
 mod harmless;
 mod interrupt;
+mod listing;
 mod output;
 mod progress;
 mod setup;
+mod tree;
 mod wording;
 
 use std::process::ExitCode;

@@ -46,6 +46,14 @@ impl Output {
         self.stdout.flush()
     }
 
+    /// Prints a text of ours at once, of which every strange part was made harmless: with colors where a terminal shows
+    /// them and nobody minds.
+    pub(crate) fn painted(&mut self, text: &str) -> io::Result<()> {
+        let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
     /// Prints a line at once.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.text(&format!("{line}\n"))

@@ -1,6 +1,6 @@
 //! From the command line to a configuration and an engine.
 
-use neuraxis_app::{App, Config, Environment, Sources, Tape};
+use neuraxis_app::{App, Config, Environment, OpenStore, Sources, Tape};
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
@@ -61,9 +61,21 @@ impl Setup {
         Ok((environment, config))
     }
 
+    /// Wires an engine for what concerns no session: its store keeps nothing, whatever is configured.
+    pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
+        let (environment, config) = self.surroundings()?;
+        let store = OpenStore::in_memory();
+        Ok(App::build_on(store, &config, &environment, Tape::Off).await?)
+    }
+
     /// Wires an engine.
     pub(crate) async fn app(&self) -> Result<App, CommandError> {
         self.app_with(Tape::Off).await
+    }
+
+    /// Opens the store.
+    pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
+        Ok(OpenStore::open(&self.config()?).await?)
     }
 
     /// Wires an engine whose models are recorded, or replaced by a recording.

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use anstyle::{AnsiColor, Style};
+use neuraxis::RunStatus;
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::{CountLabel, TokenCount};
 use neuraxis_app::{Endpoint, KeySource, Provider};
 
 /// Describes a model's endpoint: which model, where, with which key.
@@ -33,9 +37,77 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
+/// Says how many there are of something.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    }
+}
+
+/// Says when something was, in UTC, to the second.
+pub(crate) fn moment(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Returns the word for a status.
+pub(crate) const fn status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Done => "done",
+        RunStatus::Failed => "failed",
+        RunStatus::Interrupted => "interrupted",
+    }
+}
+
+/// Returns how a status looks.
+pub(crate) const fn style_of(status: RunStatus) -> Style {
+    match status {
+        RunStatus::Done => AnsiColor::Green.on_default(),
+        RunStatus::Failed => AnsiColor::Red.on_default(),
+        RunStatus::Running | RunStatus::Waiting => AnsiColor::Yellow.on_default(),
+        RunStatus::Interrupted => Style::new().dimmed(),
+    }
+}
+
+/// Returns a status as a column of a table.
+pub(crate) fn status_column(status: Option<RunStatus>) -> String {
+    let Some(status) = status else {
+        return format!("{:<11}", "");
+    };
+    let (style, name) = (style_of(status), status_name(status));
+    format!("{style}{name:<11}{style:#}")
+}
+
+/// Says how many tokens there were, and how sure that is.
+pub(crate) fn tokens(count: TokenCount) -> String {
+    let digits = count.tokens.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match count.label {
+        CountLabel::Measured => grouped,
+        CountLabel::Estimated => format!("~{grouped}"),
+        CountLabel::Unknown => format!("{grouped}+"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_are_grouped_and_say_how_sure_they_are() {
+        assert_eq!(tokens(TokenCount::measured(7)), "7");
+        assert_eq!(tokens(TokenCount::measured(1_234_567)), "1,234,567");
+        assert_eq!(tokens(TokenCount::estimated(123_456)), "~123,456");
+        assert_eq!(tokens(TokenCount::UNKNOWN), "0+");
+    }
 
     #[test]
     fn durations_are_told_in_the_unit_that_fits() {

@@ -29,6 +29,7 @@
 //! ```
 
 mod agent_tool;
+mod archive;
 mod builder;
 mod catalog;
 mod driver;
@@ -50,6 +51,10 @@ mod system;
 mod traces;
 
 pub use agent_tool::AgentTool;
+pub use archive::{
+    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
+    ImportError, check_archive, export_session, import_archive,
+};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
@@ -62,6 +67,6 @@ pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, Recovered, ResumeError};
 pub use run_handle::{AnswerError, RunEnded, RunHandle};
-pub use steps::StepMetadata;
+pub use steps::{StepMetadata, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

@@ -10,7 +10,8 @@ pub use self::metadata::StepMetadata;
 use crate::result::{OrchestratorStep, StepType};
 
 /// Reads the steps of a run from its records: one per model call, one per tool call, and what went wrong.
-pub(crate) fn steps(records: &[Arc<Record>]) -> Vec<OrchestratorStep> {
+#[must_use]
+pub fn steps(records: &[Arc<Record>]) -> Vec<OrchestratorStep> {
     let mut reader = Reader::default();
     // Records that are no step of their own are about as many as those that are.
     reader.steps.reserve(records.len() / 2);

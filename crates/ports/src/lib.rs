@@ -46,8 +46,8 @@ pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
 pub use store::{
     ChainHead, Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES,
-    RunBounds, RunLease, RunSize, RunSummary, Session, SessionCursor, SessionFilter, SessionStore,
-    StoreError, UsageOf, check_input,
+    RunBounds, RunFilter, RunLease, RunSize, RunSummary, Session, SessionCursor, SessionFilter,
+    SessionStore, StoreError, UsageOf, check_input,
 };
 pub use tool::{Isolation, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
 pub use tool_runner::ToolRunner;

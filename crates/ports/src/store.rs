@@ -20,7 +20,7 @@ pub use bounds::{
     RunSize, check_input,
 };
 pub use error::StoreError;
-pub use run::{RunLease, RunSummary};
+pub use run::{RunFilter, RunLease, RunSummary};
 pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 
 /// Keeps sessions, and for each its runs' records. A session's messages are a projection of its records.
@@ -177,6 +177,36 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::NoSuchSession`].
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns a page of runs of all sessions, by their ids, the greatest first: ids that begin with the time they were
+    /// made come the newest first. At most [`RunFilter::MAX_LIMIT`].
+    ///
+    /// As provided, it looks through all sessions. A store that can do less should.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let mut found = Vec::new();
+        let mut page = SessionFilter::default();
+        loop {
+            let sessions = self.sessions(&page).await?;
+            for session in &sessions {
+                match self.runs(&session.id).await {
+                    Ok(runs) => found.extend(runs.into_iter().filter(|run| filter.shows(run))),
+                    // It was deleted meanwhile.
+                    Err(StoreError::NoSuchSession(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            found.sort_by_key(|run| std::cmp::Reverse(run.run_id));
+            found.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
+            let Some(last) = sessions.last() else {
+                return Ok(found);
+            };
+            page = page.after(last);
+        }
+    }
 
     /// Returns the runs that have not ended and that nobody drives: their leases have run out or were released. The
     /// oldest first.

@@ -8,8 +8,8 @@ use neuraxis_core::{
     Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
-    async_trait, check_input,
+    ChainHead, RunFilter, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError,
+    UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -172,6 +172,11 @@ impl SessionStore for SqlStore {
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
         let found = read::runs::of_session(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let found = read::runs::list(&mut self.link().await?, filter).await;
         found.map_err(|failure| self.told(failure))
     }
 

@@ -15,6 +15,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::store::StoreConfig;
+
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -85,24 +87,6 @@ impl DiscoveryConfig {
             LlamaConfig::usual_places().into()
         } else {
             Vec::new()
-        }
-    }
-}
-
-/// `[store]`: where sessions and records are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct StoreConfig {
-    /// Which store: `memory:`, which keeps nothing beyond the process, a file as `sqlite://PATH`, or a server as
-    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
-    pub url: String,
-}
-
-impl Default for StoreConfig {
-    fn default() -> Self {
-        Self {
-            url: "memory:".to_owned(),
         }
     }
 }

@@ -56,8 +56,9 @@ impl Config {
         for (name, value) in discovery {
             self.add(&mut list, format!("discovery.{name}"), &value);
         }
-        let url = Value::String(self.store.url.clone());
-        self.add(&mut list, "store.url".to_owned(), &url);
+        for (name, value) in self.store.table() {
+            self.add(&mut list, format!("store.{name}"), &value);
+        }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
         let listen = Value::String(self.server.listen.to_string());

@@ -76,7 +76,7 @@ fn without_any_source_the_defaults_are_in_force() {
     let machine = Machine::new();
     let config = machine.load().unwrap();
     assert!(config.models().is_empty());
-    assert_eq!(config.store().url, "memory:");
+    assert_eq!(config.store().url(), "memory:");
     assert_eq!(config.project_root(), machine.folder.path().join("work"));
     assert_eq!(config.policy().hash(), Policy::built_in().hash());
     assert!(config.files().is_empty());

@@ -1,25 +1,23 @@
 //! `neuraxis ask`: one question, one answer.
 
 mod answer;
+mod follow;
 mod message;
 mod narrator;
 mod tape;
 mod view;
 
 use clap::{Args, ValueEnum};
-use neuraxis::engine::{Delivery, UuidV7};
-use neuraxis::ports::Ids;
-use neuraxis::{
-    Channel, FinishReason, Mode, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
-};
+use neuraxis::engine::Delivery;
+use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
 
+use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
-use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::setup::Setup;
+pub(crate) use follow::watch;
 use tape::TapeArguments;
-use view::View;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +48,7 @@ pub(crate) struct Ask {
     #[arg(long, default_value = "moderate")]
     mode: String,
 
-    /// The session it belongs to, a new one if left out; in this build it ends with the command
+    /// The session it goes on with, or the name of a new one; the beginning of an id will do. Left out: a new session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
 
@@ -68,7 +66,7 @@ pub(crate) struct Ask {
 
 /// What to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// The answer
     Text,
     /// The result as one JSON object
@@ -84,6 +82,7 @@ impl Ask {
         let app = setup.app_with(tape).await?;
         let tapes = app.tapes.clone();
         let answered = self.answer(&app).await;
+        app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
             true => error.hint("record it anew with --record, or ask what was recorded"),
@@ -97,39 +96,23 @@ impl Ask {
     }
 
     async fn answer(self, app: &App) -> Result<(), CommandError> {
-        let mut view = View::new(self.format);
-        let (handle, events) = app.orchestrator.stream(self.request()?).await?;
-        for notice in &app.notices {
-            view.notice(notice);
+        let format = self.format;
+        let is_new = self.session.is_none();
+        let request = self.request(app).await?;
+        let session = request.session_id.clone();
+        let (handle, events) = app.orchestrator.stream(request).await?;
+        watch(app, format, handle, events).await?;
+        if is_new && format == Format::Text && app.outlives_the_process() {
+            Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
         }
-        let interrupt = Interrupt::watch({
-            let handle = handle.clone();
-            move || cancel(&handle, "interrupted by the user")
-        })
-        .await;
-        if let Err(error) = view.follow(events).await {
-            // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
-            cancel(&handle, "nobody reads the output");
-            handle.result().await;
-            return Err(error.into());
-        }
-        let Some(result) = handle.result().await else {
-            let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
-            return Err(CommandError::failed(error));
-        };
-        view.finish(&result)?;
-        verdict(&result, &interrupt)
+        Ok(())
     }
 
-    fn request(self) -> Result<UserRequest, CommandError> {
+    async fn request(self, app: &App) -> Result<UserRequest, CommandError> {
         let message = message::read(self.text)?;
         let session = match self.session {
-            Some(session) => session,
-            None => UuidV7
-                .new_id()
-                .to_string()
-                .parse()
-                .map_err(CommandError::failed)?,
+            Some(session) => lookup::continued(app.store.as_ref(), session).await?,
+            None => new_session()?,
         };
         let delivery = if self.no_stream {
             Delivery::Whole
@@ -141,26 +124,6 @@ impl Ask {
             .channel(Channel::new(self.channel))
             .delivery(delivery))
     }
-}
-
-/// Ends a run.
-fn cancel(handle: &RunHandle, reason: &str) {
-    // A run that has ended already needs no cancelling.
-    let _ = handle.cancel(reason);
-}
-
-/// Says how it went.
-fn verdict(result: &OrchestratorResult, interrupt: &Interrupt) -> Result<(), CommandError> {
-    if result.status == RunStatus::Done {
-        return Ok(());
-    }
-    if result.status == RunStatus::Interrupted && interrupt.happened() {
-        return Err(CommandError::interrupted());
-    }
-    let reason = result.finish_reason.as_ref();
-    let reason = reason.map_or_else(|| "it waits".to_owned(), FinishReason::to_string);
-    let error = anyhow::anyhow!(reason).context("the run did not come to an answer");
-    Err(CommandError::failed(error).hint("add --format events to see every step"))
 }
 
 #[cfg(test)]

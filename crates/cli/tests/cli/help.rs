@@ -7,6 +7,21 @@ fn every_command_explains_itself() {
     let commands = [
         &[][..],
         &["ask"],
+        &["sessions"],
+        &["sessions", "list"],
+        &["sessions", "show"],
+        &["sessions", "delete"],
+        &["sessions", "export"],
+        &["sessions", "import"],
+        &["sessions", "verify"],
+        &["sessions", "prune"],
+        &["runs"],
+        &["runs", "list"],
+        &["runs", "show"],
+        &["runs", "replay"],
+        &["runs", "fork"],
+        &["runs", "resume"],
+        &["runs", "cassette"],
         &["tools"],
         &["tools", "list"],
         &["tools", "call"],
@@ -54,6 +69,8 @@ fn the_version_is_told() {
 fn every_shell_gets_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = Machine::new().run(["completions", shell]).stdout_of(0);
-        assert!(script.contains("no-stream"), "{shell}");
+        for word in ["no-stream", "sessions", "prune", "replay"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
     }
 }

@@ -51,6 +51,11 @@ impl Machine {
         self.folder.path().join("work").join(name)
     }
 
+    /// Returns the file in which sessions are kept.
+    pub(crate) fn database(&self) -> std::path::PathBuf {
+        self.folder.path().join("home/data/neuraxis/sessions.db")
+    }
+
     /// Returns a command that is not yet started.
     pub(crate) fn command<S: AsRef<OsStr>>(
         &self,
@@ -63,6 +68,7 @@ impl Machine {
             .current_dir(self.folder.path().join("work"))
             .env("HOME", &home)
             .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_DATA_HOME", home.join("data"))
             .stdin(Stdio::null());
         let ours = std::env::vars_os().map(|(name, _)| name);
         let ours = ours.filter(|name| name.to_string_lossy().starts_with("NEURAXIS_"));

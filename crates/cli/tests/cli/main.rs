@@ -19,6 +19,8 @@ mod policy;
 mod provider;
 mod providers;
 mod real_model;
+mod runs;
+mod sessions;
 mod tape;
 #[cfg(unix)]
 mod terminal;

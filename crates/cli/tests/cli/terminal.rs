@@ -55,6 +55,7 @@ fn a_watcher_sees_which_model_and_which_tool_work_and_for_how_long() {
         "system_health · ",
         " ms",
         "Memory: ",
+        "to go on: neuraxis ask --session ",
         "\u{1b}[",
     ] {
         assert!(seen.contains(expected), "{expected:?} is not in {seen:?}");

@@ -1,6 +1,7 @@
 //! A run as a store tells of it, without its records.
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
     AgentId, FinishReason, Message, Pending, PendingKind, Record, RecordBody, RunId, RunStatus,
     SessionId, ToolCallId, ToolKind,
@@ -146,6 +147,102 @@ impl RunSummary {
         self.status = RunStatus::Running;
         self.pending.clear();
     }
+}
+
+/// Which runs a list shows, and how many.
+///
+/// ```
+/// use neuraxis_ports::RunFilter;
+///
+/// let filter = RunFilter::beginning_with("0199-f").expect("hexadecimal digits");
+/// assert_eq!(filter.first.to_string(), "0199f000-0000-0000-0000-000000000000");
+/// assert_eq!(filter.last.to_string(), "0199ffff-ffff-ffff-ffff-ffffffffffff");
+/// assert!(RunFilter::beginning_with("x").is_none());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunFilter {
+    /// Only those of this session; those of all if `None`.
+    pub session: Option<SessionId>,
+    /// None with a smaller id.
+    pub first: RunId,
+    /// None with a greater id.
+    pub last: RunId,
+    /// How many at the most.
+    pub limit: usize,
+}
+
+impl RunFilter {
+    /// The most runs of one page.
+    pub const MAX_LIMIT: usize = 1_000;
+
+    /// Shows only those whose ids begin with a text; `None` for one that no id begins with.
+    #[must_use]
+    pub fn beginning_with(prefix: &str) -> Option<Self> {
+        /// How many digits an id has.
+        const DIGITS: usize = 32;
+        let digits: String = prefix.chars().filter(|letter| *letter != '-').collect();
+        if digits.len() > DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        let filled = |with: &str| {
+            let text = digits.clone() + &with.repeat(DIGITS - digits.len());
+            u128::from_str_radix(&text, 16).ok().map(run_of)
+        };
+        Some(Self {
+            first: filled("0")?,
+            last: filled("f")?,
+            ..Self::default()
+        })
+    }
+
+    /// Shows only those of a session.
+    #[must_use]
+    pub fn of_session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// Shows so many at the most.
+    #[must_use]
+    pub const fn limited_to(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Shows the page after the one that ended with this run.
+    #[must_use]
+    pub fn after(mut self, last: RunId) -> Self {
+        match last.0.as_u128().checked_sub(1) {
+            Some(before) => self.last = self.last.min(run_of(before)),
+            None => self.limit = 0,
+        }
+        self
+    }
+
+    /// Tells whether a run is shown, as far as the limit allows.
+    #[must_use]
+    pub fn shows(&self, run: &RunSummary) -> bool {
+        let is_of = |session: &SessionId| run.session == *session;
+        let is_asked_for = self.session.as_ref().is_none_or(is_of);
+        is_asked_for && (self.first..=self.last).contains(&run.run_id)
+    }
+}
+
+impl Default for RunFilter {
+    /// The newest [`MAX_LIMIT`](Self::MAX_LIMIT) of all sessions.
+    fn default() -> Self {
+        Self {
+            session: None,
+            first: run_of(u128::MIN),
+            last: run_of(u128::MAX),
+            limit: Self::MAX_LIMIT,
+        }
+    }
+}
+
+const fn run_of(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
 }
 
 fn user_text(message: &Message) -> Option<String> {

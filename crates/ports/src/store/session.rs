@@ -132,6 +132,8 @@ impl ChainHead {
 pub struct SessionFilter {
     /// Only those of this owner; those of all if `None`.
     pub owner: Option<String>,
+    /// Only those whose ids begin with this; all if empty.
+    pub prefix: String,
     /// How many at the most.
     pub limit: usize,
     /// Only those that a list shows after this one: the last of the page before.
@@ -169,6 +171,13 @@ impl SessionFilter {
         self
     }
 
+    /// Shows only those whose ids begin with a text.
+    #[must_use]
+    pub fn beginning_with(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
     /// Shows so many at the most.
     #[must_use]
     pub const fn limited_to(mut self, limit: usize) -> Self {
@@ -187,8 +196,9 @@ impl SessionFilter {
     #[must_use]
     pub fn shows(&self, session: &Session) -> bool {
         let owned = self.owner.is_none() || self.owner == session.owner;
+        let named = session.id.as_str().starts_with(&self.prefix);
         let before = self.before.as_ref();
-        owned && before.is_none_or(|before| SessionCursor::of(session) < *before)
+        owned && named && before.is_none_or(|before| SessionCursor::of(session) < *before)
     }
 }
 
@@ -197,6 +207,7 @@ impl Default for SessionFilter {
     fn default() -> Self {
         Self {
             owner: None,
+            prefix: String::new(),
             limit: Self::MAX_LIMIT,
             before: None,
         }

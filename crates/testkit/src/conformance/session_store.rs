@@ -40,6 +40,7 @@ macro_rules! session_store_suite {
             a_seed_comes_back_and_begins_the_history
             sessions_are_listed_page_by_page
             an_owner_s_sessions_are_listed_alone
+            sessions_are_found_by_the_beginning_of_their_ids
             an_owner_that_cannot_be_kept_is_refused
             old_sessions_are_pruned_and_busy_ones_stay
         ] }
@@ -100,6 +101,7 @@ macro_rules! session_store_suite {
             a_run_is_told_in_a_few_words
             a_waiting_run_says_what_it_waits_for
             runs_are_listed_in_their_order
+            runs_of_all_sessions_are_listed_by_their_ids
             what_is_unknown_is_named_in_every_question
             metrics_add_up_over_runs_at_work_and_ended_ones
             usage_counts_from_a_time_on

@@ -2,14 +2,14 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{JsonText, RunId, RunStatus, SessionId};
-use neuraxis_ports::{RunSummary, StoreError};
+use neuraxis_ports::{RunFilter, RunSummary, StoreError};
 use sqlx::AssertSqlSafe;
 
 use super::ids::run_id;
 use super::sessions;
 use crate::database::Dialect;
 use crate::error::Failure;
-use crate::link::{Link, Row, values};
+use crate::link::{Link, Row, Value, values};
 
 const SELECT: &str = "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, \
                       records FROM runs JOIN sessions ON sessions.key = runs.session";
@@ -40,6 +40,22 @@ pub(crate) async fn of_session(
     let key = sessions::key(link, session).await?;
     let sql = format!("{SELECT} WHERE runs.session = $1 ORDER BY runs.key");
     let rows = link.rows(AssertSqlSafe(sql), values![key]).await?;
+    rows.iter().map(summary).collect()
+}
+
+pub(crate) async fn list(link: &mut Link, filter: &RunFilter) -> Result<Vec<RunSummary>, Failure> {
+    let limit = filter.limit.min(RunFilter::MAX_LIMIT);
+    let (first, last) = (filter.first.0.as_bytes(), filter.last.0.as_bytes());
+    let mut values = vec![Value::from(&first[..]), Value::from(&last[..])];
+    let mut more = "";
+    if let Some(session) = &filter.session {
+        values.push(Value::from(session.as_str()));
+        more = "AND sessions.id = $3";
+    }
+    let sql = format!(
+        "{SELECT} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}"
+    );
+    let rows = link.rows(AssertSqlSafe(sql), &values).await?;
     rows.iter().map(summary).collect()
 }
 

@@ -49,6 +49,14 @@ pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<
         values.push(Value::from(owner.as_str()));
         conditions.push("owner = $1".to_owned());
     }
+    // No letter of an id comes after this one.
+    let after_prefix = format!("{}~", filter.prefix);
+    if !filter.prefix.is_empty() {
+        let (from, to) = (values.len() + 1, values.len() + 2);
+        values.push(Value::from(filter.prefix.as_str()));
+        values.push(Value::from(after_prefix.as_str()));
+        conditions.push(format!("id >= ${from} AND id < ${to}"));
+    }
     if let Some(before) = &filter.before {
         let (time, id) = (values.len() + 1, values.len() + 2);
         values.push(Value::from(before.created_at.as_microsecond()));

@@ -9,7 +9,10 @@ use neuraxis::memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
 use super::answer::{Answer, Change};
-use super::*;
+use super::follow::verdict;
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use neuraxis::UserRequest;
 
 /// Asks a scripted model. Returns what is printed, with ‹void› after text that became void, and the verdict.
 async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 
-use neuraxis_app::{BuildError, Choice, Config, Environment};
+use neuraxis_app::{BuildError, Choice, Config, Environment, OpenStore};
 
 use super::check::{Check, Outcome};
 use crate::error::CommandError;
@@ -57,8 +57,9 @@ fn files(config: &Config, environment: &Environment) -> Check {
 }
 
 async fn store(config: &Config) -> Check {
-    match neuraxis_app::check_store(config).await {
-        Ok(()) => {
+    match OpenStore::open(config).await {
+        Ok(store) => {
+            store.close().await;
             let setting = config.settings().into_iter();
             let mut url = setting.filter(|setting| setting.key == "store.url");
             let url = url.next().map(|setting| setting.value).unwrap_or_default();

@@ -29,7 +29,7 @@ impl Check {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let setup = setup.with_file(self.file.clone());
         let config = setup.config()?;
-        let app = setup.app().await?;
+        let app = setup.app_without_sessions().await?;
         let specs: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
         let unknown = config.policy().unknown_tools(&specs);
         let file = self.file.display();

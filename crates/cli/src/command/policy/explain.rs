@@ -75,7 +75,7 @@ enum Format {
 impl Explain {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let config = setup.config()?;
-        let app = setup.app().await?;
+        let app = setup.app_without_sessions().await?;
         let specs: Vec<ToolSpec> = app.orchestrator.tools().specs().cloned().collect();
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let plan = self.plan.map(PlanName::new);

@@ -38,7 +38,7 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app().await?;
+        let app = setup.app_without_sessions().await?;
         let arguments = JsonText::from_text(self.arguments);
         let catalog = app.orchestrator.tools();
         let tool = catalog.check(&self.name, &arguments).map_err(refused)?;

@@ -33,7 +33,7 @@ enum Format {
 
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app().await?;
+        let app = setup.app_without_sessions().await?;
         let specs = app.orchestrator.tools().specs();
         let text = match self.format {
             Format::Text => specs.map(in_text).collect(),

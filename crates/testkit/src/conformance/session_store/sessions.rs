@@ -178,6 +178,26 @@ pub async fn a_seed_comes_back_and_begins_the_history(store: impl SessionStore) 
     );
 }
 
+/// The beginning of an id finds the sessions whose ids begin so, and no letter of it means anything else.
+pub async fn sessions_are_found_by_the_beginning_of_their_ids(store: impl SessionStore) {
+    for text in ["a", "a_b", "a_b.c", "aXb", "A_b", "b"] {
+        assert_eq!(store.create_session(&session_of(text, 0)).await, Ok(()));
+    }
+    for (prefix, expected) in [
+        ("", "b a_b.c a_b aXb a A_b"),
+        ("a", "a_b.c a_b aXb a"),
+        ("a_", "a_b.c a_b"),
+        ("a_b.c", "a_b.c"),
+        ("c", ""),
+        ("%", ""),
+    ] {
+        let filter = SessionFilter::default().beginning_with(prefix);
+        let found = store.sessions(&filter).await.expect("the store lists");
+        let ids: Vec<_> = found.iter().map(|session| session.id.as_str()).collect();
+        assert_eq!(ids.join(" "), expected, "{prefix:?}");
+    }
+}
+
 /// A list is read page by page; sessions of the same time are neither left out nor shown twice.
 pub async fn sessions_are_listed_page_by_page(store: impl SessionStore) {
     for (text, seconds) in [("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3)] {

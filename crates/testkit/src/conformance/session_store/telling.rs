@@ -7,7 +7,7 @@ use neuraxis_core::{
     Attempt, EffectId, FinishReason, JsonText, LlmError, LlmErrorKind, LlmFailed, NextAttempt,
     Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunStatus, ToolCallId, Waiting,
 };
-use neuraxis_ports::{RunSummary, SessionStore, StoreError, UsageOf};
+use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError, UsageOf};
 
 use super::{Busy, id, session_of};
 use crate::clock::START;
@@ -186,4 +186,30 @@ pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
         .finish(&store, "And?", "So.")
         .await;
     assert_eq!(store.plan(&session).await, last);
+}
+
+/// Runs of all sessions are listed by their ids, the greatest first, page by page, and found by where their ids lie.
+pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionStore) {
+    let listed = async |filter: &RunFilter| {
+        let runs = store.find_runs(filter).await.expect("the store lists");
+        runs.iter().map(|run| run.run_id).collect::<Vec<_>>()
+    };
+    let all = RunFilter::default();
+    assert_eq!(listed(&all).await, []);
+    for name in ["one", "two"] {
+        assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));
+    }
+    for (name, number) in [("two", 1), ("one", 3), ("two", 2)] {
+        let busy = Busy::begin(&store, &id(name), number).await;
+        busy.finish(&store, "Hello?", "Hi.").await;
+    }
+    let [first, second, third] = [1, 2, 3].map(CountingIds::nth_run);
+    assert_eq!(listed(&all).await, [third, second, first]);
+    assert_eq!(listed(&all.clone().limited_to(2)).await, [third, second]);
+    assert_eq!(listed(&all.clone().after(second)).await, [first]);
+    let of_two = all.of_session(id("two"));
+    assert_eq!(listed(&of_two).await, [second, first]);
+    let exact = RunFilter::beginning_with(&third.to_string()).expect("an id");
+    assert_eq!(listed(&exact).await, [third]);
+    assert_eq!(listed(&exact.of_session(id("two"))).await, []);
 }

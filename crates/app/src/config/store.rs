@@ -1,0 +1,151 @@
+//! The section `[store]`: where sessions are kept. What its keys mean to a database is said in `neuraxis-sql`.
+
+use std::time::Duration;
+
+use neuraxis_sql::{Durability, SqlConfig};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
+
+use crate::environment::Environment;
+
+/// The store that keeps nothing beyond the process.
+pub(crate) const IN_MEMORY: &str = "memory:";
+
+/// The name of the file in the user's data folder.
+const FILE_NAME: &str = "sessions.db";
+
+/// The shortest lease in milliseconds: whoever holds one says a few times within it that it is alive.
+const MIN_LEASE_MS: u64 = 100;
+
+/// `[store]`: where sessions and records are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// Which store: `memory:`, which keeps nothing beyond the process, a file as `sqlite://PATH`, or a server as
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The file `sessions.db` in the user's data folder.
+    pub url: Option<String>,
+    /// What survives a power cut: `full` or `normal`. `full`.
+    pub durability: Durability,
+    /// How long a run stays with a process that no longer says that it is alive, in milliseconds; at least 100. 30,000.
+    #[serde(deserialize_with = "lease")]
+    pub lease_ms: u64,
+    /// The most connections for reading at the same time; one more writes. 8.
+    pub max_connections: u32,
+    /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
+    pub patience_ms: u64,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        let database = SqlConfig::new(IN_MEMORY);
+        Self {
+            url: None,
+            durability: database.durability,
+            lease_ms: whole_millis(database.lease),
+            max_connections: database.max_connections,
+            patience_ms: whole_millis(database.patience),
+        }
+    }
+}
+
+impl StoreConfig {
+    /// Fills in the place that is meant where none is named: the user's data folder, or nowhere without one.
+    pub(super) fn in_place(mut self, environment: &Environment) -> Self {
+        let file = environment.data_dir().map(|folder| folder.join(FILE_NAME));
+        let file = file.as_deref().and_then(|file| file.to_str());
+        let url = || file.map_or_else(|| IN_MEMORY.to_owned(), |file| format!("sqlite://{file}"));
+        self.url.get_or_insert_with(url);
+        self
+    }
+
+    /// Returns which store is used.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or(IN_MEMORY)
+    }
+
+    /// Tells whether sessions end with the process.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.url() == IN_MEMORY
+    }
+
+    /// Describes the database to the adapter.
+    pub(crate) fn database(&self) -> SqlConfig {
+        let mut database = SqlConfig::new(self.url());
+        database.durability = self.durability;
+        database.lease = Duration::from_millis(self.lease_ms);
+        database.max_connections = self.max_connections;
+        database.patience = Duration::from_millis(self.patience_ms);
+        database
+    }
+
+    /// Returns the section as it is written.
+    pub(super) fn table(&self) -> Table {
+        let durability = match self.durability {
+            Durability::Normal => "normal",
+            _ => "full",
+        };
+        let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+        let keys = [
+            ("url", Value::String(self.url().to_owned())),
+            ("durability", Value::String(durability.to_owned())),
+            ("lease_ms", number(self.lease_ms)),
+            ("max_connections", number(self.max_connections.into())),
+            ("patience_ms", number(self.patience_ms)),
+        ];
+        keys.map(|(key, value)| (key.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let millis = u64::deserialize(deserializer)?;
+    if millis < MIN_LEASE_MS {
+        return Err(D::Error::custom("expected at least 100 milliseconds"));
+    }
+    Ok(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_place_of_its_own_the_store_is_a_file_in_the_data_folder() {
+        let user = Environment::new("/work").with_data_dir("/home/me/.local/share/neuraxis");
+        let store = StoreConfig::default().in_place(&user);
+        let expected = "sqlite:///home/me/.local/share/neuraxis/sessions.db";
+        assert_eq!(store.url(), expected);
+        assert!(!store.is_in_memory());
+
+        let nobody = StoreConfig::default().in_place(&Environment::new("/work"));
+        assert!(nobody.is_in_memory());
+    }
+
+    #[test]
+    fn a_place_that_is_named_stays_and_so_do_the_other_keys() {
+        let text = "url = 'sqlite://a.db'\ndurability = 'normal'\nlease_ms = 100\nmax_connections = 2\npatience_ms = 7";
+        let store: StoreConfig = toml::from_str(text).unwrap();
+        let user = Environment::new("/work").with_data_dir("/data");
+        let database = store.in_place(&user).database();
+        assert_eq!(database.url, "sqlite://a.db");
+        assert_eq!(database.durability, Durability::Normal);
+        assert_eq!(database.lease, Duration::from_millis(100));
+        assert_eq!(database.max_connections, 2);
+        assert_eq!(database.patience, Duration::from_millis(7));
+    }
+
+    #[test]
+    fn a_lease_that_would_run_out_at_once_is_refused() {
+        let error = toml::from_str::<StoreConfig>("lease_ms = 99").unwrap_err();
+        assert_eq!(error.message(), "expected at least 100 milliseconds");
+    }
+}

@@ -1,0 +1,94 @@
+//! `neuraxis runs`: what happened when a message was handled.
+
+mod cassette;
+mod fork;
+mod list;
+mod log_file;
+mod outline;
+mod replay;
+mod resume;
+mod show;
+
+use clap::{Args, Subcommand};
+use neuraxis::ports::{RunSummary, SessionStore};
+use serde_json::{Value, json};
+
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::setup::Setup;
+use crate::wording::{moment, status_column};
+
+/// List and show runs, check them, branch off from them, and take up those left behind
+///
+/// A run is one message handled end to end. Wherever an id is asked for, the beginning of it will do.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Runs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(list::List),
+    Show(show::Show),
+    Replay(replay::Replay),
+    Fork(fork::Fork),
+    Resume(resume::Resume),
+    Cassette(cassette::Cassette),
+}
+
+impl Runs {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        match self.command {
+            Command::Fork(fork) => fork.run(setup).await,
+            Command::Resume(resume) => resume.run(setup).await,
+            Command::Cassette(cassette) => cassette.run(setup).await,
+            Command::Replay(replay) if replay.is_of_a_file() => replay.run_on_file(),
+            command => {
+                let open = setup.store().await?;
+                let done = command.read(open.sessions().as_ref()).await;
+                open.close().await;
+                done
+            }
+        }
+    }
+}
+
+impl Command {
+    /// Does what needs nothing but a store.
+    async fn read(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+        match self {
+            Self::List(list) => list.run(store).await,
+            Self::Show(show) => show.run(store).await,
+            Self::Replay(replay) => replay.run(store).await,
+            Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
+        }
+    }
+}
+
+/// Describes a run in a line of a table.
+pub(super) fn run_in_text(run: &RunSummary) -> String {
+    let status = status_column(Some(run.status));
+    let started = run.started_at.map(moment).unwrap_or_default();
+    let about = one_line(run.text.as_deref().unwrap_or_default());
+    let (id, turns) = (run.run_id, run.turns);
+    let line = format!("{id}  {started:<19}  {status}  {turns:>5}  {about}");
+    line.trim_end().to_owned()
+}
+
+/// Describes a run to programs.
+pub(super) fn run_in_json(run: &RunSummary) -> Value {
+    json!({
+        "run_id": run.run_id,
+        "session_id": run.session,
+        "status": run.status,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "turns": run.turns,
+        "finish_reason": run.finish_reason,
+        "text": run.text,
+        "pending": run.pending,
+        "records": run.records,
+    })
+}

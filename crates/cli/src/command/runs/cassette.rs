@@ -1,0 +1,72 @@
+//! `neuraxis runs cassette`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use neuraxis::cassette::{self, RecordingOptions};
+use neuraxis::core::Seq;
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::{Clock, SessionStore};
+use neuraxis_app::{OpenStore, secrets_of};
+
+use crate::command::lookup;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis runs cassette 0199f3a1 trip.cassette
+  neuraxis ask --replay trip.cassette \"What time is it in Tokyo?\"";
+
+/// Turn what the models said in a run into a recording
+///
+/// The recording answers in place of the models, with `neuraxis ask --replay` or as provider cassette. Its first line says
+/// what the records of a run do not hold, and it is printed, too.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Cassette {
+    /// The run, or the beginning of its id
+    id: String,
+
+    /// The file, which must not exist yet
+    file: PathBuf,
+}
+
+impl Cassette {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let (environment, config) = setup.surroundings()?;
+        let open = OpenStore::open(&config).await?;
+        let done = self
+            .write(open.sessions().as_ref(), secrets_of(&config, &environment))
+            .await;
+        open.close().await;
+        done
+    }
+
+    async fn write(
+        self,
+        store: &dyn SessionStore,
+        redactor: cassette::Redactor,
+    ) -> Result<(), CommandError> {
+        let run = lookup::run(store, &self.id).await?.run_id;
+        let records = store.records(run, Seq(0)).await?;
+        let history = store.history_before(run).await?;
+        let made = cassette::Cassette::from_records(history, &records, redactor.clone());
+        let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
+        let made = made.map_err(|error| {
+            CommandError::failed(error).hint(format!("`neuraxis runs replay {run}` says why"))
+        })?;
+        let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
+        let saved = made.save(&self.file, options);
+        let saved = saved.map_err(|error| CommandError::failed(error).hint("name a new file"))?;
+        let mut output = Output::new();
+        let (file, exchanges) = (self.file.display(), saved.exchanges);
+        output.line(&format!("{file}: {exchanges} exchanges; it does not hold:"))?;
+        for missing in made.not_captured() {
+            output.line(&format!("  {missing}"))?;
+        }
+        Ok(())
+    }
+}

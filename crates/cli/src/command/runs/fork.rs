@@ -1,0 +1,150 @@
+//! `neuraxis runs fork`.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis::core::{Record, Seq, Turn};
+use neuraxis::engine::ForkOptions;
+use neuraxis::{Channel, Mode, Role, SessionId};
+use neuraxis_app::{App, Config};
+
+use super::show::decision;
+use crate::command::ask::{Format, watch};
+use crate::command::lookup::{self, new_session};
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::progress::Progress;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis runs fork 0199f3a1 --message \"And in Osaka?\"
+  neuraxis runs fork 0199f3a1 --at-turn 1 --mode exploratory
+  neuraxis runs fork 0199f3a1 --at-turn 0 --model coding --message \"Say it in French\"";
+
+/// Continue a run differently from one of its turns, in a new session
+///
+/// The new session begins with the conversation up to the end of that turn; the old session and run stay as they are. Prints
+/// the answer.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Fork {
+    /// The run, or the beginning of its id
+    id: String,
+
+    /// After which turn; 0 is before the model said anything. After the last one if left out
+    #[arg(long, value_name = "K")]
+    at_turn: Option<u32>,
+
+    /// How much freedom it has; as the run had if left out
+    #[arg(long)]
+    mode: Option<String>,
+
+    /// Where it comes from; as the run did if left out
+    #[arg(long)]
+    channel: Option<String>,
+
+    /// Which model serves it: a role, or the name of a model that is configured for one. As policy says if left out
+    #[arg(long, value_name = "MODEL", visible_alias = "role")]
+    model: Option<String>,
+
+    /// What is said now; if left out, the conversation goes on from where it stood
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+
+    /// The id of the new session
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Fork {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let role = match &self.model {
+            Some(model) => Some(role_of(&setup.config()?, model)?),
+            None => None,
+        };
+        let app = setup.app().await?;
+        let done = self.branch_off(&app, role).await;
+        app.close().await;
+        done
+    }
+
+    async fn branch_off(self, app: &App, role: Option<Role>) -> Result<(), CommandError> {
+        let store = app.store.as_ref();
+        let run = lookup::run(store, &self.id).await?;
+        let records = store.records(run.run_id, Seq(0)).await?;
+        let turn = self.at_turn.map_or(Turn(u32::MAX), Turn);
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => new_session()?,
+        };
+        let format = self.format;
+        let options = self.options(session.clone(), role, &records);
+        let handle = app.orchestrator.fork(run.run_id, turn, options).await?;
+        let events = handle.events();
+        watch(app, format, handle, events).await?;
+        if format == Format::Text && app.outlives_the_process() {
+            Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
+        }
+        Ok(())
+    }
+
+    fn options(
+        self,
+        session: SessionId,
+        role: Option<Role>,
+        records: &[Arc<Record>],
+    ) -> ForkOptions {
+        let decided = decision(records);
+        let mut options = ForkOptions::new(session);
+        let mode = self.mode.map(Mode::new);
+        let channel = self.channel.map(Channel::new);
+        if let Some(mode) = mode.or_else(|| decided.map(|decided| decided.mode.clone())) {
+            options = options.mode(mode);
+        }
+        if let Some(channel) = channel.or_else(|| decided.map(|decided| decided.channel.clone())) {
+            options = options.channel(channel);
+        }
+        if let Some(role) = role {
+            options = options.role(role);
+        }
+        match self.message {
+            Some(message) => options.message(message),
+            None => options,
+        }
+    }
+}
+
+/// Returns the role that is meant: by its own name, or by that of the model that is configured for it.
+fn role_of(config: &Config, model: &str) -> Result<Role, CommandError> {
+    let built_in = [Role::ROUTER, Role::REASONING, Role::CODING];
+    let mut roles: Vec<Role> = config.models().keys().cloned().chain(built_in).collect();
+    if let Some(role) = roles.iter().find(|role| role.as_str() == model) {
+        return Ok(role.clone());
+    }
+    let settings = config.settings();
+    let is_its_name = |role: &&Role| {
+        let key = format!("models.{role}.model");
+        let quoted = format!("{model:?}");
+        settings
+            .iter()
+            .any(|setting| setting.key == key && setting.value == quoted)
+    };
+    if let Some(role) = roles.iter().find(is_its_name) {
+        return Ok(role.clone());
+    }
+    roles.sort();
+    roles.dedup();
+    let roles: Vec<&str> = roles.iter().map(Role::as_str).collect();
+    let error = anyhow!(
+        "no role has a model {:?}; roles: {}",
+        one_line(model),
+        roles.join(", ")
+    );
+    Err(CommandError::usage(error).hint("`neuraxis models` lists the roles and their models"))
+}

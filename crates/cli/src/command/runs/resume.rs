@@ -1,0 +1,69 @@
+//! `neuraxis runs resume`.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis_app::App;
+
+use crate::command::ask::{Format, watch};
+use crate::command::lookup;
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis runs resume 0199f3a1
+  neuraxis runs resume 0199f3a1 --cancel";
+
+/// Take up a run that was left behind
+///
+/// A run whose process died goes on from its last record: model calls that were answered are not made again, and tools that
+/// were finished do not run again. A call that was under way runs again only if that does no harm. One that waits for an
+/// approval asks for it again. A run stays with a process that died for as long as store.lease_ms says.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Resume {
+    /// The run, or the beginning of its id
+    id: String,
+
+    /// End it instead of letting it go on; its history stays valid
+    #[arg(long)]
+    cancel: bool,
+
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Resume {
+    pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let app = setup.app().await?;
+        let done = self.take_up(&app).await;
+        app.close().await;
+        done
+    }
+
+    async fn take_up(self, app: &App) -> Result<(), CommandError> {
+        let run = lookup::run(app.store.as_ref(), &self.id).await?;
+        let id = run.run_id;
+        if run.records == 0 {
+            app.orchestrator.release(&run.session, id).await?;
+            let session = run.session;
+            let line = format!("run {id} had not begun: session {session} is free again");
+            return Ok(Output::new().line(&line)?);
+        }
+        let handle = app.orchestrator.resume(id, Vec::new()).await?;
+        if !self.cancel {
+            let events = handle.events();
+            return watch(app, self.format, handle, events).await;
+        }
+        // One that has ended meanwhile needs no cancelling.
+        let _ = handle.cancel("cancelled by the user");
+        match handle.result().await {
+            Some(_) => Ok(Output::new().line(&format!("run {id} has ended"))?),
+            None => Err(CommandError::failed(anyhow!(
+                "the run crashed: this is a defect of neuraxis"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `neuraxis runs show`.
+
+use std::sync::Arc;
+
+use anstyle::Style;
+use clap::{Args, ValueEnum};
+use neuraxis::core::{Decision, Record, RecordBody, Seq, SessionMetrics};
+use neuraxis::engine::run_steps;
+use neuraxis::ports::{RunSummary, SessionStore};
+use serde_json::{Value, json};
+
+use super::{outline, run_in_json};
+use crate::command::lookup;
+use crate::command::sessions::used;
+use crate::error::CommandError;
+use crate::harmless::{harmless, one_line};
+use crate::output::Output;
+use crate::tree::{Branches, draw};
+use crate::wording::{brief, moment, status_name, style_of};
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis runs show 0199f3a1
+  neuraxis runs show 0199f3a1 --format json | jq '.steps[].description'
+  neuraxis runs show 0199f3a1 --format events | jq -r .type";
+
+/// Show a run as a tree: its turns, model calls, tool calls and sub-agents
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Show {
+    /// The run, or the beginning of its id
+    id: String,
+
+    /// What to print: a tree for people, one JSON object, or each record as a line of JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object
+    Json,
+    /// Its records, one JSON object a line
+    Events,
+}
+
+impl Show {
+    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+        let run = lookup::run(store, &self.id).await?;
+        let records = store.records(run.run_id, Seq(0)).await?;
+        let mut output = Output::new();
+        match self.format {
+            Format::Text => {
+                let branches = Branches::of(&output);
+                output.painted(&in_text(&run, &records, branches))?;
+            }
+            Format::Json => output.line(&format!("{:#}", in_json(&run, &records)))?,
+            Format::Events => {
+                for record in &records {
+                    output.line(&record.to_json())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_text(run: &RunSummary, records: &[Arc<Record>], branches: Branches) -> String {
+    const BOLD: Style = Style::new().bold();
+    let (style, status) = (style_of(run.status), status_name(run.status));
+    let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9}{value}\n"));
+    line("session", run.session.to_string());
+    let reason = run.finish_reason.as_ref();
+    let reason = reason.map(|reason| format!(" ({})", one_line(&reason.to_string())));
+    let reason = reason.unwrap_or_default();
+    line("status", format!("{style}{status}{style:#}{reason}"));
+    if let Some(started) = run.started_at {
+        let took = run
+            .ended_at
+            .and_then(|end| end.duration_since(started).try_into().ok());
+        let took = took.map(|took| format!(" · took {}", brief(took)));
+        let begun = moment(started);
+        line("begun", format!("{begun} UTC{}", took.unwrap_or_default()));
+    }
+    if let Some(decision) = decision(records) {
+        let (mode, channel) = (
+            one_line(decision.mode.as_str()),
+            one_line(decision.channel.as_str()),
+        );
+        line("policy", format!("mode {mode} · channel {channel}"));
+    }
+    let turns = match run.turns {
+        1 => "1 turn".to_owned(),
+        turns => format!("{turns} turns"),
+    };
+    line("used", format!("{turns} · {}", used(&metrics(records))));
+    text.push('\n');
+    text.push_str(&draw(&outline::of(records), branches));
+    if let Some(reply) = reply(records) {
+        let reply = harmless(reply.trim_end());
+        text.push_str(&format!("\n{reply}\n"));
+    }
+    text
+}
+
+fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
+    let mut value = run_in_json(run);
+    if let Value::Object(value) = &mut value {
+        let decision = decision(records);
+        value.insert(
+            "mode".to_owned(),
+            json!(decision.map(|decision| &decision.mode)),
+        );
+        value.insert(
+            "channel".to_owned(),
+            json!(decision.map(|decision| &decision.channel)),
+        );
+        value.insert("reply".to_owned(), json!(reply(records)));
+        value.insert("metrics".to_owned(), json!(metrics(records)));
+        value.insert("steps".to_owned(), json!(run_steps(records)));
+    }
+    value
+}
+
+fn metrics(records: &[Arc<Record>]) -> SessionMetrics {
+    let mut metrics = SessionMetrics::default();
+    for record in records {
+        metrics.read(record);
+    }
+    metrics
+}
+
+/// Returns what governance decided about a run.
+pub(super) fn decision(records: &[Arc<Record>]) -> Option<&Decision> {
+    records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => Some(decision.as_ref()),
+        _ => None,
+    })
+}
+
+fn reply(records: &[Arc<Record>]) -> Option<&str> {
+    let last = records.last().filter(|last| last.ends_the_run())?;
+    match &last.body {
+        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => Some(&outcome.content),
+        _ => None,
+    }
+    .filter(|content| !content.is_empty())
+    .map(String::as_str)
+}

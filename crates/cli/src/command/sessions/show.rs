@@ -1,0 +1,127 @@
+//! `neuraxis sessions show`.
+
+use anstyle::Style;
+use clap::Args;
+use neuraxis::Message;
+use neuraxis::core::{Part, SessionMetrics, Transcript};
+use neuraxis::ports::{RunSummary, Session, SessionStore};
+use serde_json::{Value, json};
+
+use crate::command::lookup;
+use crate::command::runs::{run_in_json, run_in_text};
+use crate::error::CommandError;
+use crate::harmless::{harmless, one_line};
+use crate::listing::Format;
+use crate::output::Output;
+use crate::wording::{counted, moment, tokens};
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis sessions show trip
+  neuraxis sessions show trip --format json | jq .metrics";
+
+/// Show a session: what was said, its runs, and what it used
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Show {
+    /// The session, or the beginning of its id
+    id: String,
+
+    /// What to print: a text for people, or one JSON object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Show {
+    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+        let id = lookup::session(store, &self.id).await?;
+        let session = store.session(&id).await?;
+        let runs = store.runs(&id).await?;
+        let metrics = store.metrics(&id).await?;
+        let history = store.history(&id).await?;
+        let mut output = Output::new();
+        match self.format {
+            Format::Text => output.painted(&in_text(&session, &runs, &metrics, &history))?,
+            Format::Json => {
+                let plan = store.plan(&id).await?;
+                let plan: Option<Value> = plan.and_then(|plan| plan.decode().ok());
+                let runs: Vec<_> = runs.iter().map(run_in_json).collect();
+                let value = json!({
+                    "id": session.id,
+                    "owner": session.owner,
+                    "created_at": session.created_at,
+                    "metrics": metrics,
+                    "plan": plan,
+                    "runs": runs,
+                    "messages": history.messages(),
+                });
+                output.line(&format!("{value:#}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn in_text(
+    session: &Session,
+    runs: &[RunSummary],
+    metrics: &SessionMetrics,
+    history: &Transcript,
+) -> String {
+    const BOLD: Style = Style::new().bold();
+    let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
+    text.push_str(&format!("  made    {} UTC\n", moment(session.created_at)));
+    if let Some(owner) = &session.owner {
+        text.push_str(&format!("  owner   {}\n", one_line(owner)));
+    }
+    text.push_str(&format!("  used    {}\n", used(metrics)));
+    for run in runs {
+        text.push_str(&format!("  run     {}\n", run_in_text(run)));
+    }
+    for message in history.messages() {
+        if let Some((who, said)) = said(message) {
+            let said = harmless(said.trim_end()).replace('\n', "\n  ");
+            text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n  {said}\n"));
+        }
+    }
+    text
+}
+
+/// Says what one or more runs used.
+pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
+    let mut parts = vec![
+        counted(metrics.llm_calls, "model call"),
+        counted(metrics.tool_calls, "tool call"),
+        format!("{} tokens", tokens(metrics.usage.total.total)),
+    ];
+    let errors = metrics.llm_failures + metrics.tool_errors;
+    if errors > 0 {
+        parts.push(counted(errors, "error"));
+    }
+    if metrics.cost.0 > 0 {
+        let (whole, rest) = (metrics.cost.0 / 1_000_000, metrics.cost.0 % 1_000_000);
+        parts.push(format!("${whole}.{rest:06}"));
+    }
+    parts.join(" · ")
+}
+
+/// Returns who said what, of what people read: results of tools are for models.
+fn said(message: &Message) -> Option<(&'static str, String)> {
+    match message {
+        Message::User { .. } => Some(("user", message.text())),
+        Message::Assistant(said) => {
+            let mut text = message.text();
+            let calls = said.parts.iter().filter_map(|part| match part {
+                Part::ToolCall(call) => Some(call.name.as_str()),
+                _ => None,
+            });
+            let calls: Vec<&str> = calls.collect();
+            if !calls.is_empty() {
+                let gap = if text.is_empty() { "" } else { "\n" };
+                text.push_str(&format!("{gap}(calls {})", calls.join(", ")));
+            }
+            Some(("assistant", text))
+        }
+        Message::System { .. } | Message::Tool(_) => None,
+    }
+}

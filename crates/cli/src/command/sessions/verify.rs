@@ -1,0 +1,121 @@
+//! `neuraxis sessions verify`.
+
+use anyhow::anyhow;
+use clap::Args;
+use neuraxis::SessionId;
+use neuraxis::core::ContentHash;
+use neuraxis::ports::{SessionFilter, SessionStore, StoreError};
+use serde_json::{Value, json};
+
+use crate::command::lookup;
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::listing::{Format, Listing};
+
+const HEADING: &str = "SESSION                               RECORDS  HEAD, OR WHAT IS WRONG";
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis sessions verify
+  neuraxis sessions verify trip
+  neuraxis sessions verify trip --expect \"$(cat trip.head)\"
+  neuraxis sessions verify trip --format json | jq -r '.[0].head' > trip.head";
+
+/// Check that nothing was altered
+///
+/// Every record is compared with the hash chain of its session. A change, a removed record or a moved one is found. Whoever
+/// can write the store could cut a session off at its end, or make its chain anew: note the head elsewhere, and --expect
+/// finds that, too. Exit code 1 if something was altered.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Verify {
+    /// The sessions, or the beginnings of their ids; all if left out
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+
+    /// The head that the chain of the one session must end with
+    #[arg(long, value_name = "HEAD", requires = "ids")]
+    expect: Option<ContentHash>,
+
+    /// What to print: a table for people, or a JSON array
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Verify {
+    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+        if self.expect.is_some() && self.ids.len() > 1 {
+            let error = anyhow!("--expect is the head of one session");
+            return Err(CommandError::usage(error).hint("verify one session at a time"));
+        }
+        let mut checked = Checked {
+            listing: Listing::new(self.format, HEADING),
+            damaged: 0,
+        };
+        for id in &self.ids {
+            let id = lookup::session(store, id).await?;
+            checked.check(store, &id, self.expect).await?;
+        }
+        if self.ids.is_empty() {
+            checked.check_all(store).await?;
+        }
+        checked.listing.end()?;
+        match checked.damaged {
+            0 => Ok(()),
+            damaged => {
+                let all = checked.listing.count;
+                let error = anyhow!("{damaged} of {all} sessions are not what was kept");
+                Err(CommandError::failed(error))
+            }
+        }
+    }
+}
+
+struct Checked {
+    listing: Listing,
+    damaged: usize,
+}
+
+impl Checked {
+    async fn check_all(&mut self, store: &dyn SessionStore) -> Result<(), CommandError> {
+        let mut filter = SessionFilter::default();
+        loop {
+            let page = store.sessions(&filter).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            filter = filter.after(last);
+            for session in &page {
+                self.check(store, &session.id, None).await?;
+            }
+        }
+    }
+
+    async fn check(
+        &mut self,
+        store: &dyn SessionStore,
+        id: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<(), CommandError> {
+        let (line, value): (String, Value) = match store.verify(id, expect).await {
+            Ok(head) => {
+                let (records, hash) = (head.records, head.hash);
+                (
+                    format!("{id:<36}  {records:>7}  {hash}"),
+                    json!({"id": id, "ok": true, "records": records, "head": hash}),
+                )
+            }
+            Err(StoreError::Damaged(why)) => {
+                self.damaged += 1;
+                (
+                    format!("{id:<36}  {:>7}  {}", "damaged", one_line(&why)),
+                    json!({"id": id, "ok": false, "error": why}),
+                )
+            }
+            // It was deleted meanwhile.
+            Err(StoreError::NoSuchSession(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(self.listing.item(&line, &value)?)
+    }
+}

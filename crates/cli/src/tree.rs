@@ -1,0 +1,97 @@
+//! Draws a tree in text.
+
+use std::env;
+
+use crate::output::Output;
+
+/// A line, and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Node {
+    /// The line. Every strange part of it was made harmless; it may have colors.
+    pub(crate) line: String,
+    pub(crate) children: Vec<Node>,
+}
+
+/// What the branches are drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Branches {
+    /// Lines that meet.
+    Lines,
+    /// What every terminal has.
+    Ascii,
+}
+
+impl Branches {
+    /// Chooses what whoever reads standard output can show: files and programs get lines, a terminal those it knows.
+    pub(crate) fn of(output: &Output) -> Self {
+        if !output.is_terminal() {
+            return Self::Lines;
+        }
+        let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find(is_set);
+        let locale = locale.and_then(env::var_os).unwrap_or_default();
+        let locale = locale.to_string_lossy().to_lowercase();
+        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match !is_dumb && (locale.contains("utf-8") || locale.contains("utf8")) {
+            true => Self::Lines,
+            false => Self::Ascii,
+        }
+    }
+
+    /// Returns what stands before a line, and before the lines below it.
+    const fn before(self, is_last: bool) -> (&'static str, &'static str) {
+        match (self, is_last) {
+            (Self::Lines, false) => ("├─ ", "│  "),
+            (Self::Lines, true) => ("└─ ", "   "),
+            (Self::Ascii, false) => ("|- ", "|  "),
+            (Self::Ascii, true) => ("`- ", "   "),
+        }
+    }
+}
+
+impl Node {
+    /// Makes a line that nothing belongs to.
+    pub(crate) fn new(line: impl Into<String>) -> Self {
+        Self {
+            line: line.into(),
+            children: Vec::new(),
+        }
+    }
+}
+
+/// Draws trees side by side.
+pub(crate) fn draw(nodes: &[Node], branches: Branches) -> String {
+    let mut text = String::new();
+    // Runs are shallow: agents below agents are limited.
+    add(&mut text, nodes, branches, "");
+    text
+}
+
+fn add(text: &mut String, nodes: &[Node], branches: Branches, indent: &str) {
+    for (place, node) in nodes.iter().enumerate() {
+        let (before, below) = branches.before(place + 1 == nodes.len());
+        text.push_str(&format!("{indent}{before}{}\n", node.line));
+        add(text, &node.children, branches, &format!("{indent}{below}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_meet_and_lines_that_belong_together_stand_together() {
+        let turn = |line: &str, calls: &[&str]| Node {
+            line: line.to_owned(),
+            children: calls.iter().map(|call| Node::new(*call)).collect(),
+        };
+        let nodes = [
+            turn("turn 1", &["model", "tool"]),
+            turn("turn 2", &["model"]),
+        ];
+        let lines = "├─ turn 1\n│  ├─ model\n│  └─ tool\n└─ turn 2\n   └─ model\n";
+        assert_eq!(draw(&nodes, Branches::Lines), lines);
+        let ascii = "|- turn 1\n|  |- model\n|  `- tool\n`- turn 2\n   `- model\n";
+        assert_eq!(draw(&nodes, Branches::Ascii), ascii);
+    }
+}

@@ -1,0 +1,258 @@
+//! `neuraxis runs`, on a real file.
+
+use serde_json::Value;
+
+use crate::machine::Machine;
+use crate::sessions::{transcript, used_machine};
+
+/// Returns the ids of the runs of a session, the newest first.
+fn runs(machine: &Machine, session: &str) -> Vec<String> {
+    let list = ["runs", "list", "--session", session, "--format", "json"];
+    let list: Vec<Value> = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
+    list.iter()
+        .map(|run| run["run_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn runs_are_listed_and_drawn_as_trees() {
+    let machine = used_machine();
+    let trip = &runs(&machine, "trip")[1];
+    let health = &runs(&machine, "health")[0];
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["runs", "list"],
+            &["runs", "list", "--session", "trip", "--limit", "1"],
+            &["runs", "list", "--before", trip],
+            &["runs", "show", trip],
+            &["runs", "show", health],
+            &["runs", "replay", trip],
+            &["runs", "replay", trip, "--format", "json"],
+        ]
+    ));
+}
+
+#[test]
+fn the_beginning_of_an_id_will_do() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[0];
+    let whole = machine.run(["runs", "show", run]).stdout_of(0);
+    let beginning = machine.run(["runs", "show", &run[..30]]).stdout_of(0);
+    assert_eq!(whole, beginning);
+}
+
+#[test]
+fn as_json_a_run_has_its_steps_and_as_events_its_records() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[0];
+    let shown = machine
+        .run(["runs", "show", run, "--format", "json"])
+        .stdout_of(0);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["run_id"], run.as_str());
+    assert_eq!(
+        (&shown["mode"], &shown["channel"]),
+        (&"moderate".into(), &"chat".into())
+    );
+    assert!(!shown["steps"].as_array().unwrap().is_empty(), "{shown}");
+    let events = machine
+        .run(["runs", "show", run, "--format", "events"])
+        .events();
+    assert_eq!(events.first().unwrap()["type"], "run_started");
+    assert_eq!(events.last().unwrap()["type"], "final");
+    assert_eq!(shown["records"], events.len());
+}
+
+#[test]
+fn a_changed_log_is_replayed_up_to_its_first_difference() {
+    let machine = used_machine();
+    let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    let run = &runs(&machine, "trip")[1];
+    let log = machine
+        .run(["runs", "show", run, "--format", "events"])
+        .stdout_of(0);
+    let events = machine
+        .run(["ask", "--format", "events", "What time is it?"])
+        .stdout_of(0);
+    let machine = machine
+        .with_file(
+            "answer.jsonl",
+            exported.replacen(r#""turns":2"#, r#""turns":3"#, 1),
+        )
+        .with_file("gap.jsonl", {
+            let mut lines: Vec<&str> = log.lines().collect();
+            lines.remove(2);
+            lines.join("\n")
+        })
+        .with_file(
+            "version.jsonl",
+            log.replacen(r#""loop_version":1"#, r#""loop_version":0"#, 1),
+        )
+        .with_file("events.jsonl", events)
+        .with_file("garbage.jsonl", "{}\n");
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["runs", "replay", "answer.jsonl"],
+            &["runs", "replay", "answer.jsonl", "--format", "json"],
+            &["runs", "replay", "gap.jsonl"],
+            &["runs", "replay", "version.jsonl"],
+            &["runs", "replay", "events.jsonl"],
+            &["runs", "replay", "garbage.jsonl"],
+        ]
+    ));
+}
+
+#[test]
+fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[0];
+    let log = machine
+        .run(["runs", "show", run, "--format", "events"])
+        .stdout_of(0);
+    let machine = machine.with_file("later.jsonl", log);
+    let replayed = machine.run(["runs", "replay", "later.jsonl"]);
+    assert_eq!(replayed.code, Some(1));
+    assert!(
+        replayed.stdout.contains("which the file does not hold"),
+        "{replayed:?}"
+    );
+}
+
+#[test]
+fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
+    let machine = Machine::new();
+    let withheld = "channels.chat.data.text=false";
+    let asked = [
+        "ask",
+        "--session",
+        "s",
+        "--set",
+        withheld,
+        "What time is it?",
+    ];
+    machine.run(asked).stdout_of(0);
+    let run = &runs(&machine, "s")[0];
+    for format in ["text", "json"] {
+        let replayed = machine.run(["runs", "replay", run, "--format", format]);
+        assert_eq!(replayed.code, Some(1), "{replayed:?}");
+        let why = "the data policy withheld text: a hash stands in its place";
+        assert!(replayed.stdout.contains(why), "{replayed:?}");
+    }
+    let shown = machine.run(["runs", "show", run]).stdout_of(0);
+    assert!(shown.contains("user [withheld: 16 bytes"), "{shown}");
+}
+
+#[test]
+fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
+    let machine = used_machine();
+    let before = machine.run(["sessions", "show", "trip"]).stdout_of(0);
+    let run = &runs(&machine, "trip")[1];
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["runs", "fork", run],
+            &["runs", "fork", run, "--at-turn", "0", "--mode", "nope"],
+            &["runs", "fork", run, "--at-turn", "0", "--model", "gpt-nope"],
+            &["runs", "fork", run, "--at-turn", "0", "--model", "coding"],
+            &["runs", "fork", run, "--at-turn", "0", "--session", "trip"],
+            &[
+                "runs",
+                "fork",
+                run,
+                "--at-turn",
+                "0",
+                "--model",
+                "router",
+                "--session",
+                "again"
+            ],
+            &[
+                "runs",
+                "fork",
+                run,
+                "--message",
+                "And in Europe/Paris?",
+                "--session",
+                "paris"
+            ],
+            &["sessions", "verify", "paris"],
+            &["runs", "show", &runs(&machine, "trip")[0]],
+        ]
+    ));
+    assert_eq!(
+        machine.run(["sessions", "show", "trip"]).stdout_of(0),
+        before
+    );
+}
+
+#[test]
+fn a_run_that_has_ended_is_not_taken_up() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[0];
+    insta::assert_snapshot!(transcript(&machine, &[&["runs", "resume", run]]));
+}
+
+/// Cuts a run off after its first tool call was recorded, as if its process had died there.
+#[test]
+fn a_run_that_was_left_behind_is_taken_up_or_ended() {
+    let machine = used_machine();
+    let exported = machine.run(["sessions", "export", "health"]).stdout_of(0);
+    machine.run(["sessions", "delete", "health"]).stdout_of(0);
+    let lines: Vec<&str> = exported.lines().collect();
+    let parsed: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let call = parsed
+        .iter()
+        .position(|line| line["record"]["type"] == "tool_call")
+        .unwrap();
+    let end = format!(
+        r#"{{"type":"session_end","runs":1,"records":{call},"head":{}}}"#,
+        parsed[call]["head"]
+    );
+    let cut = format!("{}\n{end}\n", lines[..=call].join("\n"));
+    let machine = machine.with_file("cut.jsonl", cut);
+    let run = parsed[call]["record"]["run_id"].as_str().unwrap();
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["sessions", "import", "cut.jsonl"],
+            &["sessions", "import", "cut.jsonl", "--unfinished"],
+            &["ask", "--session", "health", "Hello?"],
+            &["sessions", "delete", "health"],
+            &["sessions", "prune", "--older-than", "0s", "--dry-run"],
+            &["runs", "resume", run],
+            &["runs", "replay", run],
+            &["sessions", "delete", "health"],
+            &["sessions", "import", "cut.jsonl", "--unfinished"],
+            &["runs", "resume", run, "--cancel"],
+            &["sessions", "show", "health"],
+        ]
+    ));
+}
+
+#[test]
+fn a_run_becomes_a_recording_that_says_what_it_lacks() {
+    let machine = used_machine();
+    let run = &runs(&machine, "health")[0];
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["runs", "cassette", run, "health.cassette"],
+            &["runs", "cassette", run, "health.cassette"],
+        ]
+    ));
+    let replay = [
+        "ask",
+        "--replay",
+        "health.cassette",
+        "--channel",
+        "code_task",
+        "Read missing.txt",
+    ];
+    let done = machine.run(replay);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}

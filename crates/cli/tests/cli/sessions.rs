@@ -1,0 +1,382 @@
+//! `neuraxis sessions`, on a real file.
+
+use std::fs;
+
+use crate::machine::{Done, Machine};
+
+const QUESTION: &str = "What time is it in Asia/Tokyo?";
+
+/// A machine on which two questions were asked in the session `trip`, and one elsewhere.
+pub(crate) fn used_machine() -> Machine {
+    let machine = Machine::new();
+    for arguments in [
+        &["ask", "--session", "trip", QUESTION][..],
+        &["ask", "--session", "trip", "And in New_York?"],
+        &[
+            "ask",
+            "--session",
+            "health",
+            "--channel",
+            "code_task",
+            "Read missing.txt",
+        ],
+    ] {
+        machine.run(arguments).stdout_of(0);
+    }
+    machine
+}
+
+/// Replaces what is never the same twice.
+pub(crate) fn redacted(machine: &Machine, text: &str) -> String {
+    let text = text.replace(&machine.root().display().to_string(), "~");
+    let rules = [
+        (
+            r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "‹id›",
+        ),
+        (r"\b[0-9a-f]{64}\b", "‹hash›"),
+        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "‹time›"),
+        (r"\b(\d+ ms|\d+\.\d s|\d+ min \d+ s)\b", "‹took›"),
+        (r#""duration_ms": \d+"#, r#""duration_ms": ‹n›"#),
+        (r"\d\d:\d\d(:\d\d)?", "‹clock›"),
+        (r#""(sha256:)?[0-9a-f]{16,64}""#, "\"‹hex›\""),
+        (r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day", "‹day›"),
+        (
+            r"\d{1,2} (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}",
+            "‹date›",
+        ),
+        (r"~?[\d,]+\+? tokens", "‹n› tokens"),
+        (r"~?[\d,]+\+? \+ ‹n› tokens", "‹n› tokens"),
+    ];
+    rules.iter().fold(text, |text, (pattern, with)| {
+        let pattern = regex::Regex::new(pattern).unwrap();
+        pattern.replace_all(&text, *with).into_owned()
+    })
+}
+
+/// Returns what a command printed, with its exit code, ready for a snapshot.
+pub(crate) fn transcript(machine: &Machine, commands: &[&[&str]]) -> String {
+    let shown = commands.iter().map(|arguments| {
+        let Done {
+            code,
+            stdout,
+            stderr,
+        } = machine.run(*arguments);
+        let code = code.unwrap();
+        let line = arguments.join(" ");
+        redacted(
+            machine,
+            &format!("$ neuraxis {line}\n{stdout}{stderr}[exit code {code}]\n"),
+        )
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn head(machine: &Machine, session: &str) -> String {
+    let verified = ["sessions", "verify", session, "--format", "json"];
+    let list: serde_json::Value =
+        serde_json::from_str(&machine.run(verified).stdout_of(0)).unwrap();
+    list[0]["head"].as_str().unwrap().to_owned()
+}
+
+/// Changes the file behind the store's back.
+fn tamper(machine: &Machine, statement: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        use sqlx::Connection;
+        let url = format!("sqlite://{}", machine.database().display());
+        let mut raw = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let statement = sqlx::AssertSqlSafe(statement.to_owned());
+        let done = sqlx::query(statement).execute(&mut raw).await.unwrap();
+        assert!(done.rows_affected() > 0);
+        raw.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_empty_store_says_so_kindly() {
+    insta::assert_snapshot!(transcript(
+        &Machine::new(),
+        &[
+            &["sessions", "list"],
+            &["sessions", "list", "--format", "json"],
+            &["runs", "list"],
+            &["runs", "list", "--format", "json"],
+            &["sessions", "verify"],
+            &["sessions", "export", "--all"],
+            &["sessions", "prune", "--older-than", "1d", "--yes"],
+        ]
+    ));
+}
+
+#[test]
+fn what_is_not_there_or_not_clear_is_refused_with_a_next_step() {
+    let machine = used_machine();
+    machine
+        .run(["ask", "--session", "trial", "What time is it?"])
+        .stdout_of(0);
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["sessions", "show", "nope"],
+            &["sessions", "show", "tri"],
+            &["sessions", "show", "a b\u{1b}[2J"],
+            &["sessions", "delete", "trip", "nope"],
+            &["runs", "show", "ffff"],
+            &["runs", "show", "x"],
+            &["runs", "show", ""],
+            &["runs", "show", "0"],
+            &["runs", "list", "--session", "nope"],
+            &["runs", "resume", "ffff"],
+            &["runs", "fork", "ffff"],
+            &["runs", "replay", "no-such-file.jsonl"],
+            &["sessions", "import", "no-such-file.jsonl"],
+            &["sessions", "export"],
+            &["sessions", "prune"],
+            &["sessions", "prune", "--older-than", "1y"],
+            &["sessions", "prune", "--older-than", "soon"],
+            &["sessions", "verify", "trip", "--expect", "abc"],
+            &[
+                "sessions",
+                "verify",
+                "trip",
+                "health",
+                "--expect",
+                &"0".repeat(64)
+            ],
+        ]
+    ));
+}
+
+#[test]
+fn sessions_are_listed_shown_and_verified() {
+    let machine = used_machine();
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["sessions", "list"],
+            &["sessions", "list", "--format", "json"],
+            &["sessions", "list", "--limit", "1"],
+            &["sessions", "list", "--limit", "1", "--before", "health"],
+            &["sessions", "list", "--before", "trip"],
+            &["sessions", "show", "tr"],
+            &["sessions", "show", "heal"],
+            &["sessions", "verify"],
+            &["sessions", "verify", "trip", "--format", "json"],
+        ]
+    ));
+}
+
+#[test]
+fn a_session_goes_on_in_another_process() {
+    let machine = Machine::new();
+    let first = machine
+        .run(["ask", "--format", "json", QUESTION])
+        .stdout_of(0);
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let session = first["session_id"].as_str().unwrap();
+    let beginning = &session[..30];
+    let second = [
+        "ask",
+        "--format",
+        "json",
+        "--session",
+        beginning,
+        "And now?",
+    ];
+    let second = machine.run(second).stdout_of(0);
+    let second: serde_json::Value = serde_json::from_str(&second).unwrap();
+    assert_eq!(second["session_id"], session);
+    let shown = machine
+        .run(["sessions", "show", session, "--format", "json"])
+        .stdout_of(0);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["metrics"]["runs"], 2);
+}
+
+#[test]
+fn an_exported_session_comes_back_as_it_was() {
+    let machine = used_machine();
+    let before = machine
+        .run(["sessions", "show", "trip", "--format", "json"])
+        .stdout_of(0);
+    let head_before = head(&machine, "trip");
+    let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    let machine = machine.with_file("trip.jsonl", &exported);
+    let export = ["sessions", "export", "--all", "--output", "all.jsonl"];
+    machine.run(export).stdout_of(0);
+    let all = fs::read_to_string(machine.path("all.jsonl")).unwrap();
+    assert!(
+        all.contains(&exported),
+        "the file of all sessions lacks one"
+    );
+    assert_eq!(machine.run(export).code, Some(1), "a file was overwritten");
+
+    machine.run(["sessions", "delete", "trip"]).stdout_of(0);
+    let database = fs::read(machine.database()).unwrap();
+    let asked = QUESTION.as_bytes();
+    let is_left = database.windows(asked.len()).any(|bytes| bytes == asked);
+    assert!(!is_left, "what was deleted is still in the file");
+
+    machine
+        .run_with_input(["sessions", "import", "-"], &exported)
+        .stdout_of(0);
+    let again = machine
+        .run(["sessions", "import", "trip.jsonl"])
+        .stdout_of(0);
+    assert_eq!(again, "trip: here already, just the same\n");
+    assert_eq!(head(&machine, "trip"), head_before);
+    let after = machine
+        .run(["sessions", "show", "trip", "--format", "json"])
+        .stdout_of(0);
+    assert_eq!(after, before);
+    let replayed = machine.run(["runs", "replay", "trip.jsonl"]).stdout_of(0);
+    assert_eq!(replayed.matches(": the same, ").count(), 2, "{replayed}");
+    machine
+        .run(["ask", "--session", "trip", "And now?"])
+        .stdout_of(0);
+    let conflict = machine.run(["sessions", "import", "trip.jsonl"]);
+    assert_eq!(conflict.code, Some(1));
+    assert!(
+        conflict.stderr.contains("another session trip is here"),
+        "{}",
+        conflict.stderr
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_user_can_read_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let machine = used_machine();
+    machine
+        .run(["sessions", "export", "trip", "-o", "trip.jsonl"])
+        .stdout_of(0);
+    for file in [machine.database(), machine.path("trip.jsonl")] {
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_damaged_file_is_refused_by_its_line_and_nothing_of_it_is_kept() {
+    let machine = used_machine();
+    let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    machine.run(["sessions", "delete", "trip"]).stdout_of(0);
+    let lines: Vec<&str> = exported.lines().collect();
+    let without = |gone: usize| {
+        let kept = lines.iter().enumerate().filter(|(place, _)| *place != gone);
+        kept.map(|(_, line)| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let mut swapped = lines.clone();
+    swapped.swap(4, 5);
+    let machine = machine
+        .with_file(
+            "changed.jsonl",
+            exported.replacen("Asia/Tokyo?", "Asia/Osaka?", 1),
+        )
+        .with_file("missing.jsonl", without(3))
+        .with_file("swapped.jsonl", swapped.join("\n"))
+        .with_file("cut.jsonl", lines[..7].join("\n"))
+        .with_file("endless.jsonl", without(lines.len() - 1))
+        .with_file("garbage.jsonl", "hello\n")
+        .with_file("binary.jsonl", [0xff, 0xfe])
+        .with_file("empty.jsonl", "");
+    let names = [
+        "changed", "missing", "swapped", "cut", "endless", "garbage", "binary", "empty",
+    ];
+    let files = names.map(|name| format!("{name}.jsonl"));
+    let commands: Vec<[&str; 3]> = files
+        .iter()
+        .map(|file| ["sessions", "import", file.as_str()])
+        .collect();
+    let commands: Vec<&[&str]> = commands.iter().map(|command| &command[..]).collect();
+    let told = transcript(&machine, &commands);
+    insta::assert_snapshot!(told);
+    assert_eq!(machine.run(["sessions", "show", "trip"]).code, Some(2));
+}
+
+#[test]
+fn what_was_altered_in_the_file_is_found() {
+    let machine = used_machine();
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \
+         WHERE run = 1 AND first_seq = 1",
+    );
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["sessions", "verify"],
+            &["sessions", "verify", "trip", "--format", "json"],
+            &["sessions", "export", "trip"],
+        ]
+    ));
+}
+
+#[test]
+fn a_session_cut_off_at_its_end_is_found_by_the_head_that_was_noted() {
+    let machine = used_machine();
+    let noted = head(&machine, "trip");
+    let expect = ["sessions", "verify", "trip", "--expect", &noted];
+    machine.run(expect).stdout_of(0);
+    tamper(&machine, "DELETE FROM steps WHERE run = 2");
+    tamper(&machine, "DELETE FROM runs WHERE key = 2");
+    machine.run(["sessions", "verify", "trip"]).stdout_of(0);
+    let found = machine.run(expect);
+    assert_eq!(found.code, Some(1), "{found:?}");
+    assert!(found.stdout.contains("damaged"), "{found:?}");
+}
+
+#[test]
+fn old_sessions_are_pruned_when_somebody_says_yes() {
+    let machine = used_machine();
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["sessions", "prune", "--older-than", "1h", "--dry-run"],
+            &["sessions", "prune", "--older-than", "0s", "--dry-run"],
+            &["sessions", "prune", "--older-than", "0s"],
+            &["sessions", "prune", "--older-than", "0s", "--yes"],
+            &["sessions", "list"],
+        ]
+    ));
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_written_is_named_with_what_to_do() {
+    let machine = Machine::new().with_file("file", "in the way");
+    for arguments in [&["ask", "What time is it?"][..], &["sessions", "list"]] {
+        let mut command = machine.command(arguments);
+        command.env("XDG_DATA_HOME", machine.path("file"));
+        let complaint = Done::from(command.output().unwrap()).complaint(2);
+        assert!(complaint.contains("work/file/neuraxis"), "{complaint}");
+        assert!(
+            complaint.contains("name another place, or memory:"),
+            "{complaint}"
+        );
+    }
+    let mut command = machine.command(["tools", "list"]);
+    command.env("XDG_DATA_HOME", machine.path("file"));
+    Done::from(command.output().unwrap()).stdout_of(0);
+}
+
+#[test]
+fn what_concerns_no_session_makes_no_file() {
+    let machine = Machine::new();
+    for arguments in [
+        &["tools", "list"][..],
+        &["policy", "explain", "Hi"],
+        &["config", "show"],
+    ] {
+        machine.run(arguments).stdout_of(0);
+    }
+    let in_memory = ["ask", "--set", "store.url=memory:", "What time is it?"];
+    machine.run(in_memory).stdout_of(0);
+    assert!(!machine.database().exists());
+}

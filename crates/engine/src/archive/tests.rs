@@ -1,0 +1,66 @@
+//! Tests of damage: what is wrong is told by its line.
+
+use neuraxis_core::SessionId;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_ports::Session;
+
+use super::*;
+
+async fn archive() -> String {
+    let store = neuraxis_memory::MemoryStore::new();
+    let id: SessionId = "s".parse().unwrap();
+    let session = Session::new(id.clone(), Timestamp::UNIX_EPOCH);
+    store.create_session(&session).await.unwrap();
+    let mut out = Vec::new();
+    export_session(&store, &id, &mut out)
+        .await
+        .unwrap()
+        .unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn told(text: &str) -> String {
+    let error = check_archive(ArchiveReader::new(text.as_bytes())).unwrap_err();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn an_empty_session_is_two_lines_and_several_stand_one_after_the_other() {
+    let one = archive().await;
+    assert_eq!(one.lines().count(), 2);
+    let two = format!("\n{one}\n{one}");
+    let sessions = check_archive(ArchiveReader::new(two.as_bytes())).unwrap();
+    assert_eq!(sessions.len(), 2);
+    assert!(
+        check_archive(ArchiveReader::new(&b""[..]))
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_archive_is_refused_by_its_line() {
+    let one = archive().await;
+    let first = one.lines().next().unwrap();
+    let cut = "line 2: the file was cut off before this line: the session does not end";
+    assert_eq!(told(first), cut);
+    let owner = first.replace(r#""id":"s""#, r#""id":"s","owner":"mallory""#);
+    assert_eq!(
+        told(&owner),
+        "line 1: it was changed, or lines before it were changed, removed or moved"
+    );
+    let newer = first.replace(r#""format":1"#, r#""format":2"#);
+    assert_eq!(
+        told(&newer),
+        "line 1: it has format 2; this version reads format 1"
+    );
+    let twice = format!("{first}\n{first}\n");
+    assert_eq!(
+        told(&twice),
+        "line 2: a record, or the end of the session had to come here"
+    );
+    let last = one.lines().last().unwrap();
+    assert_eq!(told(last), "line 1: a session had to come here");
+    assert!(told("hello").starts_with("line 1: it is no line of an exported session"));
+    assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is no line"));
+}
