@@ -7,7 +7,7 @@ use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::Role;
 use neuraxis_engine::{Orchestrator, SystemClock};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
+use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use neuraxis_tools::{DefinitionError, ProjectError};
 
@@ -30,6 +30,8 @@ pub struct App {
     pub notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
+    /// Where sessions and runs are kept, for whoever lists them.
+    pub store: Arc<dyn SessionStore>,
 }
 
 impl App {
@@ -52,10 +54,29 @@ impl App {
         environment: &Environment,
         tape: Tape,
     ) -> Result<Self, BuildError> {
+        Self::build_attended(config, environment, tape, None).await
+    }
+
+    /// Wires an engine that asks somebody about calls which need approval. Where there is nobody, such calls are denied.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_attended(
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+        approver: Option<Arc<dyn Approver>>,
+    ) -> Result<Self, BuildError> {
+        let store = store(config).await?;
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
-            .store(store(config).await?)
+            .store(Arc::clone(&store))
             .tools(tools(config)?);
+        let builder = match approver {
+            Some(approver) => builder.approver(approver),
+            None => builder,
+        };
         let Cast {
             models,
             notices,
@@ -73,6 +94,7 @@ impl App {
             orchestrator: builder.build()?,
             notices,
             tapes,
+            store,
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The commands, one a file.
 
+mod approvals;
 mod ask;
+mod chat;
 mod completions;
 mod config;
 mod doctor;
@@ -18,6 +20,8 @@ use crate::setup::Setup;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
+    Chat(chat::Chat),
+    Approvals(approvals::Approvals),
     Tools(tools::Tools),
     Policy(policy::Policy),
     Models(models::Models),
@@ -31,6 +35,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     let setup = Setup::new(arguments.configuration);
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
+        Command::Chat(chat) => chat.run(&setup).await,
+        Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,

@@ -1,5 +1,8 @@
 //! From the command line to a configuration and an engine.
 
+use std::sync::Arc;
+
+use neuraxis::ports::Approver;
 use neuraxis_app::{App, Config, Environment, Sources, Tape};
 
 use crate::arguments::ConfigurationArguments;
@@ -70,5 +73,15 @@ impl Setup {
     pub(crate) async fn app_with(&self, tape: Tape) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
         Ok(App::build_with(&config, &environment, tape).await?)
+    }
+
+    /// Wires an engine that asks `approver` about calls which need approval.
+    pub(crate) async fn app_attended(
+        &self,
+        tape: Tape,
+        approver: Arc<dyn Approver>,
+    ) -> Result<App, CommandError> {
+        let (environment, config) = self.surroundings()?;
+        Ok(App::build_attended(&config, &environment, tape, Some(approver)).await?)
     }
 }

@@ -3,23 +3,31 @@
 mod answer;
 mod message;
 mod narrator;
+mod page;
+mod reception;
 mod tape;
 mod view;
+mod waiting;
 
 use clap::{Args, ValueEnum};
 use neuraxis::engine::{Delivery, UuidV7};
 use neuraxis::ports::Ids;
 use neuraxis::{
-    Channel, FinishReason, Mode, OrchestratorResult, RunHandle, RunStatus, SessionId, UserRequest,
+    Channel, Events, FinishReason, Mode, OrchestratorResult, RunHandle, RunStatus, SessionId,
+    UserRequest,
 };
 use neuraxis_app::{App, Tape};
 
+use crate::approve::WhenAway;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use tape::TapeArguments;
-use view::View;
+
+pub(in crate::command) use reception::Reception;
+use view::Attendance;
+pub(in crate::command) use view::View;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +37,7 @@ Examples:
   git diff | neuraxis ask -
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
   neuraxis ask --format events \"What time is it?\" | jq -r .type
+  neuraxis ask --wait --set store.url=sqlite://sessions.db \"What time is it?\"
   neuraxis ask --record time.cassette \"What time is it?\"
   neuraxis ask --replay time.cassette \"What time is it?\"";
 
@@ -36,6 +45,10 @@ Examples:
 ///
 /// The answer goes to standard output as it comes, everything else to standard error. Without TEXT, or with - in its
 /// place, the question is read from standard input.
+///
+/// A call that needs approval is shown at the terminal, and you decide. Where nobody can be asked it is denied; with
+/// --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if there is no answer, also while it
+/// waits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
@@ -62,13 +75,17 @@ pub(crate) struct Ask {
     #[arg(long)]
     no_stream: bool,
 
+    /// Where nobody can be asked for approval, leave the run waiting instead of denying the call
+    #[arg(long)]
+    wait: bool,
+
     #[command(flatten)]
     tape: TapeArguments,
 }
 
 /// What to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(in crate::command) enum Format {
     /// The answer
     Text,
     /// The result as one JSON object
@@ -81,9 +98,10 @@ impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let tape = self.tape.tape();
         let is_replay = matches!(tape, Tape::Replay(_));
-        let app = setup.app_with(tape).await?;
+        let reception = Reception::new(setup, self.when_away())?;
+        let app = reception.app(setup, tape).await?;
         let tapes = app.tapes.clone();
-        let answered = self.answer(&app).await;
+        let answered = self.answer(&app, reception).await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
             true => error.hint("record it anew with --record, or ask what was recorded"),
@@ -96,8 +114,16 @@ impl Ask {
         Ok(())
     }
 
-    async fn answer(self, app: &App) -> Result<(), CommandError> {
-        let mut view = View::new(self.format);
+    const fn when_away(&self) -> WhenAway {
+        if self.wait {
+            WhenAway::Wait
+        } else {
+            WhenAway::Deny
+        }
+    }
+
+    async fn answer(self, app: &App, mut reception: Reception) -> Result<(), CommandError> {
+        let view = View::new(self.format);
         let (handle, events) = app.orchestrator.stream(self.request()?).await?;
         for notice in &app.notices {
             view.notice(notice);
@@ -107,29 +133,14 @@ impl Ask {
             move || cancel(&handle, "interrupted by the user")
         })
         .await;
-        if let Err(error) = view.follow(events).await {
-            // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
-            cancel(&handle, "nobody reads the output");
-            handle.result().await;
-            return Err(error.into());
-        }
-        let Some(result) = handle.result().await else {
-            let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
-            return Err(CommandError::failed(error));
-        };
-        view.finish(&result)?;
-        verdict(&result, &interrupt)
+        show(app, view, (&handle, events), &mut reception, &interrupt).await
     }
 
     fn request(self) -> Result<UserRequest, CommandError> {
         let message = message::read(self.text)?;
         let session = match self.session {
             Some(session) => session,
-            None => UuidV7
-                .new_id()
-                .to_string()
-                .parse()
-                .map_err(CommandError::failed)?,
+            None => new_session()?,
         };
         let delivery = if self.no_stream {
             Delivery::Whole
@@ -143,8 +154,45 @@ impl Ask {
     }
 }
 
+/// Makes the id of a session that there is not yet.
+pub(in crate::command) fn new_session() -> Result<SessionId, CommandError> {
+    let id = UuidV7.new_id().to_string();
+    id.parse().map_err(CommandError::failed)
+}
+
+/// Shows a run up to its end, asks whoever sits here, and says how it went.
+pub(in crate::command) async fn show(
+    app: &App,
+    mut view: View,
+    (handle, events): (&RunHandle, Events),
+    reception: &mut Reception,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let around = reception.surroundings(app);
+    let attendance = Attendance {
+        desk: &mut reception.desk,
+        around: &around,
+        interrupt,
+    };
+    if let Err(error) = view.follow(handle, events, attendance).await {
+        // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
+        cancel(handle, "nobody reads the output");
+        handle.result().await;
+        return Err(error);
+    }
+    let Some(result) = handle.result().await else {
+        let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
+        return Err(CommandError::failed(error));
+    };
+    view.finish(&result)?;
+    if reception.has_turned_away(handle) {
+        view.notice(waiting::HOW_TO_ALLOW);
+    }
+    verdict(&result, interrupt)
+}
+
 /// Ends a run.
-fn cancel(handle: &RunHandle, reason: &str) {
+pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
     // A run that has ended already needs no cancelling.
     let _ = handle.cancel(reason);
 }
@@ -157,8 +205,11 @@ fn verdict(result: &OrchestratorResult, interrupt: &Interrupt) -> Result<(), Com
     if result.status == RunStatus::Interrupted && interrupt.happened() {
         return Err(CommandError::interrupted());
     }
+    if result.status == RunStatus::Waiting {
+        return Err(waiting::of(result));
+    }
     let reason = result.finish_reason.as_ref();
-    let reason = reason.map_or_else(|| "it waits".to_owned(), FinishReason::to_string);
+    let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);
     let error = anyhow::anyhow!(reason).context("the run did not come to an answer");
     Err(CommandError::failed(error).hint("add --format events to see every step"))
 }
