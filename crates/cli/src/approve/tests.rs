@@ -169,11 +169,11 @@ fn a_denial_carries_its_reason() {
 #[test]
 fn ctrl_c_stops_the_run_and_ctrl_d_only_denies() {
     for said in [&[][..], &["n"]] {
-        let mut person = Scripted::default();
-        person.lines = said
-            .iter()
-            .map(|line| Line::Text((*line).to_owned()))
-            .collect();
+        let lines = said.iter().map(|line| Line::Text((*line).to_owned()));
+        let person = Scripted {
+            lines: lines.collect(),
+            ..Scripted::default()
+        };
         let (answer, _) = asked_of(person.then(Line::Interrupted), "run_command", COMMAND);
         assert_eq!(answer, Answer::StopRun);
     }

@@ -16,7 +16,7 @@ fn with_model(model: &Scripted, lines: &str) -> Done {
     std::fs::write(&input, lines).unwrap();
     let mut command = machine.command(["chat", "--session", "s"]);
     command
-        .env("OPENAI_API_KEY", "k")
+        .env("MY_KEY", "k")
         .stdin(Stdio::from(std::fs::File::open(input).unwrap()));
     command.output().unwrap().into()
 }

@@ -23,7 +23,6 @@ fn sit_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySessi
     command
         .env("TERM", "xterm-256color")
         .env("MY_KEY", "k")
-        .env("OPENAI_API_KEY", "k")
         // The terminal becomes all three of them.
         .stdin(std::process::Stdio::inherit());
     spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap()
@@ -195,7 +194,7 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
     let mut command = machine.command(question);
     command
         .env("TERM", "xterm-256color")
-        .env("OPENAI_API_KEY", "k")
+        .env("MY_KEY", "k")
         .env("EDITOR", "sed -i s/Tokyo/Seoul/")
         .stdin(std::process::Stdio::inherit());
     let options = Options::new().strip_ansi_escape_codes(true);

@@ -57,7 +57,7 @@ impl Scripted {
         let port = self.port;
         let text = format!(
             "[models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\n\
-             base_url = 'http://127.0.0.1:{port}/v1'\n"
+             base_url = 'http://127.0.0.1:{port}/v1'\napi_key_env = 'MY_KEY'\n"
         );
         Machine::new().with_file("neuraxis.toml", text)
     }
