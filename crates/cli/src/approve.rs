@@ -53,10 +53,9 @@ struct Away(WhenAway);
 /// Where questions wait for the person.
 #[derive(Debug)]
 pub(crate) struct Desk {
+    /// None where nobody sits here.
     questions: Option<mpsc::Receiver<Question>>,
     postponing: Postponing,
-    /// Whether a call was denied because there was nobody to ask can be told from this alone.
-    is_attended: bool,
 }
 
 /// A question and the way back.
@@ -67,7 +66,7 @@ pub(crate) struct Question {
 }
 
 /// Tells whether somebody sits here who can be asked.
-pub(crate) fn is_attended() -> bool {
+fn is_attended() -> bool {
     // The prompt goes to the terminal itself where there is one, and not to standard output.
     let is_reachable = io::stdout().is_terminal() || has_terminal_of_its_own();
     io::stdin().is_terminal() && io::stderr().is_terminal() && is_reachable
@@ -85,12 +84,10 @@ const fn has_terminal_of_its_own() -> bool {
 
 /// Makes an approver and the desk at which its questions arrive.
 pub(crate) fn desk(away: WhenAway, postponing: Postponing) -> (Arc<dyn Approver>, Desk) {
-    let is_attended = is_attended();
-    if !is_attended {
+    if !is_attended() {
         let desk = Desk {
             questions: None,
             postponing,
-            is_attended,
         };
         return (Arc::new(Away(away)), desk);
     }
@@ -98,7 +95,6 @@ pub(crate) fn desk(away: WhenAway, postponing: Postponing) -> (Arc<dyn Approver>
     let desk = Desk {
         questions: Some(receiver),
         postponing,
-        is_attended,
     };
     (Arc::new(AtDesk { questions: sender }), desk)
 }
@@ -138,7 +134,7 @@ pub(crate) struct Surroundings {
 impl Desk {
     /// Tells whether somebody sits at it.
     pub(crate) const fn is_attended(&self) -> bool {
-        self.is_attended
+        self.questions.is_some()
     }
 
     /// Returns the next question that is still open; never, where nobody sits here.

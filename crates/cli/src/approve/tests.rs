@@ -284,7 +284,6 @@ async fn a_question_that_was_withdrawn_is_not_put() {
     let mut desk = Desk {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
-        is_attended: true,
     };
     let first = asking("first", COMMAND);
     let mut withdrawn = Box::pin(approver.decide(&first));

@@ -19,7 +19,10 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
 
 /// Leaves a run waiting and returns its id.
 fn leave_waiting(machine: &Machine) -> (String, String) {
-    let complaint = run(machine, &["ask", "--wait", "--session", "s", "What time is it?"]);
+    let complaint = run(
+        machine,
+        &["ask", "--wait", "--session", "s", "What time is it?"],
+    );
     let complaint = complaint.complaint(1);
     let complaint = complaint.strip_prefix(NOTE).unwrap().to_owned();
     let run = complaint.split("run ").nth(1).unwrap();
@@ -42,7 +45,10 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     assert_eq!(list.len(), 1);
     assert_eq!(list[0]["run_id"], id.as_str());
-    assert_eq!((&list[0]["name"], &list[0]["session_id"]), (&"current_time".into(), &"s".into()));
+    assert_eq!(
+        (&list[0]["name"], &list[0]["session_id"]),
+        (&"current_time".into(), &"s".into())
+    );
     let call = list[0]["tool_call_id"].as_str().unwrap();
     let text = run(&machine, &["approvals", "list", "--session", "s"]).stdout_of(0);
     assert!(text.contains(&id) && text.contains(call), "{text}");
@@ -62,14 +68,30 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
 fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
-    let deny = ["approvals", "deny", &id, "--reason", "not now", "--format", "events"];
+    let deny = [
+        "approvals",
+        "deny",
+        &id,
+        "--reason",
+        "not now",
+        "--format",
+        "events",
+    ];
     let events = run(&machine, &deny).events();
-    let decided = events.iter().find(|event| event["type"] == "approval_decided");
+    let decided = events
+        .iter()
+        .find(|event| event["type"] == "approval_decided");
     let decided = decided.unwrap();
-    assert_eq!((&decided["decision"], &decided["reason"]), (&"deny".into(), &"not now".into()));
+    assert_eq!(
+        (&decided["decision"], &decided["reason"]),
+        (&"deny".into(), &"not now".into())
+    );
     assert_eq!(decided["by"], "tester, at the terminal");
     let result = events.iter().find(|event| event["type"] == "tool_result");
-    assert!(result.unwrap()["value"].to_string().contains("not now"), "{events:?}");
+    assert!(
+        result.unwrap()["value"].to_string().contains("not now"),
+        "{events:?}"
+    );
     assert_eq!(events.last().unwrap()["type"], "final");
 }
 
@@ -91,7 +113,10 @@ fn what_there_is_not_is_refused_with_a_way_out() {
     let unknown = "01990000-0000-7000-8000-000000000000";
     for (arguments, told) in [
         (["approvals", "approve", unknown], "approvals list"),
-        (["approvals", "approve", "nonsense"], "it must be the id of a run"),
+        (
+            ["approvals", "approve", "nonsense"],
+            "it must be the id of a run",
+        ),
     ] {
         let complaint = run(&machine, &arguments).complaint(2);
         assert!(complaint.contains(told), "{complaint}");
@@ -103,7 +128,16 @@ fn what_there_is_not_is_refused_with_a_way_out() {
 
 #[test]
 fn a_run_does_not_wait_where_it_would_be_lost() {
-    let done = Machine::new().run(["ask", "--wait", "--set", "store.url=memory:", "What time is it?"]);
+    let done = Machine::new().run([
+        "ask",
+        "--wait",
+        "--set",
+        "store.url=memory:",
+        "What time is it?",
+    ]);
     let complaint = done.complaint(2);
-    assert!(complaint.contains("a run cannot wait in memory"), "{complaint}");
+    assert!(
+        complaint.contains("a run cannot wait in memory"),
+        "{complaint}"
+    );
 }

@@ -25,7 +25,7 @@ fn with_model(model: &Scripted, lines: &str) -> Done {
 fn each_line_is_a_message_or_a_command_and_errors_do_not_end_it() {
     let lines = "/help\n/mode\n/mode conservative\n/mode expl\n/channel system\n/zzz\n\n/tools\n/approvals\n\
         /resume\n/session\nWhat is 2?\n/quit\nnever read\n";
-    let done = chat(&Machine::new(), &[], lines);
+    let done = chat(&Machine::new(), &["--set", "store.url=memory:"], lines);
     assert_eq!(done.code, Some(1), "{done:?}");
     insta::assert_snapshot!("piped_chat_stdout", done.stdout);
     insta::assert_snapshot!("piped_chat_stderr", done.stderr);
@@ -63,7 +63,12 @@ fn a_session_goes_on_where_another_conversation_left_it() {
     let first = chat(&machine, &store, "What time is it?\n").stdout_of(0);
     assert!(first.starts_with("It is "), "{first}");
     let events = machine.run(
-        [&["ask", "--session", "s", "--format", "events"], &store[..], &["And now?"]].concat(),
+        [
+            &["ask", "--session", "s", "--format", "events"],
+            &store[..],
+            &["And now?"],
+        ]
+        .concat(),
     );
     assert!(events.stdout_of(0).contains("\"history\":{\"count\":4"));
 }
@@ -77,7 +82,11 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
         "modes.moderate.tools.read_only=ask",
     ];
     let machine = Machine::new();
-    let waits = [&["ask", "--session", "s", "--wait"], &settings[..], &["What time is it?"]];
+    let waits = [
+        &["ask", "--session", "s", "--wait"],
+        &settings[..],
+        &["What time is it?"],
+    ];
     machine.run(waits.concat()).complaint(1);
     let done = chat(&machine, &settings, "/resume\nAnd now?\n/approvals\n");
     assert_eq!(done.code, Some(1));
@@ -86,7 +95,11 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
         "waits for an approval, which nobody can give here",
         "2 messages were not answered",
     ] {
-        assert!(done.stderr.contains(expected), "{expected}: {}", done.stderr);
+        assert!(
+            done.stderr.contains(expected),
+            "{expected}: {}",
+            done.stderr
+        );
     }
     assert!(done.stdout.contains("current_time {"), "{}", done.stdout);
 }

@@ -94,7 +94,10 @@ fn what_was_typed_is_remembered_for_its_owner_alone() {
     assert_eq!(mode(file.parent().unwrap()) & 0o777, 0o700);
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("/tools"), "{text}");
-    assert!(!text.contains("/quit"), "after a space nothing is remembered: {text}");
+    assert!(
+        !text.contains("/quit"),
+        "after a space nothing is remembered: {text}"
+    );
 
     let mut person = chat(&machine, &[]);
     type_line(&mut person, UP);
@@ -119,7 +122,10 @@ fn a_message_may_have_several_lines() {
 
 #[test]
 fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
-    let model = Scripted::start([Turn::Stalls("# Beginning\nand then"), Turn::Says(&["Here I am.\n"])]);
+    let model = Scripted::start([
+        Turn::Stalls("# Beginning\nand then"),
+        Turn::Says(&["Here I am.\n"]),
+    ]);
     let machine = model.machine();
     let mut person = chat(&machine, &[]);
     type_line(&mut person, "Hello?");
@@ -132,7 +138,9 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
     person.exp_string("chat/moderate>").unwrap();
     // At the prompt, one says how to leave and two leave.
     person.send_control('c').unwrap();
-    person.exp_string("Ctrl-C again, or Ctrl-D, leaves").unwrap();
+    person
+        .exp_string("Ctrl-C again, or Ctrl-D, leaves")
+        .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     person.send_control('c').unwrap();
     assert_eq!(leave(&mut person), 0);
@@ -141,8 +149,13 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
 #[test]
 fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
     let machine = Machine::new();
-    let mut person = sit(&machine, &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat());
-    person.exp_string("current_time asks for your approval").unwrap();
+    let mut person = sit(
+        &machine,
+        &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
+    );
+    person
+        .exp_string("current_time asks for your approval")
+        .unwrap();
     person.exp_string("exactly these arguments:").unwrap();
     person.exp_string("changes nothing").unwrap();
     person.exp_string("your answer:").unwrap();
@@ -177,7 +190,10 @@ fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
     person.exp_string("Done.").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     let results = model.results();
-    assert!(results.contains("not there") && results.contains("Europe/Paris"), "{results}");
+    assert!(
+        results.contains("not there") && results.contains("Europe/Paris"),
+        "{results}"
+    );
     assert!(!results.contains("Asia/Tokyo"), "{results}");
     type_line(&mut person, "/quit");
     assert_eq!(leave(&mut person), 0);
@@ -207,13 +223,20 @@ fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
     type_line(&mut person, "y");
     person.exp_string("Done.").unwrap();
     assert_eq!(leave(&mut person), 0);
-    assert!(model.results().contains("Asia/Seoul"), "{}", model.results());
+    assert!(
+        model.results().contains("Asia/Seoul"),
+        "{}",
+        model.results()
+    );
 }
 
 #[test]
 fn ctrl_c_at_a_question_stops_the_run() {
     let machine = Machine::new();
-    let mut person = sit(&machine, &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat());
+    let mut person = sit(
+        &machine,
+        &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
+    );
     person.exp_string("your answer:").unwrap();
     person.send_control('c').unwrap();
     person.exp_string("interrupted").unwrap();
@@ -229,7 +252,9 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
     type_line(&mut person, "What time is it?");
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "l");
-    person.exp_string("waits for your approval of a call").unwrap();
+    person
+        .exp_string("waits for your approval of a call")
+        .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "And now?");
     person.exp_string("/resume goes on with it").unwrap();
@@ -237,8 +262,13 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
     person.send_control('d').unwrap();
     assert_eq!(leave(&mut person), 0);
 
-    let mut person = sit(&machine, &[&["chat", "--session", "s"], &settings[..]].concat());
-    person.exp_string("which waits for an approval: /resume").unwrap();
+    let mut person = sit(
+        &machine,
+        &[&["chat", "--session", "s"], &settings[..]].concat(),
+    );
+    person
+        .exp_string("which waits for an approval: /resume")
+        .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/approvals");
     person.exp_string("current_time").unwrap();
@@ -261,7 +291,10 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
         ),
         Turn::Calls(&[
             ("\u{1b}]0;pwned-name\u{7}", "{}"),
-            ("current_time", "{\"time_zone\":\"\u{1b}]0;pwned-raw\u{7}\"}"),
+            (
+                "current_time",
+                "{\"time_zone\":\"\u{1b}]0;pwned-raw\u{7}\"}",
+            ),
             (
                 "current_time",
                 r#"{"time_zone":"\u001b]0;pwned-argument\u0007\u202e\u200b"}"#,
@@ -287,8 +320,18 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
     // Each byte was read as a letter of its own.
     let bytes = seen.chars().map(|byte| u8::try_from(byte).unwrap());
     let seen = String::from_utf8(bytes.collect()).unwrap();
-    assert!(seen.contains("pwned-title") && seen.contains("pwned-argument"), "{seen:?}");
-    for hostile in ["\u{1b}]0;", "\u{7}", "\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}"] {
+    assert!(
+        seen.contains("pwned-title") && seen.contains("pwned-argument"),
+        "{seen:?}"
+    );
+    for hostile in [
+        "\u{1b}]0;",
+        "\u{7}",
+        "\u{9b}",
+        "\u{202e}",
+        "\u{200b}",
+        "\u{e0041}",
+    ] {
         assert!(!seen.contains(hostile), "{hostile:?} is in {seen:?}");
     }
 }

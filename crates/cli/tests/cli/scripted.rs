@@ -105,7 +105,10 @@ fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
             (pieces.collect(), Some("stop"))
         }
         Turn::Thinks(thought, text) => (
-            vec![json!({"reasoning_content": thought}), json!({"content": text})],
+            vec![
+                json!({"reasoning_content": thought}),
+                json!({"content": text}),
+            ],
             Some("stop"),
         ),
         Turn::Stalls(text) => (vec![json!({"content": text})], None),

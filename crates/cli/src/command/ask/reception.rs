@@ -22,6 +22,8 @@ pub(in crate::command) struct Reception {
     approver: Arc<dyn Approver>,
     pub(in crate::command) desk: Desk,
     project: PathBuf,
+    /// The store outlives this process.
+    is_kept: bool,
 }
 
 impl Reception {
@@ -44,6 +46,7 @@ impl Reception {
             approver,
             desk,
             project: config.project_root().to_owned(),
+            is_kept,
         })
     }
 
@@ -54,6 +57,11 @@ impl Reception {
         tape: Tape,
     ) -> Result<App, CommandError> {
         setup.app_attended(tape, Arc::clone(&self.approver)).await
+    }
+
+    /// Tells whether sessions and runs outlive this process.
+    pub(in crate::command) const fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// Returns what the person is told beside a question.

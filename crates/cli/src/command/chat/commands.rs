@@ -94,7 +94,11 @@ impl Conversation {
             self.session = session.parse().map_err(CommandError::usage)?;
         }
         let session = &self.session;
-        let line = format!("session {session}; come back with: neuraxis chat --session {session}");
+        let line = if self.reception.is_kept() {
+            format!("session {session}; come back with: neuraxis chat --session {session}")
+        } else {
+            format!("session {session}, in memory: it ends with this program")
+        };
         Ok(self.output.line(&line)?)
     }
 }
