@@ -39,7 +39,9 @@ impl Page {
         };
         let shown = markdown.push(text);
         if shown.is_empty() {
-            progress.activity("writing");
+            if !text.trim().is_empty() {
+                progress.activity("writing");
+            }
             return Ok(());
         }
         progress.hide();
