@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::Role;
 use neuraxis_engine::{Orchestrator, SystemClock};
-use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
+use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, ProjectError};
 
@@ -55,8 +55,22 @@ impl App {
         environment: &Environment,
         tape: Tape,
     ) -> Result<Self, BuildError> {
+        Self::build_attended(config, environment, tape, None).await
+    }
+
+    /// Wires an engine that asks somebody about calls which need approval. Where there is nobody, such calls are denied.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_attended(
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+        approver: Option<Arc<dyn Approver>>,
+    ) -> Result<Self, BuildError> {
         let store = OpenStore::open(config).await?;
-        let mut app = Self::build_on(store, config, environment, tape).await?;
+        let mut app = Self::build_on(store, config, environment, tape, approver).await?;
         if !app.outlives_the_process() && config.origin("store.url") == Origin::Default {
             app.notices.push(NO_DATA_FOLDER.to_owned());
         }
@@ -73,11 +87,16 @@ impl App {
         config: &Config,
         environment: &Environment,
         tape: Tape,
+        approver: Option<Arc<dyn Approver>>,
     ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
             .store(opened.sessions())
             .tools(tools(config)?);
+        let builder = match approver {
+            Some(approver) => builder.approver(approver),
+            None => builder,
+        };
         let Cast {
             models,
             notices,

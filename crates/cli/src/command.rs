@@ -1,6 +1,8 @@
 //! The commands, one a file.
 
+mod approvals;
 mod ask;
+mod chat;
 mod completions;
 mod config;
 mod doctor;
@@ -21,6 +23,8 @@ use crate::setup::Setup;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),
+    Chat(chat::Chat),
+    Approvals(approvals::Approvals),
     Sessions(sessions::Sessions),
     Runs(runs::Runs),
     Tools(tools::Tools),
@@ -36,6 +40,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
     let setup = Setup::new(arguments.configuration);
     match arguments.command {
         Command::Ask(ask) => ask.run(&setup).await,
+        Command::Chat(chat) => chat.run(&setup).await,
+        Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Sessions(sessions) => sessions.run(&setup).await,
         Command::Runs(runs) => runs.run(&setup).await,
         Command::Tools(tools) => tools.run(&setup).await,

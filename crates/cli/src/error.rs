@@ -85,6 +85,16 @@ impl CommandError {
         self.kind == Kind::Failed
     }
 
+    /// Tells whether the user stopped it.
+    pub(crate) fn is_interruption(&self) -> bool {
+        self.kind == Kind::Interrupted
+    }
+
+    /// Tells whether nobody reads the output anymore.
+    pub(crate) fn is_output_closed(&self) -> bool {
+        self.kind == Kind::OutputClosed
+    }
+
     /// Returns what went wrong, with its causes, on one line.
     pub(crate) fn in_one_line(&self) -> String {
         let causes: Vec<String> = self.error.chain().map(ToString::to_string).collect();

@@ -26,13 +26,74 @@ pub(crate) fn one_line(text: &str) -> String {
     }
 }
 
+/// Writes a text so that what stands there is what is seen: as [`harmless`], and in addition every character that leaves
+/// no mark, or looks like a plain space without being one, is named by its number. For what a person decides by.
+pub(crate) fn plain_to_see(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => seen.push(letter),
+            '\0'..='\u{1f}' | '\u{7f}' => seen.push(sign_for(letter)),
+            _ if letter.is_control() || hides(letter) || joins(letter) || is_odd_space(letter) => {
+                seen.push_str(&format!("⟨U+{:04X}⟩", u32::from(letter)));
+            }
+            _ => seen.push(letter),
+        }
+    }
+    seen
+}
+
 fn is_harmless(letter: char) -> bool {
-    matches!(letter, '\n' | '\t') || !(letter.is_control() || reorders(letter))
+    matches!(letter, '\n' | '\t') || !(letter.is_control() || reorders(letter) || hides(letter))
 }
 
 /// Tells whether a character changes the direction of the text after it, so that a line reads as another.
 const fn reorders(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Tells whether a character leaves no mark, or smuggles text that only machines read. The two joiners and the selectors
+/// of a glyph's variant are not among them: emoji and several scripts are written with them.
+const fn hides(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Tells whether a character only changes how its neighbors look.
+const fn joins(letter: char) -> bool {
+    matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Tells whether a character looks like a plain space and is none.
+const fn is_odd_space(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
+    )
 }
 
 fn sign_for(letter: char) -> char {
@@ -59,8 +120,27 @@ mod tests {
             ("safe\rrm -rf", "saferm -rf"),
             ("a\u{8}b\u{7f}c\u{9b}2Jd", "a␈b␡c\u{fffd}2Jd"),
             ("user\u{202e}txt.exe", "user\u{fffd}txt.exe"),
+            ("a\u{200b}b\u{feff}c\u{ad}d", "a\u{fffd}b\u{fffd}c\u{fffd}d"),
+            ("hi\u{e0041}\u{e007f}", "hi\u{fffd}\u{fffd}"),
+            ("👩\u{200d}🚀 ❤\u{fe0f}", "👩\u{200d}🚀 ❤\u{fe0f}"),
         ] {
             assert_eq!(harmless(hostile), expected, "{hostile:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_decides_by_hides_nothing() {
+        for (hostile, expected) in [
+            ("rm -rf /tmp/x\n\tünïcode 🦀", "rm -rf /tmp/x\n\tünïcode 🦀"),
+            ("\u{1b}[8mhidden\u{7}", "␛[8mhidden␇"),
+            ("safe\rrm", "safe␍rm"),
+            ("a\u{85}b\u{9b}c", "a⟨U+0085⟩b⟨U+009B⟩c"),
+            ("x\u{202e}y\u{2066}z", "x⟨U+202E⟩y⟨U+2066⟩z"),
+            ("a\u{200b}b\u{200d}c\u{fe0f}", "a⟨U+200B⟩b⟨U+200D⟩c⟨U+FE0F⟩"),
+            ("a\u{a0}b\u{3000}c", "a⟨U+00A0⟩b⟨U+3000⟩c"),
+            ("\u{e0041}\u{3164}\u{2800}", "⟨U+E0041⟩⟨U+3164⟩⟨U+2800⟩"),
+        ] {
+            assert_eq!(plain_to_see(hostile), expected, "{hostile:?}");
         }
     }
 

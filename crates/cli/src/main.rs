@@ -3,6 +3,7 @@
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
 //! configuration, 130 interrupted. What it does is in `neuraxis-app` and below.
 
+mod approve;
 mod arguments;
 mod command;
 mod confirm;
@@ -10,6 +11,7 @@ mod error;
 mod harmless;
 mod interrupt;
 mod listing;
+mod markdown;
 mod output;
 mod progress;
 mod setup;

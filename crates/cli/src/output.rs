@@ -36,6 +36,19 @@ impl Output {
         self.reader == Reader::Terminal
     }
 
+    /// Tells whether whoever watches wants styles, and a terminal that knows them.
+    pub(crate) fn shows_styles(&self) -> bool {
+        let choice = anstream::AutoStream::choice(&self.stdout);
+        self.is_terminal() && choice != anstream::ColorChoice::Never
+    }
+
+    /// Prints a text with styles at once. Whoever made it has made what is in it harmless.
+    pub(crate) fn styled(&mut self, text: &str) -> io::Result<()> {
+        let mut stdout = anstream::AutoStream::auto(&mut self.stdout);
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
     /// Prints a text at once, harmless where a terminal shows it.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let text = match self.reader {

@@ -1,5 +1,8 @@
 //! From the command line to a configuration and an engine.
 
+use std::sync::Arc;
+
+use neuraxis::ports::Approver;
 use neuraxis_app::{App, Config, Environment, OpenStore, Sources, Tape};
 
 use crate::arguments::ConfigurationArguments;
@@ -65,7 +68,7 @@ impl Setup {
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
         let store = OpenStore::in_memory();
-        Ok(App::build_on(store, &config, &environment, Tape::Off).await?)
+        Ok(App::build_on(store, &config, &environment, Tape::Off, None).await?)
     }
 
     /// Wires an engine.
@@ -82,5 +85,15 @@ impl Setup {
     pub(crate) async fn app_with(&self, tape: Tape) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
         Ok(App::build_with(&config, &environment, tape).await?)
+    }
+
+    /// Wires an engine that asks `approver` about calls which need approval.
+    pub(crate) async fn app_attended(
+        &self,
+        tape: Tape,
+        approver: Arc<dyn Approver>,
+    ) -> Result<App, CommandError> {
+        let (environment, config) = self.surroundings()?;
+        Ok(App::build_attended(&config, &environment, tape, Some(approver)).await?)
     }
 }

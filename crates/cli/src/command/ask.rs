@@ -4,20 +4,27 @@ mod answer;
 mod follow;
 mod message;
 mod narrator;
+mod page;
+mod reception;
 mod tape;
 mod view;
+mod waiting;
 
 use clap::{Args, ValueEnum};
 use neuraxis::engine::Delivery;
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
 
+use crate::approve::WhenAway;
 use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
 use crate::progress::Progress;
 use crate::setup::Setup;
-pub(crate) use follow::watch;
 use tape::TapeArguments;
+
+pub(in crate::command) use follow::{cancel, show, watch};
+pub(in crate::command) use reception::Reception;
+pub(in crate::command) use view::View;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +34,7 @@ Examples:
   git diff | neuraxis ask -
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
   neuraxis ask --format events \"What time is it?\" | jq -r .type
+  neuraxis ask --wait --set store.url=sqlite://sessions.db \"What time is it?\"
   neuraxis ask --record time.cassette \"What time is it?\"
   neuraxis ask --replay time.cassette \"What time is it?\"";
 
@@ -34,6 +42,10 @@ Examples:
 ///
 /// The answer goes to standard output as it comes, everything else to standard error. Without TEXT, or with - in its
 /// place, the question is read from standard input.
+///
+/// A call that needs approval is shown at the terminal, and you decide. Where nobody can be asked it is denied; with
+/// --wait the run waits instead, and `neuraxis approvals` answers it. Exit code 1 if there is no answer, also while it
+/// waits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
@@ -60,13 +72,17 @@ pub(crate) struct Ask {
     #[arg(long)]
     no_stream: bool,
 
+    /// Where nobody can be asked for approval, leave the run waiting instead of denying the call
+    #[arg(long)]
+    wait: bool,
+
     #[command(flatten)]
     tape: TapeArguments,
 }
 
 /// What to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(in crate::command) enum Format {
     /// The answer
     Text,
     /// The result as one JSON object
@@ -79,9 +95,10 @@ impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let tape = self.tape.tape();
         let is_replay = matches!(tape, Tape::Replay(_));
-        let app = setup.app_with(tape).await?;
+        let reception = Reception::new(setup, self.when_away())?;
+        let app = reception.app(setup, tape).await?;
         let tapes = app.tapes.clone();
-        let answered = self.answer(&app).await;
+        let answered = self.answer(&app, reception).await;
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
@@ -95,13 +112,21 @@ impl Ask {
         Ok(())
     }
 
-    async fn answer(self, app: &App) -> Result<(), CommandError> {
+    const fn when_away(&self) -> WhenAway {
+        if self.wait {
+            WhenAway::Wait
+        } else {
+            WhenAway::Deny
+        }
+    }
+
+    async fn answer(self, app: &App, mut reception: Reception) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = self.session.is_none();
         let request = self.request(app).await?;
         let session = request.session_id.clone();
         let (handle, events) = app.orchestrator.stream(request).await?;
-        watch(app, format, handle, events).await?;
+        watch(app, format, (&handle, events), &mut reception).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
         }

@@ -7,6 +7,12 @@ fn every_command_explains_itself() {
     let commands = [
         &[][..],
         &["ask"],
+        &["chat"],
+        &["approvals"],
+        &["approvals", "list"],
+        &["approvals", "show"],
+        &["approvals", "approve"],
+        &["approvals", "deny"],
         &["sessions"],
         &["sessions", "list"],
         &["sessions", "show"],

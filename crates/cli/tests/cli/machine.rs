@@ -69,12 +69,17 @@ impl Machine {
             .env("HOME", &home)
             .env("XDG_CONFIG_HOME", home.join("config"))
             .env("XDG_DATA_HOME", home.join("data"))
+            .env("XDG_STATE_HOME", home.join("state"))
             .stdin(Stdio::null());
         let ours = std::env::vars_os().map(|(name, _)| name);
         let ours = ours.filter(|name| name.to_string_lossy().starts_with("NEURAXIS_"));
         for name in ours.chain(PRINTING.map(Into::into)) {
             command.env_remove(name);
         }
+        for name in ["EDITOR", "VISUAL"] {
+            command.env_remove(name);
+        }
+        command.env("USER", "tester");
         // Nor do the keys of whoever runs the tests matter.
         for name in ["OPENAI", "DEEPSEEK"] {
             command.env_remove(format!("{name}_API_KEY"));

@@ -3,10 +3,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "helpers of tests may panic"
 )]
 
+mod approvals;
 mod ask;
+mod chat;
 mod config;
 mod diagnosis;
 mod formats;
@@ -15,11 +18,14 @@ mod help;
 mod interrupt;
 mod machine;
 mod model_faults;
+#[cfg(unix)]
+mod person;
 mod policy;
 mod provider;
 mod providers;
 mod real_model;
 mod runs;
+mod scripted;
 mod sessions;
 mod tape;
 #[cfg(unix)]

@@ -1,21 +1,21 @@
-//! Follows a run to its end: shows it, lets Ctrl-C end it, and says how it went.
+//! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
 
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
-use super::Format;
-use super::view::View;
+use super::view::{Attendance, View};
+use super::{Format, Reception, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 
-/// Shows a run to its end.
-pub(crate) async fn watch(
+/// Shows a run up to its end, which Ctrl-C brings about.
+pub(in crate::command) async fn watch(
     app: &App,
     format: Format,
-    handle: RunHandle,
-    events: Events,
+    (handle, events): (&RunHandle, Events),
+    reception: &mut Reception,
 ) -> Result<(), CommandError> {
-    let mut view = View::new(format);
+    let view = View::new(format);
     for notice in &app.notices {
         view.notice(notice);
     }
@@ -24,22 +24,42 @@ pub(crate) async fn watch(
         move || cancel(&handle, "interrupted by the user")
     })
     .await;
-    if let Err(error) = view.follow(events).await {
+    show(app, view, (handle, events), reception, &interrupt).await
+}
+
+/// Shows a run up to its end, asks whoever sits here, and says how it went.
+pub(in crate::command) async fn show(
+    app: &App,
+    mut view: View,
+    (handle, events): (&RunHandle, Events),
+    reception: &mut Reception,
+    interrupt: &Interrupt,
+) -> Result<(), CommandError> {
+    let around = reception.surroundings(app);
+    let attendance = Attendance {
+        desk: &mut reception.desk,
+        around: &around,
+        interrupt,
+    };
+    if let Err(error) = view.follow(handle, events, attendance).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
-        cancel(&handle, "nobody reads the output");
+        cancel(handle, "nobody reads the output");
         handle.result().await;
-        return Err(error.into());
+        return Err(error);
     }
     let Some(result) = handle.result().await else {
         let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
         return Err(CommandError::failed(error));
     };
     view.finish(&result)?;
-    verdict(&result, &interrupt)
+    if reception.has_turned_away(handle) {
+        view.notice(waiting::HOW_TO_ALLOW);
+    }
+    verdict(&result, interrupt)
 }
 
 /// Ends a run.
-fn cancel(handle: &RunHandle, reason: &str) {
+pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
     // A run that has ended already needs no cancelling.
     let _ = handle.cancel(reason);
 }
@@ -55,8 +75,11 @@ pub(super) fn verdict(
     if result.status == RunStatus::Interrupted && interrupt.happened() {
         return Err(CommandError::interrupted());
     }
+    if result.status == RunStatus::Waiting {
+        return Err(waiting::of(result));
+    }
     let reason = result.finish_reason.as_ref();
-    let reason = reason.map_or_else(|| "it waits".to_owned(), FinishReason::to_string);
+    let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);
     let error = anyhow::anyhow!(reason).context("the run did not come to an answer");
     Err(CommandError::failed(error).hint("add --format events to see every step"))
 }

@@ -1,45 +1,96 @@
-//! Shows a run in the format that was asked for.
+//! Shows a run in the format that was asked for, and puts its questions to the person in between.
 
 use std::io;
 
-use neuraxis::{Event, Events, OrchestratorResult, RunStatus};
+use neuraxis::core::Seq;
+use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Answer, Change};
 use super::narrator::Narrator;
+use super::page::Page;
+use crate::approve::{self, Desk, Surroundings};
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 
 /// Shows a run.
 #[derive(Debug)]
-pub(super) struct View {
+pub(in crate::command) struct View {
     format: Format,
-    output: Output,
+    page: Page,
     narrator: Narrator,
     answer: Answer,
+    /// What was recorded before is known already.
+    known: Seq,
+}
+
+/// Who sits at the terminal, and what they are told and can do.
+#[derive(Debug)]
+pub(in crate::command) struct Attendance<'a> {
+    pub(in crate::command) desk: &'a mut Desk,
+    pub(in crate::command) around: &'a Surroundings,
+    pub(in crate::command) interrupt: &'a Interrupt,
 }
 
 impl View {
-    pub(super) fn new(format: Format) -> Self {
+    pub(in crate::command) fn new(format: Format) -> Self {
+        Self::on(format, Page::source(Output::new()))
+    }
+
+    /// A view whose answer is rendered where a terminal shows it.
+    pub(in crate::command) fn rendered() -> Self {
+        Self::on(Format::Text, Page::rendered(Output::new()))
+    }
+
+    fn on(format: Format, page: Page) -> Self {
         Self {
             format,
-            output: Output::new(),
+            page,
             narrator: Narrator::new(),
             answer: Answer::default(),
+            known: Seq(0),
         }
     }
 
+    /// Leaves out what was recorded up to a place: it was shown when it happened.
+    pub(in crate::command) fn after(mut self, known: Seq) -> Self {
+        self.known = known;
+        self
+    }
+
     /// Says something that the user should know before the answer.
-    pub(super) fn notice(&self, notice: &str) {
+    pub(in crate::command) fn notice(&self, notice: &str) {
         self.narrator.progress.notice(notice);
     }
 
-    /// Shows the events of a run up to its end.
-    pub(super) async fn follow(&mut self, mut events: Events) -> io::Result<()> {
-        while let Some(event) = events.next().await {
-            match self.format {
-                Format::Text => self.show_text(&event)?,
-                Format::Json => self.narrator.hear(&event),
-                Format::Events => self.show_event(&event)?,
+    /// Shows the events of a run up to its end. Nothing is shown while the person is asked something.
+    pub(in crate::command) async fn follow(
+        &mut self,
+        run: &RunHandle,
+        mut events: Events,
+        attendance: Attendance<'_>,
+    ) -> Result<(), CommandError> {
+        let Attendance {
+            desk,
+            around,
+            interrupt,
+        } = attendance;
+        loop {
+            tokio::select! {
+                // What has happened is shown before anything is asked about it.
+                biased;
+                event = events.next() => match event {
+                    Some(event) => self.show(&event)?,
+                    None => break,
+                },
+                question = desk.next() => {
+                    self.pause()?;
+                    let answer = desk.put(question, run, around).await?;
+                    if answer == approve::Answer::StopRun {
+                        interrupt.note();
+                    }
+                }
             }
         }
         self.narrator.progress.hide();
@@ -47,7 +98,7 @@ impl View {
     }
 
     /// Shows what a run came to.
-    pub(super) fn finish(&mut self, result: &OrchestratorResult) -> io::Result<()> {
+    pub(in crate::command) fn finish(&mut self, result: &OrchestratorResult) -> io::Result<()> {
         match self.format {
             Format::Text => {
                 let missing = match result.status {
@@ -55,40 +106,78 @@ impl View {
                     RunStatus::Interrupted => self.answer.end_of_line().to_owned(),
                     _ => self.answer.finish(&result.reply),
                 };
-                self.output.text(&missing)
+                self.page.write(&missing, &mut self.narrator.progress)?;
+                self.page.flush(&mut self.narrator.progress)?;
+                self.narrator.progress.hide();
+                Ok(())
             }
-            Format::Json => self.output.line(&serde_json::to_string(result)?),
+            Format::Json => self.page.output.line(&serde_json::to_string(result)?),
             Format::Events => Ok(()),
         }
+    }
+
+    fn show(&mut self, event: &Event) -> io::Result<()> {
+        let happened = match event {
+            Event::Record(record) => record.seq,
+            Event::Live(live) => Seq(live.after.0.saturating_add(1)),
+        };
+        if happened <= self.known {
+            return Ok(());
+        }
+        match self.format {
+            Format::Text => self.show_text(event),
+            Format::Json => {
+                self.narrator.hear(event);
+                Ok(())
+            }
+            Format::Events => self.show_event(event),
+        }
+    }
+
+    /// Makes room for something else on the terminal.
+    fn pause(&mut self) -> io::Result<()> {
+        if self.page.output.is_terminal() {
+            self.end_line()?;
+        }
+        self.narrator.progress.hide();
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        let end_of_line = self.answer.end_of_line();
+        let progress = &mut self.narrator.progress;
+        if !end_of_line.is_empty() {
+            self.page.write(end_of_line, progress)?;
+        }
+        self.page.flush(progress)
     }
 
     fn show_text(&mut self, event: &Event) -> io::Result<()> {
         match self.answer.hear(event) {
             Change::None => {
                 // A terminal shows both outputs: what is told about a step begins on a line of its own.
-                if matches!(event, Event::Record(_)) && self.output.is_terminal() {
-                    self.output.text(self.answer.end_of_line())?;
+                if matches!(event, Event::Record(_)) && self.page.output.is_terminal() {
+                    self.end_line()?;
                 }
                 self.narrator.hear(event);
             }
-            Change::More(text) => {
-                self.narrator.progress.hide();
-                self.output.text(&text)?;
-            }
+            Change::More(text) => self.page.write(&text, &mut self.narrator.progress)?,
             Change::Void(end_of_line) => {
-                self.output.text(end_of_line)?;
+                let progress = &mut self.narrator.progress;
+                self.page.write(end_of_line, progress)?;
+                self.page.flush(progress)?;
                 let void = "the model failed midway: what it said just now is void";
-                self.narrator.progress.warn(void);
+                progress.warn(void);
             }
         }
         Ok(())
     }
 
     fn show_event(&mut self, event: &Event) -> io::Result<()> {
-        if self.output.is_terminal() {
+        if self.page.output.is_terminal() {
             self.narrator.progress.hide();
         }
-        self.output.line(&serde_json::to_string(event)?)?;
+        self.page.output.line(&serde_json::to_string(event)?)?;
         self.narrator.hear(event);
         Ok(())
     }

@@ -7,10 +7,11 @@ use clap::Args;
 use neuraxis::core::{Record, Seq, Turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::{Channel, Mode, Role, SessionId};
-use neuraxis_app::{App, Config};
+use neuraxis_app::{App, Config, Tape};
 
 use super::show::decision;
-use crate::command::ask::{Format, watch};
+use crate::approve::WhenAway;
+use crate::command::ask::{Format, Reception, watch};
 use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -68,13 +69,19 @@ impl Fork {
             Some(model) => Some(role_of(&setup.config()?, model)?),
             None => None,
         };
-        let app = setup.app().await?;
-        let done = self.branch_off(&app, role).await;
+        let mut reception = Reception::new(setup, WhenAway::Deny)?;
+        let app = reception.app(setup, Tape::Off).await?;
+        let done = self.branch_off(&app, role, &mut reception).await;
         app.close().await;
         done
     }
 
-    async fn branch_off(self, app: &App, role: Option<Role>) -> Result<(), CommandError> {
+    async fn branch_off(
+        self,
+        app: &App,
+        role: Option<Role>,
+        reception: &mut Reception,
+    ) -> Result<(), CommandError> {
         let store = app.store.as_ref();
         let run = lookup::run(store, &self.id).await?;
         let records = store.records(run.run_id, Seq(0)).await?;
@@ -87,7 +94,7 @@ impl Fork {
         let options = self.options(session.clone(), role, &records);
         let handle = app.orchestrator.fork(run.run_id, turn, options).await?;
         let events = handle.events();
-        watch(app, format, handle, events).await?;
+        watch(app, format, (&handle, events), reception).await?;
         if format == Format::Text && app.outlives_the_process() {
             Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
         }

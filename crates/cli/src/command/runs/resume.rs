@@ -2,9 +2,10 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis_app::App;
+use neuraxis_app::{App, Tape};
 
-use crate::command::ask::{Format, watch};
+use crate::approve::WhenAway;
+use crate::command::ask::{Format, Reception, watch};
 use crate::command::lookup;
 use crate::error::CommandError;
 use crate::output::Output;
@@ -37,13 +38,14 @@ pub(super) struct Resume {
 
 impl Resume {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app().await?;
-        let done = self.take_up(&app).await;
+        let mut reception = Reception::new(setup, WhenAway::Deny)?;
+        let app = reception.app(setup, Tape::Off).await?;
+        let done = self.take_up(&app, &mut reception).await;
         app.close().await;
         done
     }
 
-    async fn take_up(self, app: &App) -> Result<(), CommandError> {
+    async fn take_up(self, app: &App, reception: &mut Reception) -> Result<(), CommandError> {
         let run = lookup::run(app.store.as_ref(), &self.id).await?;
         let id = run.run_id;
         if run.records == 0 {
@@ -55,7 +57,7 @@ impl Resume {
         let handle = app.orchestrator.resume(id, Vec::new()).await?;
         if !self.cancel {
             let events = handle.events();
-            return watch(app, self.format, handle, events).await;
+            return watch(app, self.format, (&handle, events), reception).await;
         }
         // One that has ended meanwhile needs no cancelling.
         let _ = handle.cancel("cancelled by the user");

@@ -1,0 +1,217 @@
+//! Brings questions about calls to the person at the terminal, and the answers back.
+//!
+//! A run asks through the port, on whichever thread it lives. The question waits at a [`Desk`] until the one place that
+//! writes to the terminal is ready for it: questions come one by one, and nothing else is written meanwhile.
+//!
+//! What may be asked, and what may be remembered of an answer, is decided elsewhere.
+
+mod arguments;
+mod dialog;
+mod editor;
+mod person;
+mod show;
+mod subject;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use neuraxis::RunHandle;
+use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
+use neuraxis::engine::ToolCatalog;
+use neuraxis::ports::{Approver, ApproverReply, async_trait};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::CommandError;
+
+pub(crate) use dialog::{Answer, Postponing};
+pub(crate) use person::{Line, line_of, name as user_name};
+pub(crate) use show::{Asked, Whole, text as question_text};
+
+/// How many questions may stand in line; who asks beyond waits at the end of it.
+const MAX_IN_LINE: usize = 64;
+
+/// What is answered where nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenAway {
+    /// No.
+    Deny,
+    /// Nothing: the run waits until somebody answers from elsewhere.
+    Wait,
+}
+
+/// Asks the person at the terminal.
+#[derive(Debug)]
+struct AtDesk {
+    questions: mpsc::Sender<Question>,
+}
+
+/// Where there is nobody.
+#[derive(Debug)]
+struct Away(WhenAway);
+
+/// Where questions wait for the person.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// None where nobody sits here.
+    questions: Option<mpsc::Receiver<Question>>,
+    postponing: Postponing,
+}
+
+/// A question and the way back.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) ask: AskApproval,
+    reply: oneshot::Sender<ApproverReply>,
+}
+
+/// Tells whether somebody sits here who can be asked.
+fn is_attended() -> bool {
+    // The prompt goes to the terminal itself where there is one, and not to standard output.
+    let is_reachable = io::stdout().is_terminal() || has_terminal_of_its_own();
+    io::stdin().is_terminal() && io::stderr().is_terminal() && is_reachable
+}
+
+#[cfg(unix)]
+fn has_terminal_of_its_own() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
+#[cfg(not(unix))]
+const fn has_terminal_of_its_own() -> bool {
+    true
+}
+
+/// Makes an approver and the desk at which its questions arrive.
+pub(crate) fn desk(away: WhenAway, postponing: Postponing) -> (Arc<dyn Approver>, Desk) {
+    if !is_attended() {
+        let desk = Desk {
+            questions: None,
+            postponing,
+        };
+        return (Arc::new(Away(away)), desk);
+    }
+    let (sender, receiver) = mpsc::channel(MAX_IN_LINE);
+    let desk = Desk {
+        questions: Some(receiver),
+        postponing,
+    };
+    (Arc::new(AtDesk { questions: sender }), desk)
+}
+
+#[async_trait]
+impl Approver for AtDesk {
+    async fn decide(&self, ask: &AskApproval) -> ApproverReply {
+        let (reply, answer) = oneshot::channel();
+        let ask = ask.clone();
+        if self.questions.send(Question { ask, reply }).await.is_err() {
+            return ApproverReply::Nobody;
+        }
+        // A desk that is gone answers nothing: the call is denied.
+        answer.await.unwrap_or(ApproverReply::Nobody)
+    }
+}
+
+#[async_trait]
+impl Approver for Away {
+    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+        match self.0 {
+            WhenAway::Deny => ApproverReply::Nobody,
+            WhenAway::Wait => ApproverReply::Later,
+        }
+    }
+}
+
+/// What the person is told beside the question itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// The tools, by which a call's class is known.
+    pub(crate) tools: ToolCatalog,
+    /// The folder that the file tools work in.
+    pub(crate) project: PathBuf,
+}
+
+impl Desk {
+    /// Tells whether somebody sits at it.
+    pub(crate) const fn is_attended(&self) -> bool {
+        self.questions.is_some()
+    }
+
+    /// Returns the next question that is still open; never, where nobody sits here.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no question.
+    pub(crate) async fn next(&mut self) -> Question {
+        let Some(questions) = &mut self.questions else {
+            return std::future::pending().await;
+        };
+        loop {
+            match questions.recv().await {
+                Some(question) if question.reply.is_closed() => {}
+                Some(question) => return question,
+                None => return std::future::pending().await,
+            }
+        }
+    }
+
+    /// Puts a question to the person and brings the answer back. Returns what it was.
+    pub(crate) async fn put(
+        &self,
+        question: Question,
+        run: &RunHandle,
+        around: &Surroundings,
+    ) -> Result<Answer, CommandError> {
+        let Question { ask, reply } = question;
+        let spec = spec_of(&around.tools, &ask.name);
+        let asked = Asked::new(&ask, spec, &run.records(), &around.project);
+        let postponing = self.postponing;
+        let answered = tokio::task::spawn_blocking(move || {
+            let mut person = person::Terminal::default();
+            person.forget_what_was_typed();
+            dialog::ask(&asked, postponing, &mut person)
+        });
+        let answer = match answered.await {
+            Ok(Ok(answer)) => answer,
+            // Without an answer the call is denied: the way back is dropped.
+            Ok(Err(error)) => {
+                let error = anyhow::Error::new(error).context("cannot ask at the terminal");
+                return Err(CommandError::failed(error));
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error).context("asking at the terminal failed");
+                return Err(CommandError::failed(error));
+            }
+        };
+        if answer == Answer::StopRun {
+            // The run is told to end before it hears of the denial, so that it does not go on in between.
+            let _ = run.cancel("interrupted by the user");
+        }
+        // A run that has ended meanwhile needs no answer anymore.
+        let _ = reply.send(answer.clone().into());
+        Ok(answer)
+    }
+}
+
+impl From<Answer> for ApproverReply {
+    fn from(answer: Answer) -> Self {
+        let decision = match answer {
+            Answer::Later => return Self::Later,
+            Answer::Approve(arguments) => ApprovalDecision::Approve { arguments },
+            Answer::Deny(reason) => ApprovalDecision::Deny { reason },
+            Answer::StopRun => ApprovalDecision::Deny {
+                reason: Some("the user interrupted the run".to_owned()),
+            },
+        };
+        let by = Some(person::name());
+        Self::Decided { decision, by }
+    }
+}
+
+/// Returns what is known of the tool of a call.
+pub(crate) fn spec_of<'a>(tools: &'a ToolCatalog, name: &str) -> Option<&'a ToolSpec> {
+    tools.specs().find(|spec| spec.name.as_str() == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Arguments as a person reads them: whole, a line a value, and nothing that hides.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::harmless::plain_to_see;
+
+/// Lays JSON out on lines. Every value is there, in its order, also one whose key comes twice; letters that were written
+/// as escapes are written as letters. What is no JSON comes back as it is.
+pub(super) fn laid_out(json: &str) -> String {
+    if serde_json::from_str::<&RawValue>(json).is_err() {
+        return plain_to_see(json);
+    }
+    let mut out = Layout::default();
+    let mut rest = json.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '"' => out.string(&mut rest),
+            '{' | '[' => out.open(letter),
+            '}' | ']' => out.close(letter),
+            ',' => {
+                out.text.push(',');
+                out.line();
+            }
+            ':' => out.text.push_str(": "),
+            letter if letter.is_ascii_whitespace() => {}
+            letter => out.value(letter),
+        }
+    }
+    out.text
+}
+
+/// Lays JSON out for an editor: it means the same, and what hides is written as an escape.
+pub(super) fn for_editing(json: &str) -> String {
+    let value = serde_json::from_str::<Value>(json);
+    let text = value.ok().filter(|value| is_faithful(value, json));
+    let text = text.and_then(|value| serde_json::to_string_pretty(&value).ok());
+    escaped(text.as_deref().unwrap_or(json))
+}
+
+/// As [`for_editing`], on one line.
+pub(super) fn for_editing_inline(json: &str) -> String {
+    let value = serde_json::from_str::<Value>(json);
+    let text = value.ok().filter(|value| is_faithful(value, json));
+    escaped(&text.map_or_else(
+        || json.replace(['\r', '\n'], " "),
+        |value| value.to_string(),
+    ))
+}
+
+/// Reads JSON, unless reading loses something: a key that comes twice, or how a number is written.
+pub(super) fn faithful(json: &str) -> Option<Value> {
+    let value = serde_json::from_str(json).ok()?;
+    is_faithful(&value, json).then_some(value)
+}
+
+fn is_faithful(value: &Value, json: &str) -> bool {
+    laid_out(&value.to_string()) == laid_out(json)
+}
+
+/// Writes letters that hide as escapes. In JSON they stand nowhere but in strings.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        let shown = plain_to_see(letter.encode_utf8(&mut [0; 4]));
+        if shown.chars().eq([letter]) {
+            text.push(letter);
+        } else {
+            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+            text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
+}
+
+#[derive(Default)]
+struct Layout {
+    text: String,
+    depth: usize,
+    /// Something was opened and holds nothing so far.
+    is_fresh: bool,
+}
+
+impl Layout {
+    fn line(&mut self) {
+        self.text.push('\n');
+        self.text.push_str(&"  ".repeat(self.depth));
+    }
+
+    /// Breaks the line after an opening bracket, now that it holds something.
+    fn begin(&mut self) {
+        if std::mem::take(&mut self.is_fresh) {
+            self.line();
+        }
+    }
+
+    fn open(&mut self, bracket: char) {
+        self.begin();
+        self.text.push(bracket);
+        self.depth += 1;
+        self.is_fresh = true;
+    }
+
+    fn close(&mut self, bracket: char) {
+        self.depth = self.depth.saturating_sub(1);
+        if !std::mem::take(&mut self.is_fresh) {
+            self.line();
+        }
+        self.text.push(bracket);
+    }
+
+    fn value(&mut self, letter: char) {
+        self.begin();
+        self.text.push(letter);
+    }
+
+    /// Takes a string over, from after its opening quote.
+    fn string(&mut self, rest: &mut std::str::Chars<'_>) {
+        self.begin();
+        let mut token = String::from('"');
+        let mut is_escaped = false;
+        for letter in rest.by_ref() {
+            token.push(letter);
+            match letter {
+                _ if is_escaped => is_escaped = false,
+                '\\' => is_escaped = true,
+                '"' => break,
+                _ => {}
+            }
+        }
+        let decoded = serde_json::from_str::<String>(&token);
+        let plain = decoded.and_then(|text| serde_json::to_string(&text));
+        self.text.push_str(&plain_to_see(&plain.unwrap_or(token)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_has_its_line() {
+        let json = r#"{"a":1,"b":[true,null,"x"],"c":{},"d":[]}"#;
+        let expected = "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    null,\n    \"x\"\n  ],\n  \"c\": {},\n  \"d\": []\n}";
+        assert_eq!(laid_out(json), expected);
+        assert_eq!(laid_out(expected), expected);
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_is_shown_twice() {
+        assert_eq!(
+            laid_out(r#"{"path":"a","path":"b"}"#),
+            "{\n  \"path\": \"a\",\n  \"path\": \"b\"\n}"
+        );
+    }
+
+    #[test]
+    fn letters_written_as_escapes_are_shown_as_letters_and_what_hides_by_its_number() {
+        assert_eq!(
+            laid_out(r#"{"c":"\u0072\u006d \u202e\u200b"}"#),
+            "{\n  \"c\": \"rm ⟨U+202E⟩⟨U+200B⟩\"\n}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_stays_and_hides_nothing() {
+        assert_eq!(laid_out("{\"a\": \u{1b}[2J"), "{\"a\": ␛[2J");
+    }
+
+    #[test]
+    fn what_is_edited_means_the_same_and_hides_nothing() {
+        let json = "{\"a\":\"x\u{202e}\u{e0041}\"}";
+        let text = for_editing(json);
+        assert_eq!(text, "{\n  \"a\": \"x\\u202e\\udb40\\udc41\"\n}");
+        let values: [Value; 2] = [&text, json].map(|json| serde_json::from_str(json).unwrap());
+        assert_eq!(values[0], values[1]);
+        assert_eq!(
+            for_editing_inline(json),
+            "{\"a\":\"x\\u202e\\udb40\\udc41\"}"
+        );
+    }
+
+    #[test]
+    fn what_reading_would_lose_is_not_read() {
+        assert!(faithful(r#"{"path": "a"}"#).is_some());
+        assert!(faithful(r#"{"path": "a", "path": "b"}"#).is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_laid_out_holds_the_same_values(value in json_values()) {
+            let json = value.to_string();
+            let read: serde_json::Value = serde_json::from_str(&laid_out(&json)).unwrap();
+            proptest::prop_assert_eq!(read, value);
+        }
+    }
+
+    fn json_values() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            // Letters that hide are named and so change; all others stay.
+            "[ -~äß🦀\\n\"\\\\]*".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::vec(("[a-z\"]{0,5}", inner), 0..4)
+                    .prop_map(|pairs| serde_json::Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! The conversation about one call: show it, hear an answer, ask again where the answer is none.
+
+use std::io;
+
+use neuraxis::core::JsonText;
+
+use super::arguments::{for_editing, for_editing_inline};
+use super::person::{Line, Person};
+use super::show::{Asked, Origin, Whole, text};
+use crate::harmless::one_line;
+
+/// The most characters of a reason for a denial, which the model is told.
+const MAX_REASON: usize = 1_000;
+
+/// What a person answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It may run, once, with other arguments if some are given.
+    Approve(Option<JsonText>),
+    /// It may not, for a reason if one is given.
+    Deny(Option<String>),
+    /// Not now: the run waits.
+    Later,
+    /// It may not, and the whole run is to end.
+    StopRun,
+}
+
+/// Whether a question may be left for later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Postponing {
+    /// It may: the run waits in its store.
+    Offered,
+    /// It may not: the run would be lost with this process.
+    NotOffered,
+}
+
+/// What can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    AllowOnce,
+    Edit,
+    Deny,
+    ViewAll,
+    Later,
+}
+
+impl Choice {
+    /// Returns the letter and the word that stand for it, and what it does.
+    const fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::AllowOnce => ("y", "yes", "allow it once"),
+            Self::Edit => ("e", "edit", "edit the arguments"),
+            Self::Deny => ("n", "no", "deny it"),
+            Self::ViewAll => ("v", "view", "view all of it"),
+            Self::Later => ("l", "later", "leave the run waiting"),
+        }
+    }
+}
+
+/// Asks a person about a call until there is an answer.
+///
+/// Nothing but a clear yes allows it: not an empty line, not a word that is none of the choices, not the end of input.
+pub(crate) fn ask(
+    asked: &Asked,
+    postponing: Postponing,
+    person: &mut impl Person,
+) -> io::Result<Answer> {
+    let mut asked = asked.clone();
+    let mut hidden = show(&asked, Whole::Cut, person)?;
+    loop {
+        let choices = choices(hidden, postponing);
+        person.show(&legend(&choices))?;
+        let said = match person.line("your answer: ", "")? {
+            Line::Text(said) => said,
+            Line::Interrupted => return Ok(Answer::StopRun),
+            Line::End => return Ok(Answer::Deny(None)),
+        };
+        let Some(choice) = understood(&said, &choices) else {
+            continue;
+        };
+        match choice {
+            Choice::AllowOnce if hidden > 0 => {
+                person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
+                hidden = show(&asked, Whole::All, person)?;
+            }
+            Choice::AllowOnce => {
+                let arguments = (asked.origin == Origin::Edited).then(|| asked.arguments.clone());
+                return Ok(Answer::Approve(arguments));
+            }
+            Choice::Later => return Ok(Answer::Later),
+            Choice::Deny => return reason(person),
+            Choice::ViewAll => hidden = show(&asked, Whole::All, person)?,
+            Choice::Edit => {
+                if let Some(edited) = edit(&asked, person)? {
+                    asked = edited;
+                    hidden = show(&asked, Whole::Cut, person)?;
+                }
+            }
+        }
+    }
+}
+
+fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usize> {
+    let (text, hidden) = text(asked, whole);
+    person.show(&text)?;
+    Ok(hidden)
+}
+
+/// Returns what can be answered. This is the one place that knows.
+fn choices(hidden: usize, postponing: Postponing) -> Vec<Choice> {
+    let mut choices = vec![Choice::AllowOnce, Choice::Deny, Choice::Edit];
+    if hidden > 0 {
+        choices.push(Choice::ViewAll);
+    }
+    if postponing == Postponing::Offered {
+        choices.push(Choice::Later);
+    }
+    choices
+}
+
+fn legend(choices: &[Choice]) -> String {
+    let each = choices.iter().map(|choice| {
+        let (letter, _, what) = choice.words();
+        format!("[{letter}] {what}")
+    });
+    let each: Vec<String> = each.collect();
+    format!("{}  (Ctrl-C stops the run)\n", each.join("  "))
+}
+
+fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
+    let said = said.trim().to_lowercase();
+    choices.iter().copied().find(|choice| {
+        let (letter, word, _) = choice.words();
+        said == letter || said == word
+    })
+}
+
+/// Asks for the reason of a denial, which the model is told.
+fn reason(person: &mut impl Person) -> io::Result<Answer> {
+    let said = person.line("why, for the model (Enter for no reason): ", "")?;
+    Ok(match said {
+        Line::Text(said) if !said.trim().is_empty() => {
+            Answer::Deny(Some(said.trim().chars().take(MAX_REASON).collect()))
+        }
+        Line::Interrupted => Answer::StopRun,
+        Line::Text(_) | Line::End => Answer::Deny(None),
+    })
+}
+
+/// Has the arguments edited; nothing if they stay as they are.
+fn edit(asked: &Asked, person: &mut impl Person) -> io::Result<Option<Asked>> {
+    let before = asked.arguments.as_str();
+    let edited = match person.edit(&for_editing(before)) {
+        Ok(Some(edited)) => edited,
+        Ok(None) => match person.line("arguments: ", &for_editing_inline(before))? {
+            Line::Text(edited) => edited,
+            Line::Interrupted | Line::End => return unchanged(person),
+        },
+        Err(error) => {
+            let error = one_line(&error.to_string());
+            person.show(&format!("The arguments could not be edited: {error}\n"))?;
+            return Ok(None);
+        }
+    };
+    let (old, new): (Result<serde_json::Value, _>, Result<serde_json::Value, _>) =
+        (serde_json::from_str(before), serde_json::from_str(&edited));
+    match (old, new) {
+        (_, Err(error)) => {
+            let error = one_line(&error.to_string());
+            person.show(&format!(
+                "That is no JSON ({error}): nothing was changed.\n"
+            ))?;
+            Ok(None)
+        }
+        (Ok(old), Ok(new)) if old == new => unchanged(person),
+        (_, Ok(new)) => Ok(Some(
+            asked.with_arguments(JsonText::from_text(new.to_string())),
+        )),
+    }
+}
+
+fn unchanged(person: &mut impl Person) -> io::Result<Option<Asked>> {
+    person.show("The arguments stay as they are.\n")?;
+    Ok(None)
+}

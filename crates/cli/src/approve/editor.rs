@@ -1,0 +1,103 @@
+//! The editor that the user likes best, for a text too long for a line.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The most bytes that are read back from an editor.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Has a text edited in `$VISUAL` or `$EDITOR`, in a file that nobody else can read and that is gone afterwards. `None`
+/// where neither is set.
+pub(super) fn edit(text: &str) -> io::Result<Option<String>> {
+    match chosen() {
+        Some(editor) => edit_with(&editor, text).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn chosen() -> Option<OsString> {
+    let names = ["VISUAL", "EDITOR"].into_iter();
+    let mut editors = names.filter_map(std::env::var_os);
+    editors.find(|editor| !editor.is_empty())
+}
+
+fn edit_with(editor: &OsStr, text: &str) -> io::Result<String> {
+    let mut builder = tempfile::Builder::new();
+    // Readable by its owner alone, as every file of this crate is made.
+    let mut file = builder
+        .prefix("neuraxis-arguments-")
+        .suffix(".json")
+        .tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.flush()?;
+    let status = command(editor, file.path())
+        // Standard output may be a file; the terminal is where standard error goes.
+        .stdout(Stdio::from(io::stderr()))
+        .status()?;
+    if !status.success() {
+        return Err(io::Error::other(format!("the editor ended with {status}")));
+    }
+    // Editors replace the file as often as they write into it: it is read by its name.
+    let mut edited = String::new();
+    let mut reopened = std::fs::File::open(file.path())?;
+    reopened.rewind()?;
+    reopened.take(MAX_BYTES + 1).read_to_string(&mut edited)?;
+    match u64::try_from(edited.len()) {
+        Ok(0..=MAX_BYTES) => Ok(edited),
+        _ => Err(io::Error::other(format!("more than {MAX_BYTES} bytes"))),
+    }
+}
+
+/// Returns the command of an editor, which may be given with arguments, as git and others take it.
+#[cfg(unix)]
+fn command(editor: &OsStr, file: &Path) -> Command {
+    let mut script = editor.to_owned();
+    script.push(" \"$@\"");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).arg("sh").arg(file);
+    command
+}
+
+#[cfg(not(unix))]
+fn command(editor: &OsStr, file: &Path) -> Command {
+    let mut command = Command::new(editor);
+    command.arg(file);
+    command
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_editor_leaves_in_the_file_comes_back() {
+        let editor = OsStr::new("sed -i s/one/two/");
+        assert_eq!(edit_with(editor, "one\n").unwrap(), "two\n");
+    }
+
+    #[test]
+    fn nobody_else_can_read_the_file_and_it_is_gone_afterwards() {
+        let seen = tempfile::tempdir().unwrap();
+        let note = seen.path().join("note");
+        let script = format!(
+            "f() {{ ls -l \"$1\" | cut -c1-10 > {0}; echo \"$1\" >> {0}; }}; f",
+            note.display()
+        );
+        edit_with(OsStr::new(&script), "secret").unwrap();
+        let note = std::fs::read_to_string(note).unwrap();
+        let (mode, path) = note.trim().split_once('\n').unwrap();
+        assert_eq!(mode, "-rw-------");
+        assert!(!Path::new(path).exists());
+    }
+
+    #[test]
+    fn an_editor_that_fails_changes_nothing() {
+        let error = edit_with(OsStr::new("false"), "one").unwrap_err();
+        assert!(
+            error.to_string().contains("the editor ended with"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! The question as the person reads it.
+//!
+//! What the model wrote stands in a margin, so that no line of it can pass for one of ours, and what we say of the call
+//! comes last, right above the prompt.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anstyle::{AnsiColor, Style};
+use neuraxis::core::{
+    AgentId, AskApproval, JsonText, Record, RecordBody, ToolAnnotations, ToolClass, ToolSpec,
+};
+
+use super::arguments::laid_out;
+use super::subject::{self, Mark, Row};
+use crate::harmless::{one_line, plain_to_see};
+
+/// The most lines of the subject, and of the arguments, that are shown before somebody asks for all.
+const MAX_LINES: usize = 24;
+
+/// The most letters of a line that are shown before somebody asks for all.
+const MAX_LETTERS: usize = 400;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const ALERT: Style = AnsiColor::Yellow.on_default().bold();
+
+/// A call that somebody has to decide about, with all that is known of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(super) tool: String,
+    pub(super) class: Option<ToolClass>,
+    pub(super) annotations: ToolAnnotations,
+    pub(super) reason: String,
+    /// The tools by which the agents were started that lead to the one that calls.
+    pub(super) lineage: Vec<String>,
+    pub(super) arguments: JsonText,
+    pub(super) subject: Vec<Row>,
+    pub(super) origin: Origin,
+    project: Arc<Path>,
+}
+
+/// Whose arguments these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The model's.
+    Model,
+    /// Those of the person who decides.
+    Edited,
+}
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whole {
+    /// What fits on a screen.
+    Cut,
+    /// Everything.
+    All,
+}
+
+impl Asked {
+    /// Describes a call.
+    pub(crate) fn new(
+        ask: &AskApproval,
+        spec: Option<&ToolSpec>,
+        records: &[Arc<Record>],
+        project: &Path,
+    ) -> Self {
+        Self {
+            tool: ask.name.clone(),
+            class: spec.map(|spec| spec.class),
+            annotations: spec.map(|spec| spec.annotations).unwrap_or_default(),
+            reason: ask.reason.clone(),
+            lineage: lineage(records, ask.agent),
+            subject: subject::of(&ask.name, ask.arguments.as_str(), project),
+            arguments: ask.arguments.clone(),
+            origin: Origin::Model,
+            project: project.into(),
+        }
+    }
+
+    /// The same call with other arguments.
+    pub(super) fn with_arguments(&self, arguments: JsonText) -> Self {
+        Self {
+            subject: subject::of(&self.tool, arguments.as_str(), &self.project),
+            arguments,
+            origin: Origin::Edited,
+            ..self.clone()
+        }
+    }
+}
+
+/// Writes a question out, and tells how many lines were left out or cut.
+pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
+    let mut page = Page {
+        text: String::new(),
+        hidden: 0,
+        whole,
+    };
+    let tool = one_line(&plain_to_see(&asked.tool));
+    page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
+    if !asked.subject.is_empty() {
+        page.theirs(&asked.subject);
+        page.margin(Style::new(), "");
+    }
+    let title = match asked.origin {
+        Origin::Model => "exactly these arguments:",
+        Origin::Edited => "exactly these arguments, which you edited:",
+    };
+    let title = Row {
+        mark: Mark::Title,
+        text: title.to_owned(),
+    };
+    let arguments = laid_out(asked.arguments.as_str());
+    let lines = arguments.split('\n').map(|line| Row {
+        mark: Mark::Plain,
+        text: line.to_owned(),
+    });
+    let rows: Vec<Row> = std::iter::once(title).chain(lines).collect();
+    page.theirs(&rows);
+    page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
+    if let Some(agent) = descent(&asked.lineage) {
+        page.ours(Style::new(), &format!("├ {agent}"));
+    }
+    let reason = one_line(&plain_to_see(&asked.reason));
+    page.ours(Style::new(), &format!("╰ why: {reason}"));
+    (page.text, page.hidden)
+}
+
+/// A question that is being written out.
+struct Page {
+    text: String,
+    hidden: usize,
+    whole: Whole,
+}
+
+impl Page {
+    /// Writes a line of ours.
+    fn ours(&mut self, style: Style, line: &str) {
+        self.text.push_str(&format!("{style}{line}{style:#}\n"));
+    }
+
+    /// Writes a line in the margin.
+    fn margin(&mut self, style: Style, line: &str) {
+        self.text.push_str(&format!("│ {style}{line}{style:#}\n"));
+    }
+
+    /// Writes lines of somebody else's.
+    fn theirs(&mut self, rows: &[Row]) {
+        let most = match self.whole {
+            Whole::Cut => MAX_LINES,
+            Whole::All => rows.len(),
+        };
+        for row in rows.iter().take(most) {
+            let line = self.cut(&plain_to_see(&row.text));
+            self.margin(style_of(row.mark), &line);
+        }
+        let more = rows.len().saturating_sub(most);
+        if more > 0 {
+            self.hidden += more;
+            self.margin(ALERT, &format!("… {more} more lines: v shows all of it"));
+        }
+    }
+
+    fn cut(&mut self, line: &str) -> String {
+        let end = line.char_indices().nth(MAX_LETTERS);
+        match end {
+            Some((end, _)) if self.whole == Whole::Cut => {
+                self.hidden += 1;
+                let (shown, rest) = line.split_at(end);
+                let rest = rest.chars().count();
+                format!("{shown}… ({rest} more letters: v shows all of it)")
+            }
+            _ => line.to_owned(),
+        }
+    }
+}
+
+const fn style_of(mark: Mark) -> Style {
+    match mark {
+        Mark::Title => DIM,
+        Mark::Plain => Style::new(),
+        Mark::Added => AnsiColor::Green.on_default(),
+        Mark::Removed => AnsiColor::Red.on_default(),
+        Mark::Place => AnsiColor::Cyan.on_default(),
+    }
+}
+
+/// Says what running the tool may do.
+fn nature(asked: &Asked) -> String {
+    let mut said = match asked.class {
+        None => vec!["nothing is known of what it changes"],
+        Some(ToolClass::ReadOnly) => vec!["changes nothing"],
+        Some(ToolClass::Idempotent) => vec!["changes something; twice is the same as once"],
+        Some(ToolClass::Irreversible) => vec!["irreversible"],
+    };
+    if asked.annotations.destructive {
+        said.push("may destroy something");
+    }
+    if asked.annotations.open_world {
+        said.push("reaches outside this machine");
+    }
+    said.join(" · ")
+}
+
+/// Says which sub-agent asks, unless it is the one that the user talks to.
+fn descent(lineage: &[String]) -> Option<String> {
+    let depth = lineage.len();
+    let names: Vec<String> = lineage
+        .iter()
+        .map(|name| one_line(&plain_to_see(name)))
+        .collect();
+    (depth > 0).then(|| {
+        format!(
+            "asked by a sub-agent at depth {depth}: {}",
+            names.join(" → ")
+        )
+    })
+}
+
+/// Returns the tools that started an agent and those above it, the topmost first.
+fn lineage(records: &[Arc<Record>], agent: AgentId) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut agent = agent;
+    while agent != AgentId::ROOT {
+        let started = records.iter().find_map(|record| match &record.body {
+            RecordBody::ToolCall(call) if call.agents.contains(&agent) => {
+                Some((record.agent, call.name.clone()))
+            }
+            _ => None,
+        });
+        let Some((parent, name)) = started.filter(|(parent, _)| *parent < agent) else {
+            names.push(format!("{agent}, of unknown origin"));
+            break;
+        };
+        names.push(name);
+        agent = parent;
+    }
+    names.reverse();
+    names
+}

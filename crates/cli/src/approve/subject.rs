@@ -1,0 +1,276 @@
+//! What a call is about, as far as its arguments tell: the change to a file, the command, the address.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use similar::TextDiff;
+
+use super::arguments::faithful;
+
+/// The largest file that a change is compared with, in bytes.
+const MAX_COMPARED: u64 = 1024 * 1024;
+
+/// How many lines around a change are shown with it.
+const LINES_AROUND: usize = 3;
+
+/// The arguments that name what a call is about, with what to say before it.
+const TARGETS: [(&str, &str); 8] = [
+    ("url", "address"),
+    ("uri", "address"),
+    ("path", "path"),
+    ("file", "path"),
+    ("from", "from"),
+    ("to", "to"),
+    ("query", "query"),
+    ("pattern", "pattern"),
+];
+
+/// A line about the subject. Its text comes from the model or from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) mark: Mark,
+    pub(super) text: String,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// Said about what follows.
+    Title,
+    /// There, and stays.
+    Plain,
+    /// Comes.
+    Added,
+    /// Goes.
+    Removed,
+    /// Says where.
+    Place,
+}
+
+/// Returns what a call is about; nothing where its arguments do not tell, or could be read in two ways.
+pub(super) fn of(tool: &str, arguments: &str, project: &Path) -> Vec<Row> {
+    let Some(Value::Object(arguments)) = faithful(arguments) else {
+        return Vec::new();
+    };
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+    if let (Some(path), Some(content)) = (text("path"), text("content")) {
+        return change(path, content, project);
+    }
+    if let Some(patch) = text("patch").or_else(|| text("diff")) {
+        return patched(tool, patch);
+    }
+    if let Some(command) = command(&arguments) {
+        return commanded(&command, &arguments);
+    }
+    let targets = TARGETS.iter();
+    let targets = targets.filter_map(|(name, title)| Some((title, text(name)?)));
+    targets
+        .flat_map(|(title, target)| titled(&format!("{title}:"), target, Mark::Plain))
+        .collect()
+}
+
+/// A command line, or a program with its arguments.
+fn command(arguments: &Map<String, Value>) -> Option<String> {
+    let given = arguments.get("command").or_else(|| arguments.get("argv"))?;
+    let words = |list: &Value| -> Option<Vec<String>> {
+        let words = list.as_array()?.iter().map(|word| word.as_str());
+        words.map(|word| word.map(quoted)).collect()
+    };
+    let line = match given {
+        Value::String(line) => line.clone(),
+        list => words(list)?.join(" "),
+    };
+    match arguments.get("args").and_then(words) {
+        Some(more) => Some(format!("{line} {}", more.join(" "))),
+        None => Some(line),
+    }
+}
+
+/// Quotes a word where it would otherwise look like several.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn commanded(command: &str, arguments: &Map<String, Value>) -> Vec<Row> {
+    let mut rows = titled("runs:", command, Mark::Place);
+    let folders = ["cwd", "folder", "working_dir", "workdir"].into_iter();
+    let mut folders = folders.filter_map(|name| arguments.get(name)?.as_str());
+    if let Some(folder) = folders.next() {
+        rows.extend(titled("in:", folder, Mark::Plain));
+    }
+    rows
+}
+
+fn patched(tool: &str, patch: &str) -> Vec<Row> {
+    let title = Row {
+        mark: Mark::Title,
+        text: format!("the patch for {tool}:"),
+    };
+    std::iter::once(title)
+        .chain(patch.lines().map(row))
+        .collect()
+}
+
+/// Reads a line of a unified diff.
+fn row(line: &str) -> Row {
+    let mark = match line.as_bytes().first() {
+        _ if line.starts_with("+++") || line.starts_with("---") => Mark::Place,
+        Some(b'+') => Mark::Added,
+        Some(b'-') => Mark::Removed,
+        Some(b'@' | b'*') => Mark::Place,
+        _ => Mark::Plain,
+    };
+    let text = line.to_owned();
+    Row { mark, text }
+}
+
+fn titled(title: &str, text: &str, mark: Mark) -> Vec<Row> {
+    let title = Row {
+        mark: Mark::Title,
+        text: title.to_owned(),
+    };
+    let lines = text.split('\n').map(|line| Row {
+        mark,
+        text: line.to_owned(),
+    });
+    std::iter::once(title).chain(lines).collect()
+}
+
+/// Compares what would be written with what is there now.
+fn change(path: &str, content: &str, project: &Path) -> Vec<Row> {
+    let old = match present(path, project) {
+        Present::Text(old) => old,
+        Present::Nothing => return titled_lines(format!("the new file {path}:"), content),
+        Present::Unreadable => {
+            let title = format!("{path}, in place of what is there and cannot be compared:");
+            return titled_lines(title, content);
+        }
+    };
+    if old == content {
+        return titled("no change to:", path, Mark::Plain);
+    }
+    let diff = TextDiff::from_lines(old.as_str(), content);
+    let diff = diff.unified_diff().context_radius(LINES_AROUND).to_string();
+    let title = Row {
+        mark: Mark::Title,
+        text: format!("the change to {path} as it is now:"),
+    };
+    std::iter::once(title)
+        .chain(diff.lines().map(row))
+        .collect()
+}
+
+fn titled_lines(title: String, content: &str) -> Vec<Row> {
+    let title = Row {
+        mark: Mark::Title,
+        text: title,
+    };
+    let lines = content.lines().map(|line| Row {
+        mark: Mark::Added,
+        text: format!("+{line}"),
+    });
+    std::iter::once(title).chain(lines).collect()
+}
+
+/// What is at a path now.
+enum Present {
+    Text(String),
+    Nothing,
+    Unreadable,
+}
+
+/// Looks at what is at a path beneath the project's folder. This is for showing alone: the tool looks again, by itself.
+fn present(path: &str, project: &Path) -> Present {
+    let full = project.join(path);
+    let (Ok(root), Ok(full)) = (project.canonicalize(), full.canonicalize()) else {
+        return if is_free(&full) {
+            Present::Nothing
+        } else {
+            Present::Unreadable
+        };
+    };
+    if !full.starts_with(&root) {
+        return Present::Unreadable;
+    }
+    text_of(full).map_or(Present::Unreadable, Present::Text)
+}
+
+fn is_free(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn text_of(file: PathBuf) -> Option<String> {
+    // Opening a pipe would wait for its other end.
+    let about = std::fs::metadata(&file).ok()?;
+    if !about.is_file() || about.len() > MAX_COMPARED {
+        return None;
+    }
+    let mut text = String::new();
+    let file = std::fs::File::open(file).ok()?;
+    file.take(MAX_COMPARED).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(tool: &str, arguments: &str, project: &Path) -> Vec<String> {
+        let rows = of(tool, arguments, project);
+        rows.into_iter().map(|row| row.text).collect()
+    }
+
+    #[test]
+    fn a_change_is_shown_against_the_file_as_it_is_now() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
+        let arguments = r#"{"path":"notes.txt","content":"one\nthree\n"}"#;
+        assert_eq!(
+            seen("write_file", arguments, folder.path()),
+            [
+                "the change to notes.txt as it is now:",
+                "@@ -1,2 +1,2 @@",
+                " one",
+                "-two",
+                "+three",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_outside_of_the_project_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        std::fs::create_dir(&project).unwrap();
+        std::fs::write(folder.path().join("secret"), "hunter2\n").unwrap();
+        let arguments = r#"{"path":"../secret","content":"x"}"#;
+        assert_eq!(
+            seen("write_file", arguments, &project),
+            [
+                "../secret, in place of what is there and cannot be compared:",
+                "+x"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_given_as_words_is_quoted_where_words_hold_spaces() {
+        let arguments = r#"{"command":"git","args":["commit","-m","a b; c"],"cwd":"src"}"#;
+        assert_eq!(
+            seen("run_command", arguments, Path::new("/")),
+            ["runs:", "git commit -m 'a b; c'", "in:", "src"]
+        );
+    }
+
+    #[test]
+    fn arguments_that_can_be_read_in_two_ways_have_no_subject() {
+        let arguments = r#"{"command":"ls","command":"rm -rf /"}"#;
+        assert!(of("run_command", arguments, Path::new("/")).is_empty());
+    }
+}

@@ -1,0 +1,300 @@
+//! Conversations about calls with a person whose lines are given beforehand.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use neuraxis::core::{
+    AgentId, AskApproval, EffectId, JsonText, RunId, ToolAnnotations, ToolCallId, ToolClass,
+    ToolSpec,
+};
+
+use super::dialog::ask;
+use super::person::Person;
+use super::*;
+
+/// A person who says what was written down.
+#[derive(Default)]
+struct Scripted {
+    lines: VecDeque<Line>,
+    edits: VecDeque<String>,
+    screen: String,
+    initial: Vec<String>,
+}
+
+impl Scripted {
+    fn new<const N: usize>(lines: [&str; N]) -> Self {
+        Self {
+            lines: lines.map(|line| Line::Text(line.to_owned())).into(),
+            ..Self::default()
+        }
+    }
+
+    fn then(mut self, line: Line) -> Self {
+        self.lines.push_back(line);
+        self
+    }
+}
+
+impl Person for Scripted {
+    fn show(&mut self, text: &str) -> io::Result<()> {
+        self.screen
+            .push_str(&anstream::adapter::strip_str(text).to_string());
+        Ok(())
+    }
+
+    fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line> {
+        let line = self.lines.pop_front().unwrap_or(Line::End);
+        self.initial.push(initial.to_owned());
+        self.screen.push_str(&format!("{prompt}{line:?}\n"));
+        Ok(line)
+    }
+
+    fn edit(&mut self, text: &str) -> io::Result<Option<String>> {
+        let edited = self.edits.pop_front();
+        if edited.is_some() {
+            self.initial.push(text.to_owned());
+        }
+        Ok(edited)
+    }
+}
+
+fn asking(tool: &str, arguments: &str) -> AskApproval {
+    let run = RunId("0199f5a0-0000-7000-8000-000000000001".parse().unwrap());
+    let effect_id = EffectId { run, number: 3 };
+    let arguments = JsonText::from_text(arguments);
+    AskApproval {
+        effect_id,
+        agent: AgentId::ROOT,
+        tool_call_id: ToolCallId::from_text("call_1"),
+        name: tool.to_owned(),
+        arguments_hash: arguments.hash(),
+        arguments,
+        reason: "mode moderate asks before tools that change something".to_owned(),
+    }
+}
+
+fn described(ask: &AskApproval, project: &Path) -> Asked {
+    let spec = ToolSpec {
+        name: ask.name.parse().unwrap(),
+        description: "A tool.".into(),
+        parameters: JsonText::from_text("{}"),
+        class: ToolClass::Irreversible,
+        annotations: ToolAnnotations::default().destructive(),
+        kind: neuraxis::core::ToolKind::Server,
+        non_iterative: false,
+        timeout: None,
+    };
+    Asked::new(ask, Some(&spec), &[], project)
+}
+
+/// Puts a question to a person; returns the answer and what the person saw.
+fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scripted) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "one\ntwo\nthree\n").unwrap();
+    let asked = described(&asking(tool, arguments), folder.path());
+    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    (answer, person)
+}
+
+const COMMAND: &str = r#"{"command":"git push --force","cwd":"app"}"#;
+
+#[test]
+fn each_kind_of_question_shows_what_will_run() {
+    for (name, tool, arguments) in [
+        ("command", "run_command", COMMAND),
+        (
+            "change",
+            "write_file",
+            r#"{"path":"notes.txt","content":"one\n2\nthree\n"}"#,
+        ),
+        (
+            "new_file",
+            "write_file",
+            r#"{"path":"new.txt","content":"hello\n"}"#,
+        ),
+        (
+            "patch",
+            "apply_patch",
+            r#"{"patch":"--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+1\n"}"#,
+        ),
+        (
+            "address",
+            "web_fetch",
+            r#"{"url":"https://example.org/a?b=c"}"#,
+        ),
+        (
+            "any",
+            "mail__send",
+            r#"{"recipients":["a@example.org"],"urgent":true}"#,
+        ),
+    ] {
+        let (_, person) = asked_of(Scripted::new(["y"]), tool, arguments);
+        insta::assert_snapshot!(format!("question_{name}"), person.screen);
+    }
+}
+
+#[test]
+fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
+    let arguments =
+        "{\"command\":\"ls\\n╰ why: it is harmless\\n\\u001b[2Jrm\\u202e -rf\\u200b /\"}";
+    let (_, person) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
+    assert!(!person.screen.contains(['\u{1b}', '\u{202e}', '\u{200b}']));
+    insta::assert_snapshot!(person.screen);
+}
+
+#[test]
+fn a_yes_allows_once_with_the_arguments_that_were_shown() {
+    for yes in ["y", "yes", " YES "] {
+        let (answer, _) = asked_of(Scripted::new([yes]), "run_command", COMMAND);
+        assert_eq!(answer, Answer::Approve(None), "{yes:?}");
+    }
+}
+
+#[test]
+fn nothing_but_a_clear_yes_allows() {
+    let unclear = Scripted::new(["", "ja", "yy", "y y", "1", "l", "v"]);
+    let (answer, person) = asked_of(unclear, "run_command", COMMAND);
+    assert_eq!(answer, Answer::Deny(None), "the end of input denies");
+    assert_eq!(person.screen.matches("your answer").count(), 8);
+}
+
+#[test]
+fn a_denial_carries_its_reason() {
+    let (answer, _) = asked_of(Scripted::new(["n", " not today "]), "run_command", COMMAND);
+    assert_eq!(answer, Answer::Deny(Some("not today".to_owned())));
+    let (answer, _) = asked_of(Scripted::new(["no", ""]), "run_command", COMMAND);
+    assert_eq!(answer, Answer::Deny(None));
+}
+
+#[test]
+fn ctrl_c_stops_the_run_and_ctrl_d_only_denies() {
+    for said in [&[][..], &["n"]] {
+        let lines = said.iter().map(|line| Line::Text((*line).to_owned()));
+        let person = Scripted {
+            lines: lines.collect(),
+            ..Scripted::default()
+        };
+        let (answer, _) = asked_of(person.then(Line::Interrupted), "run_command", COMMAND);
+        assert_eq!(answer, Answer::StopRun);
+    }
+    let (answer, _) = asked_of(Scripted::default().then(Line::End), "run_command", COMMAND);
+    assert_eq!(answer, Answer::Deny(None));
+}
+
+#[test]
+fn edited_arguments_are_shown_before_they_are_allowed() {
+    let person = Scripted::new(["e", r#"{"command": "git push"}"#, "y"]);
+    let (answer, person) = asked_of(person, "run_command", COMMAND);
+    let edited = JsonText::from_text(r#"{"command":"git push"}"#);
+    assert_eq!(answer, Answer::Approve(Some(edited)));
+    assert_eq!(
+        person.initial[1], COMMAND,
+        "the line begins with what there is"
+    );
+    let again = person.screen.rsplit("╭").next().unwrap();
+    assert!(again.contains("which you edited") && !again.contains("--force"));
+}
+
+#[test]
+fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
+    let mut person = Scripted::new(["e", "y"]);
+    person
+        .edits
+        .push_back("{\"command\": \"git status\"}\n".to_owned());
+    let (answer, person) = asked_of(person, "run_command", COMMAND);
+    let edited = JsonText::from_text(r#"{"command":"git status"}"#);
+    assert_eq!(answer, Answer::Approve(Some(edited)));
+    assert!(person.initial[1].contains("\n  \"command\": \"git push --force\""));
+}
+
+#[test]
+fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
+    for (edit, said) in [
+        ("{\"command\": ", "That is no JSON"),
+        (
+            r#"{ "cwd": "app", "command": "git push --force" }"#,
+            "stay as they are",
+        ),
+    ] {
+        let (answer, person) = asked_of(Scripted::new(["e", edit, "y"]), "run_command", COMMAND);
+        assert_eq!(answer, Answer::Approve(None), "{edit}");
+        assert!(person.screen.contains(said), "{}", person.screen);
+    }
+}
+
+#[test]
+fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
+    let lines: String = (0..100).map(|number| format!("line {number}\\n")).collect();
+    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
+    let (answer, person) = asked_of(Scripted::new(["y"]), "write_file", &arguments);
+    assert_eq!(answer, Answer::Deny(None), "one yes is not enough");
+    let (before, after) = person.screen.split_once("Not all of it").unwrap();
+    assert!(before.contains("more lines: v shows all of it") && !before.contains("line 99\n"));
+    assert!(after.contains("│ +line 99\n") && !after.contains("v shows all"));
+    let (answer, _) = asked_of(Scripted::new(["v", "y"]), "write_file", &arguments);
+    assert_eq!(answer, Answer::Approve(None));
+}
+
+#[test]
+fn a_question_can_be_left_for_later_where_the_run_can_wait() {
+    let asked = described(&asking("run_command", COMMAND), Path::new("/"));
+    let mut person = Scripted::new(["l"]);
+    let answer = ask(&asked, Postponing::Offered, &mut person).unwrap();
+    assert_eq!(answer, Answer::Later);
+    assert!(person.screen.contains("[l] leave the run waiting"));
+}
+
+#[test]
+fn a_sub_agent_is_named_with_its_depth() {
+    let mut asked = described(&asking("run_command", COMMAND), Path::new("/"));
+    asked.lineage = vec!["research".to_owned(), "look_up".to_owned()];
+    let (text, _) = question_text(&asked, Whole::Cut);
+    assert!(
+        text.contains("asked by a sub-agent at depth 2: research → look_up"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn where_nobody_sits_a_question_is_denied_or_left_for_later() {
+    let ask = asking("run_command", COMMAND);
+    for (away, reply) in [
+        (WhenAway::Deny, ApproverReply::Nobody),
+        (WhenAway::Wait, ApproverReply::Later),
+    ] {
+        assert_eq!(Away(away).decide(&ask).await, reply);
+    }
+}
+
+#[tokio::test]
+async fn a_desk_that_is_gone_denies() {
+    let (questions, receiver) = mpsc::channel(1);
+    let approver = AtDesk { questions };
+    drop(receiver);
+    assert_eq!(
+        approver.decide(&asking("run_command", COMMAND)).await,
+        ApproverReply::Nobody
+    );
+}
+
+#[tokio::test]
+async fn a_question_that_was_withdrawn_is_not_put() {
+    let (questions, receiver) = mpsc::channel(2);
+    let approver = AtDesk { questions };
+    let mut desk = Desk {
+        questions: Some(receiver),
+        postponing: Postponing::NotOffered,
+    };
+    let first = asking("first", COMMAND);
+    let mut withdrawn = Box::pin(approver.decide(&first));
+    assert!(futures_util::poll!(withdrawn.as_mut()).is_pending());
+    drop(withdrawn);
+    let second = asking("second", COMMAND);
+    let open = approver.decide(&second);
+    let (reply, ()) = tokio::join!(open, async {
+        let question = desk.next().await;
+        assert_eq!(question.ask.name, "second");
+        let _ = question.reply.send(Answer::Approve(None).into());
+    });
+    assert!(matches!(reply, ApproverReply::Decided { .. }));
+}

@@ -1,0 +1,138 @@
+//! `neuraxis approvals approve` and `deny`: lets a run go on that waits for a person.
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use neuraxis::core::{ApprovalDecided, ApprovalDecision, InboxInput, InputId, JsonText, Seq};
+use neuraxis::engine::{Answer, ResumeError, UuidV7};
+use neuraxis::ports::{Ids, StoreError};
+use neuraxis_app::Tape;
+
+use super::super::ask::{self, Format, Reception, View};
+use super::waiting::{self, Waiting, Which};
+use crate::approve::{WhenAway, user_name};
+use crate::error::CommandError;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::setup::Setup;
+
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  neuraxis approvals approve 01990000-0000-7000-8000-000000000000
+  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 --arguments '{\"path\": \"notes.txt\"}'";
+
+const DENY_EXAMPLES: &str = "\
+Examples:
+  neuraxis approvals deny 01990000-0000-7000-8000-000000000000 --reason \"read it first\"";
+
+/// Allow a call once; its run goes on, and its answer is printed
+///
+/// Where another process has the run, that one goes on with it.
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_EXAMPLES)]
+pub(crate) struct Approve {
+    #[command(flatten)]
+    which: Which,
+
+    /// Run it with these arguments instead; they are checked again
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    arguments: Option<JsonText>,
+
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Deny a call; its run goes on without it, and its answer is printed
+///
+/// Where another process has the run, that one goes on with it.
+#[derive(Debug, Args)]
+#[command(after_help = DENY_EXAMPLES)]
+pub(crate) struct Deny {
+    #[command(flatten)]
+    which: Which,
+
+    /// Why, for the model
+    #[arg(long)]
+    reason: Option<String>,
+
+    /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn json(text: &str) -> Result<JsonText, String> {
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(_) => Ok(JsonText::from_text(text)),
+        Err(error) => Err(format!("it must be JSON: {error}")),
+    }
+}
+
+impl Approve {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let arguments = self.arguments;
+        let decision = ApprovalDecision::Approve { arguments };
+        decide(setup, &self.which, decision, self.format).await
+    }
+}
+
+impl Deny {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let reason = self.reason;
+        let decision = ApprovalDecision::Deny { reason };
+        decide(setup, &self.which, decision, self.format).await
+    }
+}
+
+async fn decide(
+    setup: &Setup,
+    which: &Which,
+    decision: ApprovalDecision,
+    format: Format,
+) -> Result<(), CommandError> {
+    // What the run asks next waits as this call did, unless somebody sits here.
+    let mut reception = Reception::new(setup, WhenAway::Wait)?;
+    let app = reception.app(setup, Tape::Off).await?;
+    let waiting = waiting::one(app.store.as_ref(), which).await?;
+    let decided = decided(&waiting, decision);
+    let answer = Answer::Approval(decided.clone());
+    let handle = match app.orchestrator.resume(waiting.run, vec![answer]).await {
+        Ok(handle) => handle,
+        Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
+            let posted = InboxInput::ApprovalDecided(decided);
+            let posted = app.orchestrator.post(waiting.run, posted).await;
+            posted.context("the decision could not be kept")?;
+            let note = "the decision is kept; the process that has the run goes on with it";
+            Progress::new().notice(note);
+            return Ok(());
+        }
+        Err(error) => {
+            let error = anyhow!(error).context("the run does not go on");
+            return Err(CommandError::failed(error));
+        }
+    };
+    let last = waiting.records.last();
+    let view = View::new(format).after(last.map_or(Seq(0), |record| record.seq));
+    for notice in &app.notices {
+        view.notice(notice);
+    }
+    let interrupt = Interrupt::watch({
+        let handle = handle.clone();
+        move || ask::cancel(&handle, "interrupted by the user")
+    })
+    .await;
+    let events = handle.events();
+    let shown = ask::show(&app, view, (&handle, events), &mut reception, &interrupt).await;
+    app.close().await;
+    shown
+}
+
+fn decided(waiting: &Waiting, decision: ApprovalDecision) -> ApprovalDecided {
+    ApprovalDecided {
+        id: InputId::new(UuidV7.new_id().to_string()),
+        tool_call_id: waiting.asked.tool_call_id.clone(),
+        // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
+        arguments_hash: waiting.asked.arguments_hash,
+        decision,
+        by: Some(user_name()),
+    }
+}

@@ -1,0 +1,35 @@
+//! `neuraxis approvals show`: exactly what would run.
+
+use clap::Args;
+
+use super::waiting::{self, Which};
+use crate::approve::{Asked, Whole, question_text, spec_of};
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis approvals show 01990000-0000-7000-8000-000000000000";
+
+/// Show exactly what a call would run
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Show {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let config = setup.config()?;
+        let app = setup.app().await?;
+        let waiting = waiting::one(app.store.as_ref(), &self.which).await?;
+        let question = waiting.question();
+        let spec = spec_of(app.orchestrator.tools(), &question.name);
+        let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
+        let (text, _) = question_text(&asked, Whole::All);
+        Output::new().styled(&text)?;
+        Ok(())
+    }
+}

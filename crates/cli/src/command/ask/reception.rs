@@ -1,0 +1,82 @@
+//! Who answers when a run asks: the person at this terminal, or nobody.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use neuraxis::RunHandle;
+use neuraxis::core::{ApprovalDecision, RecordBody};
+use neuraxis::ports::Approver;
+use neuraxis_app::{App, Tape};
+
+use crate::approve::{self, Desk, Postponing, Surroundings, WhenAway};
+use crate::error::CommandError;
+use crate::setup::Setup;
+
+/// Who answers when a run asks.
+#[derive(Debug)]
+pub(in crate::command) struct Reception {
+    approver: Arc<dyn Approver>,
+    pub(in crate::command) desk: Desk,
+    project: PathBuf,
+    /// The store outlives this process.
+    is_kept: bool,
+}
+
+impl Reception {
+    /// Looks who sits here, and what becomes of questions if nobody does.
+    pub(in crate::command) fn new(setup: &Setup, away: WhenAway) -> Result<Self, CommandError> {
+        let config = setup.config()?;
+        let is_kept = !config.store().is_in_memory();
+        if away == WhenAway::Wait && !is_kept {
+            let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
+            return Err(CommandError::usage(error)
+                .hint("name a store: --set store.url=sqlite://sessions.db"));
+        }
+        let postponing = if is_kept {
+            Postponing::Offered
+        } else {
+            Postponing::NotOffered
+        };
+        let (approver, desk) = approve::desk(away, postponing);
+        Ok(Self {
+            approver,
+            desk,
+            project: config.project_root().to_owned(),
+            is_kept,
+        })
+    }
+
+    /// Wires an engine that asks here.
+    pub(in crate::command) async fn app(
+        &self,
+        setup: &Setup,
+        tape: Tape,
+    ) -> Result<App, CommandError> {
+        setup.app_attended(tape, Arc::clone(&self.approver)).await
+    }
+
+    /// Tells whether sessions and runs outlive this process.
+    pub(in crate::command) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Returns what the person is told beside a question.
+    pub(in crate::command) fn surroundings(&self, app: &App) -> Surroundings {
+        Surroundings {
+            tools: app.orchestrator.tools().clone(),
+            project: self.project.clone(),
+        }
+    }
+
+    /// Tells whether a call of the run was denied because nobody sits here.
+    pub(in crate::command) fn has_turned_away(&self, run: &RunHandle) -> bool {
+        let is_denial = |body: &RecordBody| match body {
+            RecordBody::ApprovalDecided(decided) => {
+                decided.by.is_none() && matches!(decided.decision, ApprovalDecision::Deny { .. })
+            }
+            _ => false,
+        };
+        !self.desk.is_attended() && run.records().iter().any(|record| is_denial(&record.body))
+    }
+}

@@ -1,0 +1,38 @@
+//! What a user is told about a run that waits.
+
+use anyhow::anyhow;
+use neuraxis::OrchestratorResult;
+use neuraxis::core::PendingKind;
+
+use crate::error::CommandError;
+
+/// How to get a call allowed that was denied because nobody could be asked.
+pub(super) const HOW_TO_ALLOW: &str = "a call needs your approval: ask at a terminal to be shown it, add --wait to decide \
+    later with `neuraxis approvals`, or allow it with a rule (docs/policy.md)";
+
+/// Says that a run waits, for what, and how to answer it.
+pub(super) fn of(result: &OrchestratorResult) -> CommandError {
+    let run = result.run_id;
+    let of_kind = |kind: PendingKind| {
+        let pending = result.pending.iter();
+        pending.filter(|pending| pending.kind == kind).count()
+    };
+    let (approvals, results) = (
+        of_kind(PendingKind::Approval),
+        of_kind(PendingKind::ClientTool),
+    );
+    let what = match (approvals, results) {
+        (0, _) => "the results of tools that its client runs".to_owned(),
+        (1, _) => "your approval of a call".to_owned(),
+        (calls, _) => format!("your approval of {calls} calls"),
+    };
+    let error = CommandError::failed(anyhow!("run {run} waits for {what}"));
+    if approvals == 0 {
+        return error;
+    }
+    error
+        .hint(format!("`neuraxis approvals show {run}` shows what would run"))
+        .hint(format!(
+            "`neuraxis approvals approve {run}` or `neuraxis approvals deny {run} --reason WHY` lets it go on"
+        ))
+}

@@ -1,0 +1,123 @@
+//! What each command of the chat does.
+
+use neuraxis::{Channel, Mode, UserRequest};
+
+use super::super::approvals::waiting;
+use super::super::lookup::{continued, new_session};
+use super::conversation::{Conversation, Flow};
+use super::slash::{COMMANDS, Slash};
+use crate::error::CommandError;
+use crate::harmless::one_line;
+
+impl Conversation {
+    /// Does what a command says.
+    pub(super) async fn obey(
+        &mut self,
+        command: Slash,
+        argument: Option<&str>,
+    ) -> Result<Flow, CommandError> {
+        match command {
+            Slash::Help => self.output.text(&help())?,
+            Slash::Mode => self.mode(argument)?,
+            Slash::Channel => self.channel(argument)?,
+            Slash::Tools => self.tools()?,
+            Slash::Approvals => self.approvals().await?,
+            Slash::Resume => {
+                if argument.is_some() {
+                    self.session(argument).await?;
+                }
+                self.resume().await?;
+            }
+            Slash::Session => self.session(argument).await?,
+            Slash::New => {
+                self.session = new_session()?;
+                self.session(None).await?;
+            }
+            Slash::Quit => return Ok(Flow::Leave),
+        }
+        Ok(Flow::GoOn)
+    }
+
+    fn mode(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(mode) = argument {
+            self.set_mode(Mode::new(mode.to_owned()))?;
+        }
+        let modes = self.config.policy().modes().map(Mode::as_str);
+        let text = list_of("modes", modes, self.mode.as_str());
+        Ok(self.output.text(&text)?)
+    }
+
+    fn channel(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(channel) = argument {
+            self.set_channel(Channel::new(channel.to_owned()))?;
+        }
+        let channels = self.config.policy().channels().map(Channel::as_str);
+        let text = list_of("channels", channels, self.channel.as_str());
+        Ok(self.output.text(&text)?)
+    }
+
+    /// Lists the tools that policy offers here and now.
+    fn tools(&mut self) -> Result<(), CommandError> {
+        let request = UserRequest::new(self.session.clone(), "What tools are there?")
+            .mode(self.mode.clone())
+            .channel(self.channel.clone());
+        let offered = self.app.orchestrator.decide(&request)?.tools;
+        if offered.is_empty() {
+            let none = format!("{}/{} offers no tools", self.channel, self.mode);
+            return Ok(self.output.line(&none)?);
+        }
+        let specs = self.app.orchestrator.tools().specs();
+        let offered = specs.filter(|spec| offered.contains(&spec.name));
+        let lines: String = offered
+            .map(|spec| {
+                let summary = spec.description.split(". ").next().unwrap_or_default();
+                let summary = one_line(summary.trim_end_matches('.'));
+                format!("{} ({})\n    {summary}\n", spec.name, spec.class)
+            })
+            .collect();
+        Ok(self.output.text(&lines)?)
+    }
+
+    async fn approvals(&mut self) -> Result<(), CommandError> {
+        let waiting = waiting::in_session(self.app.store.as_ref(), &self.session).await?;
+        let text = if waiting.is_empty() {
+            "nothing waits for you in this session\n".to_owned()
+        } else {
+            let list: String = waiting.iter().map(waiting::Waiting::in_text).collect();
+            list + "/resume goes on, and asks you about each\n"
+        };
+        Ok(self.output.text(&text)?)
+    }
+
+    async fn session(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
+        if let Some(session) = argument {
+            let session = session.parse().map_err(CommandError::usage)?;
+            self.session = continued(self.app.store.as_ref(), session).await?;
+        }
+        let session = &self.session;
+        let line = if self.reception.is_kept() {
+            format!("session {session}; come back with: neuraxis chat --session {session}")
+        } else {
+            format!("session {session}, in memory: it ends with this program")
+        };
+        Ok(self.output.line(&line)?)
+    }
+}
+
+fn help() -> String {
+    let lines = COMMANDS.iter().map(|(_, name, argument, what)| {
+        let command = format!("/{name} {argument}");
+        format!("{command:<22} {what}\n")
+    });
+    let lines: String = lines.collect();
+    lines + "A line that ends with \\ goes on in the next one. // begins a message with a slash.\n"
+}
+
+fn list_of<'a>(what: &str, names: impl Iterator<Item = &'a str>, current: &str) -> String {
+    let names = names.map(|name| {
+        let mark = if name == current { "*" } else { "" };
+        format!("{name}{mark}")
+    });
+    let names: Vec<String> = names.collect();
+    format!("{what}: {}\n", names.join(", "))
+}

@@ -1,0 +1,204 @@
+//! The line editor: history, completion, messages of several lines, and what Ctrl-C means at the prompt.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustyline::completion::Completer;
+use rustyline::config::Behavior;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::{DefaultHistory, History};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Cmd, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers};
+
+use super::conversation::Conversation;
+use super::history;
+use super::slash::COMMANDS;
+use crate::approve::{Line, line_of};
+use crate::progress::Progress;
+
+/// Reads messages from a terminal.
+#[derive(Debug)]
+pub(super) struct Editor {
+    editor: rustyline::Editor<Words, DefaultHistory>,
+    /// Where what was typed is remembered, if it is.
+    history: Option<PathBuf>,
+}
+
+/// What can be completed: commands, and the names that follow some of them.
+#[derive(Debug)]
+struct Words {
+    lines: Vec<String>,
+}
+
+impl Editor {
+    pub(super) fn open(conversation: &Conversation) -> rustyline::Result<Self> {
+        let config = Config::builder()
+            .behavior(Behavior::PreferTerm)
+            .max_history_size(history::MAX_ENTRIES)?
+            .history_ignore_dups(true)?
+            // Who begins a line with a space does not want it remembered.
+            .history_ignore_space(true)
+            .completion_type(CompletionType::List);
+        let mut editor = rustyline::Editor::with_config(config.build())?;
+        editor.set_helper(Some(Words::of(conversation)));
+        let new_line = KeyEvent(KeyCode::Enter, Modifiers::ALT);
+        editor.bind_sequence(new_line, Cmd::Newline);
+        let mut editor = Self {
+            editor,
+            history: history::file(),
+        };
+        editor.remember_before();
+        Ok(editor)
+    }
+
+    /// Reads a message. A first Ctrl-C empties the line, or says how to leave; a second one right after it leaves.
+    pub(super) fn read(&mut self, prompt: &str) -> io::Result<Line> {
+        let mut is_leaving = false;
+        loop {
+            match line_of(self.editor.readline(prompt))? {
+                Line::Text(text) => {
+                    self.remember(&text);
+                    return Ok(Line::Text(text));
+                }
+                Line::Interrupted if !is_leaving => {
+                    is_leaving = true;
+                    Progress::new().notice("Ctrl-C again, or Ctrl-D, leaves");
+                }
+                Line::Interrupted => return Ok(Line::Interrupted),
+                Line::End => return Ok(Line::End),
+            }
+        }
+    }
+
+    /// Reads what was typed in earlier conversations.
+    fn remember_before(&mut self) {
+        let Some(file) = &self.history else {
+            return;
+        };
+        let kept = history::make_folder(file).and_then(|()| {
+            if file.exists() {
+                self.editor.load_history(file).map_err(io::Error::other)?;
+            }
+            // Written anew, it has no more entries than are remembered.
+            self.editor.save_history(file).map_err(io::Error::other)
+        });
+        if let Err(error) = kept {
+            let file = file.display();
+            Progress::new().warn(&format!("what you type is not remembered: {file}: {error}"));
+            self.history = None;
+        }
+    }
+
+    fn remember(&mut self, text: &str) {
+        if text.len() > history::MAX_ENTRY_BYTES {
+            return;
+        }
+        // What cannot be remembered is only missing later.
+        if let Ok(true) = self.editor.history_mut().add(text)
+            && let Some(file) = &self.history
+        {
+            let _ = self.editor.append_history(file);
+        }
+    }
+}
+
+impl Words {
+    fn of(conversation: &Conversation) -> Self {
+        let policy = conversation.config.policy();
+        let commands = COMMANDS.iter().map(|(_, name, argument, _)| {
+            let space = if argument.is_empty() { "" } else { " " };
+            format!("/{name}{space}")
+        });
+        let modes = policy.modes().map(|mode| format!("/mode {mode}"));
+        let channels = policy.channels();
+        let channels = channels.map(|channel| format!("/channel {channel}"));
+        Self {
+            lines: commands.chain(modes).chain(channels).collect(),
+        }
+    }
+
+    /// Returns the lines that a beginning can become: first the commands, then what follows them.
+    fn fitting(&self, begun: &str) -> Vec<String> {
+        let depth = begun.matches(' ').count();
+        let fitting = self.lines.iter().filter(|line| {
+            line.starts_with(begun) && line.trim_end().matches(' ').count() == depth
+        });
+        fitting.cloned().collect()
+    }
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let begun = line.get(..position).unwrap_or_default();
+        if !begun.starts_with('/') {
+            return Ok((0, Vec::new()));
+        }
+        Ok((0, self.fitting(begun)))
+    }
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if goes_on(context.input()) {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}
+
+impl Highlighter for Words {}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Helper for Words {}
+
+/// Tells whether a message goes on in the next line: it ends with a backslash, or within a fence of code.
+fn goes_on(text: &str) -> bool {
+    let fences = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("```"));
+    text.ends_with('\\') || fences.count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_goes_on_after_a_backslash_and_within_a_fence() {
+        for (text, expected) in [
+            ("", false),
+            ("one", false),
+            ("one\\", true),
+            ("one\\\ntwo", false),
+            ("```rust", true),
+            ("```rust\nfn main() {}\n```", false),
+            ("``inline``", false),
+        ] {
+            assert_eq!(goes_on(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_completed_and_then_their_arguments() {
+        let lines = ["/mode ", "/new", "/mode moderate", "/mode mine"];
+        let words = Words {
+            lines: lines.map(str::to_owned).into(),
+        };
+        assert_eq!(words.fitting("/m"), ["/mode "]);
+        assert_eq!(words.fitting("/"), ["/mode ", "/new"]);
+        assert_eq!(words.fitting("/mode mo"), ["/mode moderate"]);
+        assert_eq!(words.fitting("/mode "), ["/mode moderate", "/mode mine"]);
+    }
+}

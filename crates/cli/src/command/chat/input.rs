@@ -1,0 +1,135 @@
+//! Where messages come from: a person who types, or lines of a pipe.
+
+use std::io::{self, BufRead, IsTerminal, Read};
+
+use anyhow::{Context, anyhow};
+
+use super::conversation::Conversation;
+use super::editor::Editor;
+use crate::approve::Line;
+use crate::error::CommandError;
+use crate::progress::Progress;
+
+/// The most bytes of a message that comes through a pipe.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Where messages come from.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A person at a terminal. The editor is away while somebody types.
+    Person(Option<Box<Editor>>),
+    /// Lines, one a message.
+    Pipe,
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A line, or several that belong together.
+    Text(String),
+    /// Something that is no message.
+    Unreadable(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Nothing more will come.
+    End,
+}
+
+impl Input {
+    pub(super) fn open(conversation: &Conversation) -> Self {
+        if !io::stdin().is_terminal() {
+            return Self::Pipe;
+        }
+        match Editor::open(conversation) {
+            Ok(editor) => Self::Person(Some(Box::new(editor))),
+            Err(error) => {
+                Progress::new().warn(&format!("lines cannot be edited here: {error}"));
+                Self::Pipe
+            }
+        }
+    }
+
+    /// Tells whether a person types.
+    pub(super) const fn is_interactive(&self) -> bool {
+        matches!(self, Self::Person(_))
+    }
+
+    /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
+    pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
+        match self {
+            Self::Pipe => next_line().await,
+            Self::Person(editor) => {
+                let gone = || CommandError::failed(anyhow!("the line editor is gone"));
+                let mut theirs = editor.take().ok_or_else(gone)?;
+                let prompt = prompt.to_owned();
+                let typed = tokio::task::spawn_blocking(move || {
+                    let typed = theirs.read(&prompt);
+                    (theirs, typed)
+                });
+                let (ours, typed) = typed.await.context("the line editor failed")?;
+                *editor = Some(ours);
+                Ok(match typed.context("cannot read from the terminal")? {
+                    Line::Text(text) => Said::Text(text),
+                    // The editor has heard it twice, or it ends the same as Ctrl-D.
+                    Line::Interrupted | Line::End => Said::End,
+                })
+            }
+        }
+    }
+}
+
+async fn next_line() -> Result<Said, CommandError> {
+    let line = tokio::task::spawn_blocking(|| read_line(io::stdin().lock()));
+    tokio::select! {
+        line = line => {
+            let line = line.context("reading standard input failed")?;
+            Ok(line.context("cannot read standard input")?)
+        }
+        signal = tokio::signal::ctrl_c() => {
+            signal.context("cannot listen for Ctrl-C")?;
+            Ok(Said::Interrupted)
+        }
+    }
+}
+
+/// Reads a line, however long; what is too long or no text is read over.
+fn read_line(mut input: impl BufRead) -> io::Result<Said> {
+    let mut line = Vec::new();
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    input.by_ref().take(most + 1).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(Said::End);
+    }
+    if line.len() > MAX_BYTES && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+        let why = format!("a line has more than {MAX_BYTES} bytes and was left out");
+        return Ok(Said::Unreadable(why));
+    }
+    Ok(match String::from_utf8(line) {
+        Ok(text) => Said::Text(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(_) => Said::Unreadable("a line is not text in UTF-8 and was left out".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_message_and_one_that_is_none_does_not_end_it() {
+        let mut input = b"one\r\n\xff\xfe\n".to_vec();
+        input.extend("x".repeat(MAX_BYTES + 5).into_bytes());
+        input.extend(b"\nlast");
+        let mut input = input.as_slice();
+        assert_eq!(read_line(&mut input).unwrap(), Said::Text("one".to_owned()));
+        for _ in 0..2 {
+            let said = read_line(&mut input).unwrap();
+            assert!(matches!(said, Said::Unreadable(_)), "{said:?}");
+        }
+        assert_eq!(
+            read_line(&mut input).unwrap(),
+            Said::Text("last".to_owned())
+        );
+        assert_eq!(read_line(&mut input).unwrap(), Said::End);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a line means: a message, or a command that begins with a slash.
+
+/// The least likeness of two names for one to be proposed in place of the other.
+const LIKENESS: f64 = 0.7;
+
+/// A command of the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slash {
+    Help,
+    Mode,
+    Channel,
+    Tools,
+    Approvals,
+    Resume,
+    Session,
+    New,
+    Quit,
+}
+
+/// All commands: name, argument, and what each does.
+pub(super) const COMMANDS: [(Slash, &str, &str, &str); 9] = [
+    (Slash::Help, "help", "", "list the commands"),
+    (
+        Slash::Mode,
+        "mode",
+        "[MODE]",
+        "show or change how much freedom requests have",
+    ),
+    (
+        Slash::Channel,
+        "channel",
+        "[CHANNEL]",
+        "show or change where requests come from",
+    ),
+    (
+        Slash::Tools,
+        "tools",
+        "",
+        "list the tools that are offered now",
+    ),
+    (
+        Slash::Approvals,
+        "approvals",
+        "",
+        "list the calls of this session that wait for you",
+    ),
+    (
+        Slash::Resume,
+        "resume",
+        "[SESSION]",
+        "go on with the run that waits, here or in another session",
+    ),
+    (
+        Slash::Session,
+        "session",
+        "[SESSION]",
+        "show the session, or go to another one",
+    ),
+    (Slash::New, "new", "", "begin a new session"),
+    (Slash::Quit, "quit", "", "leave"),
+];
+
+/// What a line means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meant<'a> {
+    /// It is empty.
+    Nothing,
+    /// A message to the model.
+    Message(String),
+    /// A command, with what follows it.
+    Command(Slash, Option<&'a str>),
+    /// A command that there is not.
+    Unknown {
+        name: &'a str,
+        nearest: Option<&'static str>,
+    },
+}
+
+/// Reads a line. A second slash makes a message of what would be a command; a path is a message anyway.
+pub(super) fn read(line: &str) -> Meant<'_> {
+    let line = line.trim();
+    if line.is_empty() {
+        return Meant::Nothing;
+    }
+    let Some(rest) = line.strip_prefix('/') else {
+        // At the end of a line, \ only says that the message goes on.
+        return Meant::Message(line.replace("\\\n", "\n"));
+    };
+    if rest.starts_with('/') {
+        return Meant::Message(rest.to_owned());
+    }
+    let (name, argument) = match rest.split_once(char::is_whitespace) {
+        Some((name, argument)) => (name, Some(argument.trim())),
+        None => (rest, None),
+    };
+    if name.contains(['/', '.']) || name.is_empty() {
+        return Meant::Message(line.to_owned());
+    }
+    match COMMANDS.iter().find(|(_, known, ..)| *known == name) {
+        Some((command, ..)) => Meant::Command(*command, argument.filter(|text| !text.is_empty())),
+        None => Meant::Unknown {
+            name,
+            nearest: nearest(name, COMMANDS.iter().map(|(_, known, ..)| *known)),
+        },
+    }
+}
+
+/// Returns the name that was probably meant.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    known
+        .map(|known| (known, likeness(known)))
+        .filter(|(_, likeness)| *likeness >= LIKENESS)
+        .max_by(|(_, one), (_, other)| one.total_cmp(other))
+        .map(|(known, _)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_message_or_a_command() {
+        let message = |text: &str| Meant::Message(text.to_owned());
+        for (line, meant) in [
+            ("  ", Meant::Nothing),
+            (" hello ", message("hello")),
+            ("one\\\ntwo", message("one\ntwo")),
+            ("/help", Meant::Command(Slash::Help, None)),
+            (
+                "/mode  exploratory ",
+                Meant::Command(Slash::Mode, Some("exploratory")),
+            ),
+            ("/mode ", Meant::Command(Slash::Mode, None)),
+            ("//help is a command", message("/help is a command")),
+            ("/etc/passwd is a file", message("/etc/passwd is a file")),
+            ("/ is the root", message("/ is the root")),
+        ] {
+            assert_eq!(read(line), meant, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_there_is_not_is_no_message_and_the_nearest_is_named() {
+        for (line, expected) in [
+            ("/halp", Some("help")),
+            ("/exit", None),
+            ("/approval", Some("approvals")),
+            ("/chanel code_task", Some("channel")),
+            ("/zzz", None),
+        ] {
+            let Meant::Unknown { nearest, .. } = read(line) else {
+                panic!("{line:?} is a command");
+            };
+            assert_eq!(nearest, expected, "{line:?}");
+        }
+    }
+}

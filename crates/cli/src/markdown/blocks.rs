@@ -1,0 +1,151 @@
+//! Cuts Markdown that comes in pieces into blocks, each of which can be read for itself.
+
+/// A block: a paragraph, a heading, an item of a list with what belongs to it, a table, a piece of code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) text: String,
+    /// An empty line stood before it.
+    pub(super) has_gap: bool,
+}
+
+/// Cuts text into blocks.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    /// The block that is not complete yet: whole lines.
+    block: String,
+    /// The line that is not complete yet.
+    line: String,
+    fence: Option<Fence>,
+    has_gap: bool,
+    /// The last line was empty.
+    is_after_gap: bool,
+    /// Something was cut off already.
+    has_begun: bool,
+}
+
+/// What encloses code.
+#[derive(Debug, Clone, Copy)]
+struct Fence {
+    letter: char,
+    length: usize,
+}
+
+impl Blocks {
+    /// Takes text and returns the blocks that it completes.
+    pub(super) fn push(&mut self, text: &str) -> Vec<Block> {
+        let mut complete = Vec::new();
+        for piece in text.split_inclusive('\n') {
+            self.line.push_str(piece);
+            if piece.ends_with('\n') {
+                let line = std::mem::take(&mut self.line);
+                self.take(&line, &mut complete);
+            }
+        }
+        complete
+    }
+
+    /// Returns what is left.
+    pub(super) fn end(&mut self) -> Vec<Block> {
+        let mut complete = Vec::new();
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take(&line, &mut complete);
+        }
+        self.cut(&mut complete);
+        *self = Self {
+            is_after_gap: self.is_after_gap,
+            has_begun: self.has_begun,
+            ..Self::default()
+        };
+        complete
+    }
+
+    fn take(&mut self, line: &str, complete: &mut Vec<Block>) {
+        if let Some(fence) = self.fence {
+            self.block.push_str(line);
+            if fence.is_closed_by(line) {
+                self.fence = None;
+                self.cut_unless_indented(complete);
+            }
+            return;
+        }
+        if line.trim().is_empty() {
+            self.is_after_gap = true;
+            if !self.block.is_empty() {
+                self.block.push_str(line);
+            }
+            return;
+        }
+        let is_indented = line.starts_with([' ', '\t']);
+        let is_heading = is_heading(line);
+        self.fence = Fence::opened_by(line);
+        let begins = self.is_after_gap || is_heading || is_item(line) || self.fence.is_some();
+        if begins && !is_indented {
+            self.cut(complete);
+        }
+        if self.block.is_empty() {
+            self.has_gap = self.is_after_gap && self.has_begun;
+        }
+        self.is_after_gap = false;
+        self.block.push_str(line);
+        if is_heading {
+            self.cut(complete);
+        }
+    }
+
+    /// Ends the block that a fence has closed, unless that fence is part of something larger.
+    fn cut_unless_indented(&mut self, complete: &mut Vec<Block>) {
+        if Fence::opened_by(&self.block).is_some() && !self.block.starts_with([' ', '\t']) {
+            self.cut(complete);
+        }
+    }
+
+    fn cut(&mut self, complete: &mut Vec<Block>) {
+        if self.block.is_empty() {
+            return;
+        }
+        self.has_begun = true;
+        complete.push(Block {
+            text: std::mem::take(&mut self.block),
+            has_gap: self.has_gap,
+        });
+    }
+}
+
+impl Fence {
+    fn opened_by(line: &str) -> Option<Self> {
+        let line = line.trim_start();
+        let letter = line
+            .chars()
+            .next()
+            .filter(|letter| "`~".contains(*letter))?;
+        let length = line.chars().take_while(|other| *other == letter).count();
+        let info = line.get(length..)?.lines().next().unwrap_or_default();
+        // After backticks, another one makes it code within a line.
+        let is_fence = length >= 3 && !(letter == '`' && info.contains('`'));
+        is_fence.then_some(Self { letter, length })
+    }
+
+    fn is_closed_by(self, line: &str) -> bool {
+        let line = line.trim();
+        line.len() >= self.length && line.chars().all(|letter| letter == self.letter)
+    }
+}
+
+fn is_heading(line: &str) -> bool {
+    let rest = line.trim_start_matches('#');
+    let level = line.len() - rest.len();
+    (1..=6).contains(&level) && rest.starts_with([' ', '\n'])
+}
+
+fn is_item(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = match digits {
+        0 => line.strip_prefix(['-', '*', '+']),
+        1..=9 => line
+            .get(digits..)
+            .and_then(|rest| rest.strip_prefix(['.', ')'])),
+        _ => None,
+    };
+    rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\n']))
+}

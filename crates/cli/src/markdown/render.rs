@@ -1,0 +1,251 @@
+//! Renders a block of Markdown.
+
+use anstyle::{AnsiColor, Style};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::table::Table;
+use crate::harmless::{harmless, one_line};
+
+const CODE: Style = AnsiColor::Cyan.on_default();
+const DIM: Style = Style::new().dimmed();
+
+/// Renders a block, which ends with a line break.
+pub(super) fn render(markdown: &str) -> String {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut page = Page::default();
+    for event in Parser::new_ext(markdown, options) {
+        page.read(event);
+    }
+    page.end_line();
+    page.text
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+    /// What the text within is set in, from the outside in; each with those around it.
+    styles: Vec<Style>,
+    /// What stands before every line, from the outside in.
+    margins: Vec<String>,
+    /// The numbers of the lists that are open; none for one without numbers.
+    lists: Vec<Option<u64>>,
+    /// The addresses of the links that are open, and where their texts begin.
+    links: Vec<(String, usize)>,
+    table: Option<Table>,
+    is_in_code: bool,
+    is_in_line: bool,
+    /// A block has ended, so that the next one is set off.
+    is_after_block: bool,
+}
+
+impl Page {
+    fn read(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.begin(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.write(&text),
+            Event::Code(text) => {
+                self.styles.push(self.style().fg_color(CODE.get_fg_color()));
+                self.write(&text);
+                self.styles.pop();
+            }
+            Event::SoftBreak | Event::HardBreak => self.line_break(),
+            Event::Rule => {
+                self.begin_block();
+                self.write(&"─".repeat(20));
+                self.end_block();
+            }
+            Event::TaskListMarker(is_done) => self.write(if is_done { "[x] " } else { "[ ] " }),
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.write(&text);
+            }
+        }
+    }
+
+    fn begin(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.begin_block(),
+            Tag::Heading { level, .. } => {
+                self.begin_block();
+                let style = Style::new().bold();
+                let is_top = level == HeadingLevel::H1;
+                self.styles
+                    .push(if is_top { style.underline() } else { style });
+            }
+            Tag::BlockQuote(_) => {
+                self.begin_block();
+                self.margins.push(format!("{DIM}│{DIM:#} "));
+            }
+            Tag::CodeBlock(kind) => self.begin_code(&kind),
+            Tag::List(first) => {
+                self.end_line();
+                self.lists.push(first);
+            }
+            Tag::Item => self.begin_item(),
+            Tag::Emphasis => self.styles.push(self.style().italic()),
+            Tag::Strong => self.styles.push(self.style().bold()),
+            Tag::Strikethrough => self.styles.push(self.style().strikethrough()),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push((one_line(&dest_url), self.text.len()));
+                self.styles.push(self.style().underline());
+            }
+            Tag::Table(alignments) => {
+                self.begin_block();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::TableHead | Tag::TableRow => self.tabled(Table::begin_row),
+            Tag::TableCell => self.tabled(Table::begin_cell),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::Heading(_) => {
+                self.styles.pop();
+                self.end_block();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.margins.pop();
+                self.end_block();
+            }
+            TagEnd::CodeBlock => {
+                self.is_in_code = false;
+                self.styles.pop();
+                self.margins.pop();
+                self.end_block();
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.end_block();
+            }
+            TagEnd::Item => {
+                self.end_line();
+                self.margins.pop();
+                self.is_after_block = false;
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.styles.pop()),
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::Table => {
+                let table = self.table.take();
+                for line in table.iter().flat_map(Table::lines) {
+                    self.write(&line);
+                    self.end_line();
+                }
+                self.end_block();
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_code(&mut self, kind: &CodeBlockKind<'_>) {
+        self.begin_block();
+        if let CodeBlockKind::Fenced(language) = kind
+            && !language.trim().is_empty()
+        {
+            self.styles.push(DIM);
+            self.write(&one_line(language));
+            self.styles.pop();
+            self.end_line();
+        }
+        self.margins.push("    ".to_owned());
+        self.styles.push(CODE);
+        self.is_in_code = true;
+    }
+
+    fn begin_item(&mut self) {
+        self.end_line();
+        let sign = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                let sign = format!("{number}. ");
+                *number = number.saturating_add(1);
+                sign
+            }
+            _ => "• ".to_owned(),
+        };
+        self.is_after_block = false;
+        self.write(&sign);
+        self.margins.push(" ".repeat(sign.chars().count()));
+    }
+
+    /// Writes where a link leads, unless its text says so: an address is never hidden behind a text.
+    fn end_link(&mut self) {
+        self.styles.pop();
+        let Some((address, start)) = self.links.pop() else {
+            return;
+        };
+        let said = self.text.get(start..).unwrap_or_default();
+        let said = anstream::adapter::strip_str(said).to_string();
+        if said.trim() != address && !address.is_empty() {
+            self.write(&format!(" <{address}>"));
+        }
+    }
+
+    fn tabled(&mut self, change: impl FnOnce(&mut Table)) {
+        self.table.as_mut().map(change);
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or_default()
+    }
+
+    /// Writes text, harmless and in the style of the moment.
+    fn write(&mut self, text: &str) {
+        if let Some(table) = &mut self.table {
+            table.write(&one_line(text));
+            return;
+        }
+        let mut lines = text.split('\n').peekable();
+        while let Some(line) = lines.next() {
+            if !line.is_empty() {
+                self.begin_line();
+                let style = self.style();
+                let line = harmless(line);
+                self.text.push_str(&format!("{style}{line}{style:#}"));
+            }
+            if lines.peek().is_some() {
+                self.line_break();
+            }
+        }
+    }
+
+    fn begin_line(&mut self) {
+        if !self.is_in_line {
+            self.is_in_line = true;
+            self.text.extend(self.margins.iter().map(String::as_str));
+        }
+    }
+
+    /// Breaks the line, also an empty one of code.
+    fn line_break(&mut self) {
+        if self.is_in_code {
+            self.begin_line();
+        }
+        self.text.push('\n');
+        self.is_in_line = false;
+    }
+
+    fn end_line(&mut self) {
+        if self.is_in_line {
+            self.text.push('\n');
+            self.is_in_line = false;
+        }
+    }
+
+    fn begin_block(&mut self) {
+        if self.is_after_block {
+            self.end_line();
+            let margin: String = self.margins.concat();
+            self.text.push_str(margin.trim_end());
+            self.text.push('\n');
+        }
+        self.is_after_block = false;
+    }
+
+    fn end_block(&mut self) {
+        self.end_line();
+        self.is_after_block = true;
+    }
+}

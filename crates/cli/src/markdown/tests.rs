@@ -1,0 +1,135 @@
+//! Tests of Markdown on a terminal.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const TEXT: &str = "\
+# The state of things
+
+All is *well*, **really**, says `uptime`.
+See [the page](https://example.org/a) or <https://example.org>.
+
+1. first
+2. second
+   - inner ~~gone~~
+   - [x] done
+
+   a paragraph of the second
+3. third
+
+> quoted
+> twice
+
+```rust
+fn main() {
+
+    println!(\"&amp;\");
+}
+```
+
+| name | size |
+| :--- | ---: |
+| a | 1 |
+| größer | 1000 |
+
+---
+The end";
+
+fn whole(text: &str) -> String {
+    let mut markdown = Markdown::default();
+    markdown.push(text) + &markdown.end()
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+#[test]
+fn each_kind_of_block_is_rendered() {
+    insta::assert_snapshot!(plain(&whole(TEXT)));
+}
+
+#[test]
+fn styles_are_set_and_end_with_their_text() {
+    assert_eq!(
+        whole("a **b *c* d** `e`\n"),
+        "a \u{1b}[1mb \u{1b}[0m\u{1b}[1m\u{1b}[3mc\u{1b}[0m\u{1b}[1m d\u{1b}[0m \u{1b}[36me\u{1b}[0m\n"
+    );
+}
+
+#[test]
+fn a_block_is_shown_as_soon_as_it_is_complete_and_not_before() {
+    let mut markdown = Markdown::default();
+    let mut shown = |text: &str| plain(&markdown.push(text));
+    assert_eq!(shown("# Tit"), "");
+    assert_eq!(shown("le\n"), "Title\n");
+    assert_eq!(shown("one\ntwo\n\n"), "");
+    assert_eq!(shown("- a\n"), "one\ntwo\n");
+    assert_eq!(shown("- b\n"), "\n• a\n");
+    assert_eq!(shown("```\ncode\n\nmore\n"), "• b\n");
+    assert_eq!(shown("```\n"), "    code\n    \n    more\n");
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_shown_however_it_is_spelled() {
+    for text in [
+        "\u{1b}[31mred\n",
+        "&#27;[31mred &#x9b;2J &#x202e;\n",
+        "`\u{1b}]0;title\u{7}`\n",
+        "```\u{1b}[2J\n\u{1b}[2J\n```\n",
+        "[a](https://x/\u{1b}[2J)\n",
+        "[a](<https://x/&#27;[2J>)\n",
+        "| \u{1b}[2J |\n| --- |\n| &#27;[2J |\n",
+        "<b \u{1b}[2J>\n",
+        "![i](x&#27;)\n",
+    ] {
+        let ours = whole(text);
+        assert!(
+            !plain(&ours).contains(['\u{1b}', '\u{9b}', '\u{7}', '\u{202e}']),
+            "{text:?}"
+        );
+        for place in ours.match_indices('\u{1b}').map(|(place, _)| place) {
+            let rest = &ours[place..];
+            let style = ["[0m", "[1m", "[2m", "[3m", "[4m", "[9m", "[36m"];
+            assert!(
+                style.iter().any(|style| rest[1..].starts_with(style)),
+                "{text:?} gives {ours:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_address_is_never_hidden_behind_a_text() {
+    assert_eq!(
+        plain(&whole("[https://bank.example](https://evil.example)\n")),
+        "https://bank.example <https://evil.example>\n"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_split_of_the_text_is_rendered_the_same(cuts in prop::collection::vec(0..TEXT.len(), 0..20)) {
+        let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| TEXT.is_char_boundary(*cut)).collect();
+        cuts.sort_unstable();
+        let mut markdown = Markdown::default();
+        let mut shown = String::new();
+        let mut start = 0;
+        for cut in cuts {
+            shown += &markdown.push(&TEXT[start..cut]);
+            start = cut;
+        }
+        shown += &markdown.push(&TEXT[start..]);
+        shown += &markdown.end();
+        prop_assert_eq!(shown, whole(TEXT));
+    }
+
+    #[test]
+    fn no_text_loses_its_words(words in prop::collection::vec("[a-z]{1,6}|- |# |\n|\n\n|```|> |  ", 0..40)) {
+        let text = words.concat();
+        let shown = plain(&whole(&text));
+        let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).collect::<String>();
+        prop_assert_eq!(letters(&shown), letters(&text));
+    }
+}

@@ -1,0 +1,143 @@
+//! Runs that wait for a person, answered from another process.
+
+use serde_json::Value;
+
+use crate::machine::{Done, Machine};
+
+const SETTINGS: [&str; 4] = [
+    "--set",
+    "store.url=sqlite://sessions.db",
+    "--set",
+    "modes.moderate.tools.read_only=ask",
+];
+
+const NOTE: &str = "note: no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)\n";
+
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    machine.run([arguments, &SETTINGS].concat())
+}
+
+/// Leaves a run waiting and returns its id.
+fn leave_waiting(machine: &Machine) -> (String, String) {
+    let complaint = run(
+        machine,
+        &["ask", "--wait", "--session", "s", "What time is it?"],
+    );
+    let complaint = complaint.complaint(1);
+    let complaint = complaint.strip_prefix(NOTE).unwrap().to_owned();
+    let run = complaint.split("run ").nth(1).unwrap();
+    let run = run.split(' ').next().unwrap().to_owned();
+    (run, complaint)
+}
+
+#[test]
+fn a_run_that_waits_says_how_to_answer_it() {
+    let (run, complaint) = leave_waiting(&Machine::new());
+    insta::assert_snapshot!(complaint.replace(&run, "RUN"));
+}
+
+#[test]
+fn what_waits_is_listed_shown_and_answered_by_another_process() {
+    let machine = Machine::new();
+    let (id, _) = leave_waiting(&machine);
+
+    let list = run(&machine, &["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0]["run_id"], id.as_str());
+    assert_eq!(
+        (&list[0]["name"], &list[0]["session_id"]),
+        (&"current_time".into(), &"s".into())
+    );
+    let call = list[0]["tool_call_id"].as_str().unwrap();
+    let text = run(&machine, &["approvals", "list", "--session", "s"]).stdout_of(0);
+    assert!(text.contains(&id) && text.contains(call), "{text}");
+
+    let shown = run(&machine, &["approvals", "show", &id]).stdout_of(0);
+    insta::assert_snapshot!(shown);
+
+    let done = run(&machine, &["approvals", "approve", &id, call]);
+    assert!(done.stdout_of(0).starts_with("It is "));
+    let list = run(&machine, &["approvals", "list"]).stdout_of(0);
+    assert_eq!(list, "nothing waits for your approval\n");
+    let again = run(&machine, &["approvals", "approve", &id]).complaint(2);
+    assert!(again.contains("does not wait for an approval"), "{again}");
+}
+
+#[test]
+fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
+    let machine = Machine::new();
+    let (id, _) = leave_waiting(&machine);
+    let deny = [
+        "approvals",
+        "deny",
+        &id,
+        "--reason",
+        "not now",
+        "--format",
+        "events",
+    ];
+    let events = run(&machine, &deny).events();
+    let decided = events
+        .iter()
+        .find(|event| event["type"] == "approval_decided");
+    let decided = decided.unwrap();
+    assert_eq!(
+        (&decided["decision"], &decided["reason"]),
+        (&"deny".into(), &"not now".into())
+    );
+    assert_eq!(decided["by"], "tester, at the terminal");
+    let result = events.iter().find(|event| event["type"] == "tool_result");
+    assert!(
+        result.unwrap()["value"].to_string().contains("not now"),
+        "{events:?}"
+    );
+    assert_eq!(events.last().unwrap()["type"], "final");
+}
+
+#[test]
+fn arguments_can_be_replaced_and_are_checked_again() {
+    let machine = Machine::new();
+    let (id, _) = leave_waiting(&machine);
+    let refused = run(&machine, &["approvals", "approve", &id, "--arguments", "{"]).complaint(2);
+    assert!(refused.contains("it must be JSON"), "{refused}");
+    let arguments = r#"{"time_zone":"Asia/Tokyo"}"#;
+    let approve = ["approvals", "approve", &id, "--arguments", arguments];
+    let answer = run(&machine, &approve).stdout_of(0);
+    assert!(answer.contains("Asia/Tokyo"), "{answer}");
+}
+
+#[test]
+fn what_there_is_not_is_refused_with_a_way_out() {
+    let machine = Machine::new();
+    let unknown = "01990000-0000-7000-8000-000000000000";
+    for (arguments, told) in [
+        (["approvals", "approve", unknown], "approvals list"),
+        (
+            ["approvals", "approve", "nonsense"],
+            "it must be the id of a run",
+        ),
+    ] {
+        let complaint = run(&machine, &arguments).complaint(2);
+        assert!(complaint.contains(told), "{complaint}");
+    }
+    let (id, _) = leave_waiting(&machine);
+    let complaint = run(&machine, &["approvals", "deny", &id, "call_other"]).complaint(2);
+    assert!(complaint.contains("no call \"call_other\""), "{complaint}");
+}
+
+#[test]
+fn a_run_does_not_wait_where_it_would_be_lost() {
+    let done = Machine::new().run([
+        "ask",
+        "--wait",
+        "--set",
+        "store.url=memory:",
+        "What time is it?",
+    ]);
+    let complaint = done.complaint(2);
+    assert!(
+        complaint.contains("a run cannot wait in memory"),
+        "{complaint}"
+    );
+}

@@ -1,0 +1,105 @@
+//! `neuraxis chat` through pipes.
+
+use std::process::Stdio;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+fn chat(machine: &Machine, arguments: &[&str], lines: &str) -> Done {
+    let arguments = [&["chat", "--session", "s"], arguments].concat();
+    machine.run_with_input(arguments, lines)
+}
+
+fn with_model(model: &Scripted, lines: &str) -> Done {
+    let machine = model.machine();
+    let input = machine.root().join("lines");
+    std::fs::write(&input, lines).unwrap();
+    let mut command = machine.command(["chat", "--session", "s"]);
+    command
+        .env("MY_KEY", "k")
+        .stdin(Stdio::from(std::fs::File::open(input).unwrap()));
+    command.output().unwrap().into()
+}
+
+#[test]
+fn each_line_is_a_message_or_a_command_and_errors_do_not_end_it() {
+    let lines = "/help\n/mode\n/mode conservative\n/mode expl\n/channel system\n/zzz\n\n/tools\n/approvals\n\
+        /resume\n/session\nWhat is 2?\n/quit\nnever read\n";
+    let done = chat(&Machine::new(), &["--set", "store.url=memory:"], lines);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    insta::assert_snapshot!("piped_chat_stdout", done.stdout);
+    insta::assert_snapshot!("piped_chat_stderr", done.stderr);
+}
+
+#[test]
+fn answers_stand_on_standard_output_as_the_model_wrote_them() {
+    let model = Scripted::start([
+        Turn::Says(&["# One\n", "**bo", "ld**"]),
+        Turn::Says(&["two \u{1b}[1m\n"]),
+    ]);
+    let done = with_model(&model, "first\nsecond\n");
+    assert_eq!(done.stderr, "note: session s\n");
+    assert_eq!(done.stdout_of(0), "# One\n**bold**\ntwo \u{1b}[1m\n");
+}
+
+#[test]
+fn the_conversation_remembers_what_was_said() {
+    let model = Scripted::start([Turn::Says(&["yes"]), Turn::Says(&["again yes"])]);
+    with_model(&model, "first\n//second\n").stdout_of(0);
+    assert_eq!(model.heard(), ["first", "/second"]);
+}
+
+#[test]
+fn a_mode_or_channel_that_there_is_not_is_refused_with_the_nearest() {
+    let done = Machine::new().run_with_input(["chat", "--mode", "moderat"], "");
+    let complaint = done.complaint(2);
+    assert!(complaint.contains("did you mean moderate?"), "{complaint}");
+}
+
+#[test]
+fn a_session_goes_on_where_another_conversation_left_it() {
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let machine = Machine::new();
+    let first = chat(&machine, &store, "What time is it?\n").stdout_of(0);
+    assert!(first.starts_with("It is "), "{first}");
+    let events = machine.run(
+        [
+            &["ask", "--session", "s", "--format", "events"],
+            &store[..],
+            &["And now?"],
+        ]
+        .concat(),
+    );
+    assert!(events.stdout_of(0).contains("\"history\":{\"count\":4"));
+}
+
+#[test]
+fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
+    let settings = [
+        "--set",
+        "store.url=sqlite://sessions.db",
+        "--set",
+        "modes.moderate.tools.read_only=ask",
+    ];
+    let machine = Machine::new();
+    let waits = [
+        &["ask", "--session", "s", "--wait"],
+        &settings[..],
+        &["What time is it?"],
+    ];
+    machine.run(waits.concat()).complaint(1);
+    let done = chat(&machine, &settings, "/resume\nAnd now?\n/approvals\n");
+    assert_eq!(done.code, Some(1));
+    for expected in [
+        "which waits for an approval: /resume goes on with it",
+        "waits for an approval, which nobody can give here",
+        "2 messages were not answered",
+    ] {
+        assert!(
+            done.stderr.contains(expected),
+            "{expected}: {}",
+            done.stderr
+        );
+    }
+    assert!(done.stdout.contains("current_time {"), "{}", done.stdout);
+}

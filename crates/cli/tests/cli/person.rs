@@ -1,0 +1,337 @@
+//! What a person does at a terminal: types, reads, is asked, and presses Ctrl-C. Everything here runs with a real one.
+
+use rexpect::reader::Options;
+use rexpect::session::{PtySession, spawn_with_options};
+
+use crate::machine::Machine;
+use crate::scripted::{Scripted, Turn};
+
+/// How long the terminal may stay silent, in milliseconds, before a test gives up.
+const PATIENCE: u64 = 60_000;
+
+const READING_ASKS: [&str; 2] = ["--set", "modes.moderate.tools.read_only=ask"];
+const UP: &str = "\u{1b}[A";
+
+/// Sits down in front of a command. What only changes colors and moves the cursor is left out.
+fn sit(machine: &Machine, arguments: &[&str]) -> PtySession {
+    let options = Options::new().strip_ansi_escape_codes(true);
+    sit_with(machine, arguments, options)
+}
+
+fn sit_with(machine: &Machine, arguments: &[&str], options: Options) -> PtySession {
+    let mut command = machine.command(arguments);
+    command
+        .env("TERM", "xterm-256color")
+        .env("MY_KEY", "k")
+        // The terminal becomes all three of them.
+        .stdin(std::process::Stdio::inherit());
+    spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap()
+}
+
+fn chat(machine: &Machine, arguments: &[&str]) -> PtySession {
+    let arguments = [&["chat", "--session", "s"], arguments].concat();
+    let mut person = sit(machine, &arguments);
+    person.exp_string("chat/moderate>").unwrap();
+    person
+}
+
+fn type_line(person: &mut PtySession, line: &str) {
+    person.send(line).unwrap();
+    person.send("\r").unwrap();
+    person.flush().unwrap();
+}
+
+/// Reads to the end and returns the exit code.
+#[track_caller]
+fn leave(person: &mut PtySession) -> i32 {
+    let _ = person.exp_eof();
+    // The type of a status is that of a crate which this one hides: it reads `Exited(Pid(1234), 0)`.
+    let status = format!("{:?}", person.process().wait().unwrap());
+    let code = status.strip_prefix("Exited(").and_then(|rest| {
+        let (_, code) = rest.strip_suffix(')')?.rsplit_once(' ')?;
+        code.parse().ok()
+    });
+    code.unwrap_or_else(|| panic!("{status}"))
+}
+
+#[test]
+fn a_conversation_has_answers_commands_completion_and_history() {
+    let machine = Machine::new();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "What time is it?");
+    person.exp_string("It is ").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/halp");
+    person.exp_string("did you mean /help?").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    // A tab completes the command and then its argument.
+    type_line(&mut person, "/mod\texp\t");
+    person.exp_string("exploratory*").unwrap();
+    person.exp_string("chat/exploratory>").unwrap();
+    // What was typed comes back.
+    type_line(&mut person, &format!("{UP}{UP}{UP}"));
+    person.exp_string("It is ").unwrap();
+    person.exp_string("chat/exploratory>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn what_was_typed_is_remembered_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let machine = Machine::new();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "/tools");
+    person.exp_string("current_time").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, " /quit");
+    assert_eq!(leave(&mut person), 0);
+
+    let file = machine.root().join("home/state/neuraxis/chat-history");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&file) & 0o777, 0o600);
+    assert_eq!(mode(file.parent().unwrap()) & 0o777, 0o700);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("/tools"), "{text}");
+    assert!(
+        !text.contains("/quit"),
+        "after a space nothing is remembered: {text}"
+    );
+
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, UP);
+    person.exp_string("current_time").unwrap();
+    person.send_control('d').unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn a_message_may_have_several_lines() {
+    let model = Scripted::start([Turn::Says(&["Understood.\n"])]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "one\\");
+    type_line(&mut person, "two");
+    person.exp_string("Understood.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    assert_eq!(model.heard(), ["one\ntwo"]);
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
+    let model = Scripted::start([
+        Turn::Stalls("# Beginning\nand then"),
+        Turn::Says(&["Here I am.\n"]),
+    ]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "Hello?");
+    person.exp_string("Beginning").unwrap();
+    person.send_control('c').unwrap();
+    person.exp_string("interrupted").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "Still there?");
+    person.exp_string("Here I am.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    // At the prompt, one says how to leave and two leave.
+    person.send_control('c').unwrap();
+    person
+        .exp_string("Ctrl-C again, or Ctrl-D, leaves")
+        .unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    person.send_control('c').unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
+    let machine = Machine::new();
+    let mut person = sit(
+        &machine,
+        &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
+    );
+    person
+        .exp_string("current_time asks for your approval")
+        .unwrap();
+    person.exp_string("exactly these arguments:").unwrap();
+    person.exp_string("changes nothing").unwrap();
+    person.exp_string("your answer:").unwrap();
+    // An empty line is no answer.
+    type_line(&mut person, "");
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("It is ").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn several_calls_are_asked_about_one_by_one_and_a_denial_tells_the_model_why() {
+    let model = Scripted::start([
+        Turn::Calls(&[
+            ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
+            ("current_time", r#"{"time_zone":"Europe/Paris"}"#),
+        ]),
+        Turn::Says(&["Done.\n"]),
+    ]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &READING_ASKS);
+    type_line(&mut person, "What time is it in Tokyo and Paris?");
+    person.exp_string("Asia/Tokyo").unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "n");
+    person.exp_string("why, for the model").unwrap();
+    type_line(&mut person, "not there");
+    person.exp_string("Europe/Paris").unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "yes");
+    person.exp_string("Done.").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    let results = model.results();
+    assert!(
+        results.contains("not there") && results.contains("Europe/Paris"),
+        "{results}"
+    );
+    assert!(!results.contains("Asia/Tokyo"), "{results}");
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn arguments_can_be_edited_in_the_users_editor_before_they_run() {
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
+        Turn::Says(&["Done.\n"]),
+    ]);
+    let machine = model.machine();
+    let question = [&["ask"], &READING_ASKS[..], &["What time is it?"]].concat();
+    let mut command = machine.command(question);
+    command
+        .env("TERM", "xterm-256color")
+        .env("MY_KEY", "k")
+        .env("EDITOR", "sed -i s/Tokyo/Seoul/")
+        .stdin(std::process::Stdio::inherit());
+    let options = Options::new().strip_ansi_escape_codes(true);
+    let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "e");
+    person.exp_string("which you edited:").unwrap();
+    person.exp_string("Asia/Seoul").unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("Done.").unwrap();
+    assert_eq!(leave(&mut person), 0);
+    assert!(
+        model.results().contains("Asia/Seoul"),
+        "{}",
+        model.results()
+    );
+}
+
+#[test]
+fn ctrl_c_at_a_question_stops_the_run() {
+    let machine = Machine::new();
+    let mut person = sit(
+        &machine,
+        &[&["ask"], &READING_ASKS[..], &["What time is it?"]].concat(),
+    );
+    person.exp_string("your answer:").unwrap();
+    person.send_control('c').unwrap();
+    person.exp_string("interrupted").unwrap();
+    assert_eq!(leave(&mut person), 130);
+}
+
+#[test]
+fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let settings = [&READING_ASKS[..], &store].concat();
+    let machine = Machine::new();
+    let mut person = chat(&machine, &settings);
+    type_line(&mut person, "What time is it?");
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "l");
+    person
+        .exp_string("waits for your approval of a call")
+        .unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "And now?");
+    person.exp_string("/resume goes on with it").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    person.send_control('d').unwrap();
+    assert_eq!(leave(&mut person), 0);
+
+    let mut person = sit(
+        &machine,
+        &[&["chat", "--session", "s"], &settings[..]].concat(),
+    );
+    person
+        .exp_string("which waits for an approval: /resume")
+        .unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/approvals");
+    person.exp_string("current_time").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/resume");
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    person.exp_string("It is ").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
+    let model = Scripted::start([
+        Turn::Thinks(
+            "\u{1b}]0;pwned-thought\u{7}",
+            "# \u{1b}]0;pwned-title\u{7}\n&#27;]0;pwned-entity&#7; \u{9b}31;45mpwned\u{202e}\u{e0041}\n\nThe end.\n",
+        ),
+        Turn::Calls(&[
+            ("\u{1b}]0;pwned-name\u{7}", "{}"),
+            (
+                "current_time",
+                "{\"time_zone\":\"\u{1b}]0;pwned-raw\u{7}\"}",
+            ),
+            (
+                "current_time",
+                r#"{"time_zone":"\u001b]0;pwned-argument\u0007\u202e\u200b"}"#,
+            ),
+        ]),
+        Turn::Says(&["Done.\n"]),
+    ]);
+    let machine = model.machine();
+    let mut person = sit_with(
+        &machine,
+        &[&["chat", "--session", "s"], &READING_ASKS[..]].concat(),
+        Options::new(),
+    );
+    let mut seen = person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "Hello?");
+    seen += &person.exp_string("The end.").unwrap();
+    type_line(&mut person, "And then?");
+    seen += &person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "y");
+    seen += &person.exp_string("Done.").unwrap();
+    type_line(&mut person, "/quit");
+    seen += &person.exp_eof().unwrap();
+    // Each byte was read as a letter of its own.
+    let bytes = seen.chars().map(|byte| u8::try_from(byte).unwrap());
+    let seen = String::from_utf8(bytes.collect()).unwrap();
+    assert!(
+        seen.contains("pwned-title") && seen.contains("pwned-argument"),
+        "{seen:?}"
+    );
+    for hostile in [
+        "\u{1b}]0;",
+        "\u{7}",
+        "\u{9b}",
+        "\u{202e}",
+        "\u{200b}",
+        "\u{e0041}",
+    ] {
+        assert!(!seen.contains(hostile), "{hostile:?} is in {seen:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! A model on a port of its own that says, one after the other, what it was told to say. It speaks Chat Completions.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+
+/// What the model does when it is asked.
+#[derive(Debug, Clone)]
+pub(crate) enum Turn {
+    /// It says these pieces.
+    Says(&'static [&'static str]),
+    /// It thinks, and says something.
+    Thinks(&'static str, &'static str),
+    /// It calls tools: names and arguments.
+    Calls(&'static [(&'static str, &'static str)]),
+    /// It says something and then nothing more, for as long as the test runs.
+    Stalls(&'static str),
+}
+
+/// A running model.
+pub(crate) struct Scripted {
+    port: u16,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Scripted {
+    pub(crate) fn start(turns: impl IntoIterator<Item = Turn>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let turns: Mutex<VecDeque<Turn>> = Mutex::new(turns.into_iter().collect());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        thread::spawn(move || {
+            let mut stalled = Vec::new();
+            for connection in listener.incoming() {
+                let connection = connection.unwrap();
+                let Some(body) = read(&connection) else {
+                    continue;
+                };
+                log.lock().unwrap().push(body);
+                let turn = turns.lock().unwrap().pop_front();
+                let turn = turn.unwrap_or(Turn::Says(&["I have nothing more to say.\n"]));
+                stalled.extend(answer(connection, &turn));
+            }
+        });
+        Self { port, seen }
+    }
+
+    /// Returns a machine with this model.
+    pub(crate) fn machine(&self) -> Machine {
+        let port = self.port;
+        let text = format!(
+            "[models.reasoning]\nprovider = 'openai'\napi = 'chat'\nmodel = 'gpt-test'\n\
+             base_url = 'http://127.0.0.1:{port}/v1'\napi_key_env = 'MY_KEY'\n"
+        );
+        Machine::new().with_file("neuraxis.toml", text)
+    }
+
+    /// Returns the texts of the user's messages of the last request.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        let messages = seen.last().unwrap()["messages"].as_array().unwrap().clone();
+        let users = messages.iter().filter(|message| message["role"] == "user");
+        users
+            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Returns the results of tools in the last request.
+    pub(crate) fn results(&self) -> String {
+        let seen = self.seen.lock().unwrap();
+        let messages = seen.last().unwrap()["messages"].as_array().unwrap().clone();
+        let results = messages.iter().filter(|message| message["role"] == "tool");
+        results
+            .map(|message| message["content"].as_str().unwrap())
+            .collect()
+    }
+}
+
+fn read(connection: &TcpStream) -> Option<Value> {
+    let mut reader = BufReader::new(connection.try_clone().unwrap());
+    let mut head = String::new();
+    while reader.read_line(&mut head).unwrap_or_default() > 2 {}
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse::<usize>().unwrap())
+    });
+    let mut body = vec![0; length?];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+/// Answers; returns the connection if it is to stay open.
+fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
+    let (deltas, finish) = match turn {
+        Turn::Says(pieces) => {
+            let pieces = pieces.iter().map(|piece| json!({"content": piece}));
+            (pieces.collect(), Some("stop"))
+        }
+        Turn::Thinks(thought, text) => (
+            vec![
+                json!({"reasoning_content": thought}),
+                json!({"content": text}),
+            ],
+            Some("stop"),
+        ),
+        Turn::Stalls(text) => (vec![json!({"content": text})], None),
+        Turn::Calls(calls) => {
+            let calls = calls.iter().enumerate().map(|(index, (name, arguments))| {
+                json!({"index": index, "id": format!("theirs_{index}"), "type": "function",
+                    "function": {"name": name, "arguments": arguments}})
+            });
+            let calls: Vec<Value> = calls.collect();
+            (vec![json!({"tool_calls": calls})], Some("tool_calls"))
+        }
+    };
+    let deltas: Vec<Value> = deltas;
+    let chunk = |choices: Value, usage: Value| {
+        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1,
+            "model": "gpt-test", "choices": choices, "usage": usage});
+        format!("data: {chunk}\n\n")
+    };
+    let mut text = String::from(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+    );
+    for delta in deltas {
+        text += &chunk(
+            json!([{"index": 0, "delta": delta, "finish_reason": null}]),
+            Value::Null,
+        );
+    }
+    let Some(finish) = finish else {
+        let _ = connection.write_all(text.as_bytes());
+        return Some(connection);
+    };
+    text += &chunk(
+        json!([{"index": 0, "delta": {}, "finish_reason": finish}]),
+        Value::Null,
+    );
+    text += &chunk(
+        json!([]),
+        json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}),
+    );
+    text += "data: [DONE]\n\n";
+    let _ = connection.write_all(text.as_bytes());
+    None
+}
