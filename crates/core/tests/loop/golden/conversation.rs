@@ -103,7 +103,7 @@ impl Conversations {
         match (call.purpose, &self.started.spec.root.profile.opening) {
             (Purpose::Turn, _) => messages.push(said(record, call, &call.reply.parts)),
             (
-                Purpose::Routing,
+                Purpose::Gather,
                 Opening::Gather {
                     tool,
                     default_arguments,
