@@ -53,7 +53,7 @@ pub enum ConfigError {
         /// What is wrong.
         fault: Box<Fault>,
     },
-    /// The file of the working directory would loosen the policy, or makes none.
+    /// The file of the working directory would loosen the policy.
     #[error("{at:#}: a file that nobody vouched for may only tighten the policy")]
     Project {
         /// Where.

@@ -2,7 +2,7 @@
 //! that is worked on. So it may tighten the policy that the user's own sources make, and nothing else.
 
 use figment::Figment;
-use neuraxis_brainstem::{LayerKind, Policy};
+use neuraxis_brainstem::{LayerKind, Policy, PolicyError};
 use toml::{Table, Value};
 
 use super::error::{ConfigError, POLICY_SECTIONS};
@@ -23,9 +23,13 @@ impl Layers {
         self.add_rule_places(&mut layer);
         policy
             .tightened(LayerKind::Project, layer)
-            .map_err(|source| ConfigError::Project {
-                at: project.origin_around(key_of(&source)),
-                source: Box::new(source),
+            .map_err(|source| {
+                let at = project.origin_around(key_of(&source));
+                let source = Box::new(source);
+                match *source {
+                    PolicyError::Loosens { .. } => ConfigError::Project { at, source },
+                    _ => ConfigError::Policy { at, source },
+                }
             })
     }
 }

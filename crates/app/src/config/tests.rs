@@ -51,7 +51,11 @@ impl Machine {
 
     /// Returns the message with its causes.
     fn complaint(&self) -> String {
-        let error = self.load().unwrap_err();
+        self.complaint_from(&Sources::default())
+    }
+
+    fn complaint_from(&self, sources: &Sources) -> String {
+        let error = self.load_from(sources).unwrap_err();
         let mut complaint = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {

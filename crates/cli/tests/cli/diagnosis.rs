@@ -191,7 +191,7 @@ fn offline_the_doctor_sends_nothing() {
         Some(1),
         "the key that is missing is found all the same"
     );
-    assert_eq!(done.stderr, "error: 1 of 19 checks failed\n");
+    assert_eq!(done.stderr, "error: 1 of 20 checks failed\n");
     assert!(
         world
             .providers

@@ -7,6 +7,7 @@
 )]
 
 mod ask;
+mod channels;
 mod config;
 mod diagnosis;
 mod formats;

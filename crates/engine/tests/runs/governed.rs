@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{
-    BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, RecordBody, Role,
+    AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile, RecordBody, Role,
     RunStatus,
 };
-use neuraxis_engine::{OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
+use neuraxis_engine::{AgentTool, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{
     Act, CallMode, FailingStore, ScriptedModel, ScriptedTool, VirtualClock, reply, spec,
@@ -330,4 +330,31 @@ async fn a_role_without_a_model_of_its_own_is_served_as_configured_and_that_is_n
     let heard = hear(&orchestrator, asked).await;
     assert_eq!(heard.result.reply, "fine");
     assert!(!heard.kinds().contains(&"role_downgraded"));
+}
+
+#[tokio::test]
+async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
+    let mut helper = AgentSpec::new(Profile::researcher(), Role::CODING);
+    helper.max_output_tokens = Some(100_000);
+    helper.limits.max_turns = Some(99);
+    let tool = spec("helper").read_only().agent();
+    let helper = AgentTool::new(tool.build(), helper)
+        .with_tools(["look", "change"].map(|name| name.parse().unwrap()));
+    let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
+        .model(Role::CODING, Arc::new(ScriptedModel::new()))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .tool(Arc::new(ScriptedTool::echoing(spec("change"))))
+        .agent(helper)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("first").mode(Mode::CONSERVATIVE)).await;
+    let RecordBody::RunStarted(started) = &heard.records()[0].body else {
+        panic!("a log begins with its start")
+    };
+    let helper = &started.spec.agents.values().next().unwrap();
+    assert_eq!(helper.role, Role::REASONING, "coding may not serve in this mode");
+    let tools: Vec<_> = helper.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["look"]);
+    assert_eq!(helper.limits.max_turns, Some(3));
+    assert_eq!(helper.max_output_tokens, Some(1_024));
 }
