@@ -35,7 +35,9 @@ fn deep_research_needs_exploratory_mode_and_says_so() {
     let done = Machine::new().run(["ask", "--channel", "deep_research", "Compare TCP with UDP."]);
     let complaint = done.complaint(2);
     assert!(
-        complaint.contains("channel deep_research cannot be used in mode moderate; it needs exploratory"),
+        complaint.contains(
+            "channel deep_research cannot be used in mode moderate; it needs exploratory"
+        ),
         "{complaint}"
     );
 }
@@ -46,5 +48,10 @@ fn a_question_is_the_reply_to_what_names_nothing() {
     assert_eq!(result["finish_reason"], "clarify");
     assert_eq!(result["status"], "done");
     assert_eq!(steps(&result), [""; 0]);
-    assert!(result["reply"].as_str().unwrap().ends_with("what you expect of me."));
+    assert!(
+        result["reply"]
+            .as_str()
+            .unwrap()
+            .ends_with("what you expect of me.")
+    );
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{
-    AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile, RecordBody, Role,
-    RunStatus,
+    AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile,
+    RecordBody, Role, RunStatus,
 };
 use neuraxis_engine::{AgentTool, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
 use neuraxis_memory::MemoryStore;
@@ -352,7 +352,11 @@ async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
         panic!("a log begins with its start")
     };
     let helper = &started.spec.agents.values().next().unwrap();
-    assert_eq!(helper.role, Role::REASONING, "coding may not serve in this mode");
+    assert_eq!(
+        helper.role,
+        Role::REASONING,
+        "coding may not serve in this mode"
+    );
     let tools: Vec<_> = helper.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(tools, ["look"]);
     assert_eq!(helper.limits.max_turns, Some(3));

@@ -92,6 +92,11 @@ fn models_and_tools_of_a_project_are_its_own_affair() {
 #[test]
 fn what_is_no_policy_at_all_is_complained_of_as_anywhere() {
     let text = "[modes.moderate]\nmax_turns = 0\n";
-    let complaint = Machine::new().with_file("work/neuraxis.toml", text).complaint();
-    assert!(complaint.starts_with("neuraxis.toml:2:1: wrong policy: "), "{complaint}");
+    let complaint = Machine::new()
+        .with_file("work/neuraxis.toml", text)
+        .complaint();
+    assert!(
+        complaint.starts_with("neuraxis.toml:2:1: wrong policy: "),
+        "{complaint}"
+    );
 }
