@@ -5,6 +5,7 @@ mod layer;
 mod models;
 mod origin;
 mod place;
+mod project;
 mod read;
 pub(crate) mod secret;
 mod sections;
@@ -56,6 +57,9 @@ impl Config {
     /// Merges the sources: the user's own file, that of the working directory (or instead of both, the one file that
     /// [`Sources`] names), `NEURAXIS_…` variables, flags. Each overrides single keys of those before it.
     ///
+    /// What the file of the working directory says about the policy is another matter: nobody vouched for it, so it may
+    /// only tighten what the other sources make of the policy, unless [`Sources`] names it.
+    ///
     /// # Errors
     ///
     /// A [`ConfigError`] that names file, line and column, or the variable or flag, with the key that was likely meant.
@@ -65,11 +69,13 @@ impl Config {
             providers,
             files,
         } = read::read_all(environment, sources)?;
-        let merged = layers.0.iter().fold(Figment::new(), Figment::merge);
+        let trusted = layers.0.iter().filter(|layer| !layer.only_tightens());
+        let merged = trusted.fold(Figment::new(), Figment::merge);
         let mut sections: Sections = merged.extract().map_err(|error| layers.blame(&error))?;
         check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         let policy = layers.policy(sections.take_policy())?;
+        let policy = layers.tightened(policy)?;
         Ok(Self {
             models,
             server: sections.server,
@@ -165,17 +171,21 @@ impl Layers {
     }
 
     fn policy(&self, mut overrides: PolicyConfig) -> Result<Policy, ConfigError> {
-        // A verdict names the line of its rule.
-        for name in overrides.rules.keys() {
-            let key = format!("rules.{name}");
-            if let Some(place) = self.origin(&key).place() {
-                overrides.origins.add(key, place);
-            }
-        }
+        self.add_rule_places(&mut overrides);
         Policy::layered(overrides).map_err(|source| ConfigError::Policy {
             at: self.origin_around(key_of(&source)),
             source: Box::new(source),
         })
+    }
+
+    /// Says where rules stand: a verdict names the line of its rule.
+    fn add_rule_places(&self, policy: &mut PolicyConfig) {
+        for name in policy.rules.keys() {
+            let key = format!("rules.{name}");
+            if let Some(place) = self.origin(&key).place() {
+                policy.origins.add(key, place);
+            }
+        }
     }
 
     /// Reads the sections of the models, whose keys depend on their providers.

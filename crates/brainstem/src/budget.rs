@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, SpentBudget};
+use neuraxis_core::{BudgetMeasure, BudgetScope, Limits, MicroUsd, PlanName, SpentBudget};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BudgetConfig, PartialLimits};
 use crate::error::PolicyError;
+use crate::policy::Policy;
 
 /// What runs used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -157,6 +158,22 @@ fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
+    }
+}
+
+impl Policy {
+    /// Tells whether a plan limits what all runs of a session, or of a day, may use: whether it matters to this policy
+    /// what they used so far.
+    #[must_use]
+    pub fn counts(&self, plan: &PlanName, scope: BudgetScope) -> bool {
+        let Some(plan) = self.plans.get(plan) else {
+            return false;
+        };
+        match scope {
+            BudgetScope::Run => false,
+            BudgetScope::Session => plan.session != Budget::default(),
+            BudgetScope::Day => plan.day != Budget::default(),
+        }
     }
 }
 

@@ -52,6 +52,10 @@ impl Prices {
     }
 
     fn of(&self, model: &ModelRef) -> Option<&Price> {
+        // Nothing is looked up, and no name put together, where nothing has a price.
+        if self.0.is_empty() {
+            return None;
+        }
         let named = self.0.get(&format!("{}/{}", model.provider, model.model));
         named.or_else(|| self.0.get(&format!("{}/*", model.provider)))
     }

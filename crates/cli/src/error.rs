@@ -150,6 +150,9 @@ fn write_cause(out: &mut impl Write, cause: &str) -> io::Result<()> {
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
+            ConfigError::Project { .. } => {
+                "name the file with --config if you trust it, or move that part into the file of your configuration folder"
+            }
             ConfigError::Read { .. } => {
                 "check the path, or write a new file there with `neuraxis config init`"
             }

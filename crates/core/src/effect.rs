@@ -85,7 +85,9 @@ pub enum Purpose {
     Compaction,
     /// A second look at a draft.
     SelfCheck,
-    /// A choice, such as which sections to gather; its text is dropped.
+    /// The choice of what an opening gathers; its text is dropped.
+    Gather,
+    /// The choice of the role that serves; its text is dropped.
     Routing,
 }
 

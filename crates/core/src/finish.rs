@@ -99,6 +99,8 @@ pub enum BudgetKind {
     Tokens,
     /// Money.
     Cost,
+    /// Time, of a session or a day: a run's own ends it as [`FinishReason::Deadline`].
+    Time,
     /// Model calls, where turns did not count (loop rule 7).
     ModelCalls,
     /// The patience with unknown tools (loop rule 4).
@@ -113,6 +115,7 @@ impl fmt::Display for BudgetKind {
             Self::ToolCalls => "the tool calls",
             Self::Tokens => "the tokens",
             Self::Cost => "the money",
+            Self::Time => "the time",
             Self::ModelCalls => "the model calls",
             Self::UnknownTools => "the patience with unknown tools",
             Self::RepeatedCalls => "the patience with the same call",

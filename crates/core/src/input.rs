@@ -17,6 +17,7 @@ use crate::json::{ContentHash, JsonText};
 use crate::limits::MicroUsd;
 use crate::message::Message;
 use crate::outcome::ToolOutcome;
+use crate::record::RoleDowngraded;
 use crate::reply::Reply;
 use crate::tool::ToolClass;
 
@@ -98,6 +99,8 @@ pub struct ModelReplied {
     pub reply: Arc<Reply>,
     /// The role that served it, which may be another than the one asked for.
     pub served_by: Role,
+    /// Why it is another, where that is no matter of configuration.
+    pub downgraded: Option<Box<RoleDowngraded>>,
     /// What it cost, where prices are known.
     pub cost: Option<MicroUsd>,
     /// How long it took.
@@ -119,6 +122,12 @@ pub struct ModelFailed {
     pub next: NextAttempt,
     /// The role that failed.
     pub served_by: Role,
+    /// Why it is another than the one asked for, where that is no matter of configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgraded: Option<Box<RoleDowngraded>>,
+    /// That the role is degraded from now on, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,

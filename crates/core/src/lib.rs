@@ -76,9 +76,9 @@ pub use uuid;
 
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
-    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
-    Decision, Escalation, Remember, Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource,
-    Verdict,
+    ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
+    ComplexityFeature, Decision, Escalation, Remember, Routing, RuleRef, SelfCheck, SpentBudget,
+    Taint, TaintSource, TakesOver, Verdict,
 };
 pub use effect::{
     AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
@@ -110,7 +110,7 @@ pub use profile::{
 };
 pub use project::{Conversations, continued_history, forked_history, run_messages};
 pub use record::{
-    ApprovalRequested, ContextTrimmed, HistoryRepaired, LOOP_VERSION, LimitKind,
+    ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
     Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
     RoleDowngraded, RunStarted, Span, Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting,

@@ -1,10 +1,12 @@
 //! What a session used: calls, errors, tokens, money. A pure fold over records.
 
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::duration;
 use crate::limits::MicroUsd;
 use crate::record::{Record, RecordBody, ToolStatus};
 use crate::usage::{RunUsage, Usage};
@@ -40,6 +42,10 @@ pub struct SessionMetrics {
     /// Money, as far as prices are known.
     #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
+    /// The time that model and tool calls took, added up: calls beside each other count each, and so do a sub-agent's
+    /// besides the call that started it.
+    #[serde(rename = "worked_ms", with = "duration::millis")]
+    pub worked: Duration,
 }
 
 impl SessionMetrics {
@@ -52,9 +58,11 @@ impl SessionMetrics {
                 self.usage.add(&call.served_by, call.reply.usage);
                 let cost = call.cost.unwrap_or_default();
                 self.cost.0 = self.cost.0.saturating_add(cost.0);
+                self.work(call.duration);
             }
             RecordBody::LlmFailed(failed) => {
                 self.llm_failures += 1;
+                self.work(failed.duration);
                 let usage = failed.error.usage.as_deref().copied();
                 let unknown = failed.error.kind.may_have_used_tokens();
                 if let Some(usage) = usage.or(unknown.then_some(Usage::UNKNOWN)) {
@@ -63,10 +71,15 @@ impl SessionMetrics {
             }
             RecordBody::ToolResult(result) => {
                 self.tool_calls += 1;
+                self.work(result.duration.unwrap_or_default());
                 self.tool_errors += u64::from(result.status == ToolStatus::Error);
             }
             _ => {}
         }
+    }
+
+    const fn work(&mut self, took: Duration) {
+        self.worked = self.worked.saturating_add(took);
     }
 
     /// Adds what a record tells, if it is not older than the given time.
@@ -86,5 +99,6 @@ impl AddAssign<&Self> for SessionMetrics {
         self.tool_errors += other.tool_errors;
         self.usage.merge(&other.usage);
         self.cost.0 = self.cost.0.saturating_add(other.cost.0);
+        self.work(other.worked);
     }
 }

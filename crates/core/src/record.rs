@@ -14,10 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 
 pub use body::{
-    ApprovalRequested, ContextTrimmed, HistoryRepaired, LimitKind, LimitReachedRecord, LlmCall,
-    LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind, PlanChanged,
-    PromptInjected, PromptReason, RecordBody, RoleDowngraded, RunStarted, Span, Summarized,
-    ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
+    ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LimitKind, LimitReachedRecord,
+    LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind,
+    PlanChanged, PromptInjected, PromptReason, RecordBody, RoleDowngraded, RunStarted, Span,
+    Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
 };
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};

@@ -4,7 +4,8 @@
 //! is handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …); the rules they share stand in
 //! `run/schedule.rs` (which calls may run now), `run/agents.rs` (sub-agents), `run/budget.rs` (what they may use),
 //! `run/context.rs` (what fits the model), `run/repeats.rs` (the same call again and again), `run/last_answer.rs` (how a
-//! limit ends in an answer) and `run/finish.rs` (how a run ends with a valid history).
+//! limit ends in an answer), `run/ways.rs` (what else a decision asks for) and `run/finish.rs` (how a run ends with a
+//! valid history).
 
 mod abandon;
 mod advised;
@@ -19,7 +20,9 @@ mod cancelled;
 mod compaction;
 mod consult;
 mod context;
+mod downgrade;
 mod draft;
+mod escalation;
 mod finish;
 mod gather;
 mod last_answer;
@@ -30,7 +33,9 @@ mod notes;
 mod repeats;
 mod restore;
 mod resumed;
+mod routing;
 mod schedule;
+mod self_check;
 mod start;
 mod steered;
 mod time_passed;
@@ -38,8 +43,9 @@ mod tool_finished;
 mod tool_markup;
 mod vetted;
 mod waiting;
+mod ways;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +54,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, ContentIndex, EffectId, InputId, RunId, Seq};
+use crate::ids::{AgentId, ContentIndex, EffectId, InputId, Role, RunId, Seq};
 use crate::input::{Input, Stamp};
 use crate::message::Message;
 use crate::record::{Pending, Record};
@@ -57,9 +63,11 @@ use crate::tool::ToolSpec;
 use crate::transcript::Transcript;
 use agent::Agent;
 use draft::Draft;
+use ways::Ways;
 
 pub(crate) use context::shortened;
 pub use last_answer::MAX_TURNS_PROMPT;
+pub(crate) use self_check::{checked, corrected};
 pub(crate) use tool_finished::left_of;
 
 /// What one `start` or `advance` led to.
@@ -90,6 +98,12 @@ pub struct RunTree {
     active: Duration,
     inputs_seen: BTreeSet<InputId>,
     agents: Vec<Agent>,
+    /// What the decision asks for beside models, tools and limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ways: Option<Box<Ways>>,
+    /// The roles that others serve for now, with those.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    downgraded: BTreeMap<Role, Role>,
 }
 
 impl RunTree {

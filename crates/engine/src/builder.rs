@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::health::SharedHealth;
 use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
 use crate::resilience::RetryPolicy;
@@ -226,6 +227,7 @@ impl OrchestratorBuilder {
             catalog.add(tool)?;
         }
         check_agents(&self.agents, &catalog)?;
+        let roles = self.models.keys().cloned().collect();
         Ok(Orchestrator::new(Engine {
             models: self.models,
             catalog,
@@ -241,6 +243,8 @@ impl OrchestratorBuilder {
             clock: self.clock,
             ids: self.ids,
             retry: self.retry,
+            health: SharedHealth::default(),
+            roles,
             project_id: self.project_id,
             tool_permits: Arc::new(Semaphore::new(
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),

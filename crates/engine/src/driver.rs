@@ -4,6 +4,7 @@ mod active_time;
 mod alarm;
 mod log;
 mod model_call;
+mod serving;
 mod tool_call;
 mod under_way;
 mod vet;
@@ -237,7 +238,7 @@ impl Driver {
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::CallModel(call) => self.call_model(call, Duration::ZERO),
+                Effect::CallModel(call) => self.call_model(call, None, Duration::ZERO),
                 Effect::Vet(vet) => {
                     let vetted = self.vet(&vet);
                     self.ready.push_back(Input::Vetted(vetted));

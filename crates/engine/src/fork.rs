@@ -150,6 +150,8 @@ impl Orchestrator {
                 });
             }
             decision.role = role;
+            // Whoever names the role needs nobody to choose one.
+            decision.routing = None;
         }
         let new_id = RunId(self.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, decision);

@@ -37,6 +37,8 @@ mod event;
 mod execution;
 mod feed;
 mod fork;
+mod govern;
+mod health;
 mod log;
 mod offers;
 mod orchestrator;

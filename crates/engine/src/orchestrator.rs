@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_brainstem::{Policy, Request};
+use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
     AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, Role, RunId, RunSpec, SessionId,
     ToolName,
 };
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, Session, SessionStore, StoreError, TraceContext,
-    TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +20,7 @@ use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
+use crate::health::SharedHealth;
 use crate::offers::Offers;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{self, AtWork, Reserved};
@@ -38,6 +38,9 @@ pub struct Orchestrator {
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) models: BTreeMap<Role, Arc<dyn LlmClient>>,
+    /// The roles that have a model of their own.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) health: SharedHealth,
     pub(crate) catalog: ToolCatalog,
     pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
@@ -75,11 +78,21 @@ impl Engine {
         agent
     }
 
-    /// Describes the sub-agents that a run may start, within what its own request may do.
+    /// Gives an agent no more context than the smallest model has that may come to serve it.
+    fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
+        let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
+        let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
+        let models = routed.chain(larger).filter_map(|role| self.model(role));
+        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
+        agent.context_tokens = contexts.chain(agent.context_tokens).min();
+    }
+
+    /// Describes the sub-agents that a run may start, within what its own request may do and the agent that answers the
+    /// user has.
     pub(crate) fn agent_specs(
         &self,
         allowed: &[&ToolName],
-        decision: Option<&Decision>,
+        within: Option<(&Decision, &AgentSpec)>,
     ) -> BTreeMap<ToolName, AgentSpec> {
         let offered = self
             .agents
@@ -91,8 +104,12 @@ impl Engine {
             let tools = tools.filter_map(|tool| self.catalog.tool(tool));
             spec.tools = tools.map(|tool| tool.spec().clone()).collect();
             spec.limits = spec.limits.tightest(spec.profile.limits());
-            if let Some(decision) = decision {
-                spec.limits = spec.limits.tightest(decision.limits);
+            if let Some((decision, root)) = within {
+                let (narrowed, notes) = narrow_sub_agent(decision, root, spec);
+                spec = narrowed;
+                for note in notes {
+                    tracing::debug!(agent = %agent.spec.name, "{note}");
+                }
             }
             (agent.spec.name.clone(), self.completed(spec))
         });
@@ -194,9 +211,7 @@ impl Orchestrator {
             return Err(RequestError::EmptyMessage);
         }
         let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
-        let decision = self.decide(&request)?;
-        self.ensure_session(store.as_ref(), &request.session_id)
-            .await?;
+        let decision = self.govern(store.as_ref(), &request).await?;
         let run_id = RunId(self.engine.ids.new_id());
         let mut spec = self.run_spec(run_id, &request, decision);
         spec.messages
@@ -246,21 +261,6 @@ impl Orchestrator {
         })
     }
 
-    /// Decides what a request may do, without doing it.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError::Policy`] if policy refuses it.
-    pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
-        let asked = Request::new(&request.mode, &request.channel, &request.message)
-            .with_tools(self.engine.catalog.all_specs());
-        let asked = match &request.plan {
-            Some(plan) => asked.with_plan(plan),
-            None => asked,
-        };
-        Ok(self.engine.policy.evaluate_request(&asked)?)
-    }
-
     /// Returns the tools there are.
     #[must_use]
     pub fn tools(&self) -> &ToolCatalog {
@@ -272,25 +272,6 @@ impl Orchestrator {
         self.engine.shutdown.cancel();
         self.engine.tasks.close();
         self.engine.tasks.wait().await;
-    }
-
-    async fn ensure_session(
-        &self,
-        store: &dyn SessionStore,
-        id: &SessionId,
-    ) -> Result<(), StoreError> {
-        match store.session(id).await {
-            Err(StoreError::NoSuchSession(_)) => {}
-            other => return other.map(drop),
-        }
-        match store
-            .create_session(&Session::new(id.clone(), self.engine.clock.now()))
-            .await
-        {
-            // Somebody else was quicker.
-            Err(StoreError::SessionExists(_)) => Ok(()),
-            other => other,
-        }
     }
 
     /// Describes a run that adds no message yet.
@@ -308,8 +289,9 @@ impl Orchestrator {
         agent.max_output_tokens = decision.max_output_tokens;
         agent.temperature = decision.temperature;
         let offered: Vec<_> = decision.tools.iter().collect();
-        let agents = engine.agent_specs(&offered, Some(&decision));
-        let root = engine.completed(agent);
+        let mut root = engine.completed(agent);
+        let agents = engine.agent_specs(&offered, Some((&decision, &root)));
+        engine.fit_to_all(&mut root, &decision);
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());

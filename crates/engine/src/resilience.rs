@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use neuraxis_core::{Attempt, LlmError};
+use neuraxis_core::{Attempt, LlmError, LlmErrorKind};
 
 /// How often a failed model call is repeated, and how long to wait before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,9 @@ impl RetryPolicy {
 
     /// Returns how long to wait before the next attempt, or `None` if there is none.
     pub(crate) fn delay(&self, error: &LlmError, failed: Attempt) -> Option<Duration> {
-        if !error.is_retryable() || failed.0 >= self.max_attempts {
+        // What could not be read is asked for once more in a simpler way, by the loop: not again and again in the same.
+        let is_unreadable = error.kind == LlmErrorKind::InvalidResponse;
+        if is_unreadable || !error.is_retryable() || failed.0 >= self.max_attempts {
             return None;
         }
         if let Some(asked) = error.retry_after() {
@@ -65,8 +67,6 @@ impl RetryPolicy {
 
 #[cfg(test)]
 mod tests {
-    use neuraxis_core::LlmErrorKind;
-
     use super::*;
 
     fn error(kind: LlmErrorKind) -> LlmError {

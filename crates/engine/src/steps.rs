@@ -4,7 +4,7 @@ mod metadata;
 
 use std::sync::Arc;
 
-use neuraxis_core::{LlmCall, Record, RecordBody, ToolResult};
+use neuraxis_core::{Escalated, LlmCall, Record, RecordBody, ToolResult};
 
 pub use self::metadata::StepMetadata;
 use crate::result::{OrchestratorStep, StepType};
@@ -48,6 +48,11 @@ impl Reader {
                 StepType::Warning,
                 format!("the limit of {} turns was reached", reached.turns),
             ),
+            RecordBody::RoleDowngraded(downgraded) => (
+                StepType::Warning,
+                format!("{} serves instead of {}", downgraded.to, downgraded.from),
+            ),
+            RecordBody::Escalated(escalated) => (StepType::Warning, describe_escalation(escalated)),
             RecordBody::LimitReached(_) => (StepType::Warning, "a limit was reached".to_owned()),
             _ => return,
         };
@@ -81,6 +86,14 @@ impl Reader {
             step.description = description;
             step.metadata.complete(Arc::clone(record));
         }
+    }
+}
+
+fn describe_escalation(escalated: &Escalated) -> String {
+    let failures = escalated.failures;
+    match &escalated.role {
+        Some(role) => format!("{role} takes over after {failures} failures in a row"),
+        None => format!("a person is asked after {failures} failures in a row"),
     }
 }
 

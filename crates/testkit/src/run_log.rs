@@ -78,6 +78,7 @@ impl RunLog {
             purpose: Purpose::Turn,
             role: Role::REASONING,
             served_by: Role::REASONING,
+            downgraded: None,
             prefix: PrefixDigest::default(),
             results: Vec::new(),
             messages,

@@ -53,6 +53,15 @@ pub enum ConfigError {
         /// What is wrong.
         fault: Box<Fault>,
     },
+    /// The file of the working directory would loosen the policy.
+    #[error("{at:#}: a file that nobody vouched for may only tighten the policy")]
+    Project {
+        /// Where.
+        at: Origin,
+        /// What is wrong.
+        #[source]
+        source: Box<PolicyError>,
+    },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]
     Policy {

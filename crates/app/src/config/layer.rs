@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, Fault};
 use super::models::{self, Providers};
 use super::origin::Origin;
-use super::place::{Place, Places, place_of};
+use super::place::{Place, Places, ancestry, place_of};
 use super::sections::Sections;
 use crate::names::shown;
 
@@ -52,6 +52,8 @@ pub(super) struct Layer {
     rank: usize,
     table: Table,
     places: Places,
+    /// Whether it holds no more than what a file of the working directory says about the policy.
+    only_tightens: bool,
 }
 
 impl Layer {
@@ -72,6 +74,7 @@ impl Layer {
             table: toml::from_str(text).map_err(|error| not_toml(&error))?,
             rank,
             source: source.clone(),
+            only_tightens: false,
         };
         layer.check()?;
         // A second opinion: figment takes the number of a choice for the choice itself.
@@ -97,6 +100,7 @@ impl Layer {
             rank: *rank,
             table: nested(&names, value),
             places: Places::default(),
+            only_tightens: false,
         };
         let as_text = layer(Value::String(text.to_owned()));
         let Err(no_text) = as_text.check_strictly(providers) else {
@@ -132,6 +136,34 @@ impl Layer {
         if let Some(models) = models {
             models.retain(|role, _| self.rank >= providers.begin(role));
         }
+    }
+
+    /// Tells whether it may tighten the policy and do nothing else.
+    pub(super) const fn only_tightens(&self) -> bool {
+        self.only_tightens
+    }
+
+    /// Makes a layer of the same source that only tightens.
+    pub(super) fn tightening(&self, table: Table) -> Self {
+        Self {
+            table,
+            only_tightens: true,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn take_section(&mut self, name: &str) -> Option<(String, Value)> {
+        self.table.remove_entry(name)
+    }
+
+    pub(super) fn change_table(&mut self, change: impl FnOnce(&mut Table)) {
+        change(&mut self.table);
+    }
+
+    /// Returns where a key stands in this layer, or the nearest table around it that it has.
+    pub(super) fn origin_around(&self, key: &str) -> Origin {
+        let set = ancestry(key).find(|key| self.sets(key));
+        set.map_or_else(|| self.source.clone(), |key| self.origin(key))
     }
 
     /// Returns how strong it is, and what it sets.

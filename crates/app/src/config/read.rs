@@ -66,6 +66,12 @@ pub(super) fn read_all(
     for layer in &mut layers {
         layer.drop_superseded(&providers);
     }
+    if let Some(project) = layers.iter().position(Layer::only_tightens) {
+        let (files, stronger) = layers.split_at_mut(project + 1);
+        if let Some(project) = files.last_mut() {
+            project.drop_overridden(stronger);
+        }
+    }
     Ok(Reading {
         layers: Layers(layers),
         providers,
@@ -108,7 +114,13 @@ fn files(
             Err(fault) => return Err(fault.of(&shown)),
             // Whoever works in the configuration folder itself has one file, not two.
             Ok(_) if files.contains(&shown) => continue,
-            Ok(text) => layers.push(Layer::of_file(shown.clone(), layers.len(), &text)?),
+            Ok(text) => {
+                let mut layer = Layer::of_file(shown.clone(), files.len(), &text)?;
+                let is_own = environment.config_dir() == Some(folder);
+                let policy = (!is_own).then(|| layer.split_policy()).flatten();
+                layers.push(layer);
+                layers.extend(policy);
+            }
         }
         files.push(shown);
     }

@@ -1,6 +1,7 @@
 //! Tests of merging, of strictness and of origins.
 
 mod complaints;
+mod project;
 
 use std::error::Error;
 use std::fs;
@@ -50,7 +51,11 @@ impl Machine {
 
     /// Returns the message with its causes.
     fn complaint(&self) -> String {
-        let error = self.load().unwrap_err();
+        self.complaint_from(&Sources::default())
+    }
+
+    fn complaint_from(&self, sources: &Sources) -> String {
+        let error = self.load_from(sources).unwrap_err();
         let mut complaint = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -98,8 +103,8 @@ fn each_source_overrides_single_keys_of_the_weaker_ones() {
         )
         .with_file(
             "work/neuraxis.toml",
-            "[modes.moderate]\nmax_turns = 30\n[modes.exploratory]\nmax_turns = 30\n\
-             [plans.mine]\nmax_turns = 30\n",
+            "[modes.moderate]\nmax_turns = 15\n[modes.exploratory]\nmax_turns = 15\n\
+             [plans.mine]\nmax_turns = 15\n",
         )
         .with_variable("NEURAXIS_MODES__EXPLORATORY__MAX_TURNS", "40")
         .with_variable("NEURAXIS_PLANS__MINE__MAX_TURNS", "40");
@@ -109,7 +114,7 @@ fn each_source_overrides_single_keys_of_the_weaker_ones() {
     let config = machine.load_from(&flags).unwrap();
 
     assert_eq!(max_turns(&config, &Mode::CONSERVATIVE), Some(20));
-    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(30));
+    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(15));
     assert_eq!(max_turns(&config, &Mode::EXPLORATORY), Some(40));
     assert!(lines(&config).contains(&"plans.mine.max_turns = 51".to_owned()));
 
@@ -224,14 +229,14 @@ fn what_is_shown_holds_no_secret() {
 fn what_is_shown_is_toml_that_reads_back_as_the_same_policy() {
     let config = Machine::new().load().unwrap();
     let shown = lines(&config).join("\n");
-    let again = Machine::new().with_file("work/neuraxis.toml", &shown);
+    let again = Machine::new().with_file("user/neuraxis.toml", &shown);
     let again = again.load().unwrap();
     assert_eq!(again.policy().hash(), config.policy().hash());
 }
 
 #[test]
 fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
-    let machine = Machine::new().with_file("work/neuraxis.toml", crate::template());
+    let machine = Machine::new().with_file("user/neuraxis.toml", crate::template());
     let config = machine.load().unwrap();
     assert_eq!(config.policy().hash(), Policy::built_in().hash());
 
@@ -242,7 +247,7 @@ fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
         _ => line,
     });
     let text: Vec<&str> = lines.collect();
-    let machine = Machine::new().with_file("work/neuraxis.toml", &text.join("\n"));
+    let machine = Machine::new().with_file("user/neuraxis.toml", &text.join("\n"));
     let config = machine.load().unwrap();
     for key in [
         "models.reasoning.provider",

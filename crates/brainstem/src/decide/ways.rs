@@ -1,10 +1,11 @@
 //! Decides about the ways of a request beside models and tools: asking back, checking, escalating, approving.
 
 use neuraxis_core::{
-    ApprovalPolicy, Clarification, Complexity, Decision, Escalation, Routing, SelfCheck,
+    ApprovalPolicy, Channel, Clarification, Complexity, Decision, Escalation, Routing, SelfCheck,
 };
 
 use crate::config::{Clarify, SelfChecks};
+use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
 
@@ -48,16 +49,26 @@ pub(super) fn decide(
     explain(decision);
 }
 
-fn clarification(clarify: Clarify, request: &Request<'_>) -> Option<Clarification> {
-    if clarify == Clarify::Never || request.history != Some(0) || request.message.len() > 64 {
-        return None;
+impl Policy {
+    /// Tells whether the answer to a request may be a question if it begins a conversation: whether it matters to this
+    /// policy how many messages the conversation has. Most requests name something, and then it does not.
+    #[must_use]
+    pub fn may_ask_back(&self, channel: &Channel, message: &str) -> bool {
+        let rules = self.channels.get(channel);
+        rules.is_some_and(|rules| rules.clarify == Clarify::Vague) && is_vague(message)
     }
-    let mut words = request
-        .message
+}
+
+fn is_vague(message: &str) -> bool {
+    let mut words = message
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty());
-    let names_something = words.any(|word| !EMPTY_WORDS.contains(&word.to_lowercase().as_str()));
-    (!names_something).then(|| Clarification {
+    message.len() <= 64 && words.all(|word| EMPTY_WORDS.contains(&word.to_lowercase().as_str()))
+}
+
+fn clarification(clarify: Clarify, request: &Request<'_>) -> Option<Clarification> {
+    let asks = clarify == Clarify::Vague && request.history == Some(0) && is_vague(request.message);
+    asks.then(|| Clarification {
         question: "What exactly shall I work on? Please name it and say what you expect of me."
             .to_owned(),
         reason: "It begins a conversation and names nothing to work on.".to_owned(),
@@ -77,7 +88,7 @@ fn self_check(
     };
     Some(SelfCheck {
         role: decision.role.clone(),
-        prompt: "Check the draft below against the request: is every claim supported by what was found, is the request \
+        prompt: "Check your last answer, a draft, against the request: is every claim supported by what was found, is the request \
                  answered in full, is anything made up? If it can stand, reply with exactly ACCEPT. Otherwise reply with \
                  the corrected answer and nothing else."
             .to_owned(),

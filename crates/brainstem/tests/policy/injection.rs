@@ -1,6 +1,6 @@
 //! Text of strangers gives no orders: what the model was talked into is judged like anything else.
 
-use neuraxis_brainstem::{Call, Policy, Remembered, Request, route};
+use neuraxis_brainstem::{Call, Policy, Remembered, Request};
 use neuraxis_core::{
     Channel, ContentIndex, JsonText, Mode, Role, Taint, ToolAnnotations, ToolClass, ToolSpec,
 };
@@ -180,21 +180,16 @@ fn a_model_that_is_asked_about_the_role_can_only_name_one_that_may_serve() {
     let policy = layered("[channels.chat]\nrouter = 'router'");
     let request = Request::new(&Mode::CONSERVATIVE, &Channel::CHAT, "Hello");
     let decision = policy.evaluate_request(&request).unwrap();
+    let routing = decision.routing.unwrap();
     for reply in [
         "coding",
         "exploratory",
         "reasoning; also allow run_command",
         "",
     ] {
-        let routed = route(decision.clone(), Some(reply));
-        assert_eq!(
-            (&routed.role, routed.routing),
-            (&Role::ROUTER, None),
-            "{reply}"
-        );
-        assert_eq!(routed.tools, decision.tools);
+        assert_eq!(routing.chosen(reply), None, "{reply}");
     }
-    assert_eq!(route(decision, Some("Reasoning.")).role, Role::REASONING);
+    assert_eq!(routing.chosen("Reasoning."), Some(&Role::REASONING));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{Checked, Escalated, Policy, Request, escalate, read_check, route};
-use neuraxis_core::{Channel, DataPolicy, Decision, Mode, Remember, Role};
+use neuraxis_brainstem::{Policy, Request};
+use neuraxis_core::{
+    BudgetScope, Channel, DataPolicy, Decision, Mode, PlanName, Remember, Role, TakesOver,
+};
 
 use crate::catalog::layered;
 
@@ -75,69 +77,27 @@ fn drafts_are_checked_where_the_channel_says_so() {
     );
     let always = layered("[channels.chat]\nself_check = 'always'");
     assert!(decide(&always, "Hello").self_check.is_some());
-    for (reply, expected) in [
-        (Some("ACCEPT"), Checked::Accepted),
-        (Some(" accept. "), Checked::Accepted),
-        (Some(""), Checked::Accepted),
-        (None, Checked::Accepted),
-        (
-            Some("It is 42."),
-            Checked::Corrected("It is 42.".to_owned()),
-        ),
-        (
-            Some("ACCEPT, but say 42"),
-            Checked::Corrected("ACCEPT, but say 42".to_owned()),
-        ),
-    ] {
-        assert_eq!(read_check(reply), expected, "{reply:?}");
-    }
 }
 
 #[test]
 fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
     let policy = layered("[channels.chat.escalate]\nrole = 'reasoning'\nperson = true");
     let decision = decide(&policy, "Hello");
-    let who = |failures| escalate(&decision, failures);
-    assert_eq!([who(0), who(1)], [Escalated::No, Escalated::No]);
-    assert_eq!(
-        [who(2), who(3)],
-        [
-            Escalated::Role(Role::REASONING),
-            Escalated::Role(Role::REASONING)
-        ]
-    );
-    assert_eq!([who(4), who(99)], [Escalated::Person, Escalated::Person]);
+    let escalation = decision.escalation.unwrap();
+    assert_eq!(escalation.after(2), TakesOver::Role(Role::REASONING));
+    assert_eq!(escalation.after(4), TakesOver::Person);
     // Where the larger role serves already, a person is next.
-    assert_eq!(escalate(&decide(&policy, HARD), 2), Escalated::Person);
-    assert_eq!(
-        escalate(&decide(&Policy::built_in(), HARD), 99),
-        Escalated::No
-    );
+    let hard = decide(&policy, HARD).escalation.unwrap();
+    assert_eq!(hard.after(2), TakesOver::Person);
+    assert_eq!(decide(&Policy::built_in(), HARD).escalation, None);
 }
 
 #[test]
 fn a_model_may_choose_the_role_and_the_rules_stand_in_for_it() {
     let policy = layered("[channels.chat]\nrouter = 'router'");
     let decision = decide(&policy, HARD);
-    let routing = decision.routing.clone().unwrap();
+    let routing = decision.routing.unwrap();
     assert_eq!((routing.asks, routing.choices.len()), (Role::ROUTER, 3));
-    let chosen = route(decision.clone(), Some("\"Coding\""));
-    assert_eq!(
-        (&chosen.role, &chosen.allowed_roles[0]),
-        (&Role::CODING, &Role::CODING)
-    );
-    assert_eq!(
-        chosen.reasons.last().unwrap(),
-        "Role router was asked and chose role coding."
-    );
-    for reply in [None, Some("I would say reasoning"), Some("root")] {
-        let settled = route(decision.clone(), reply);
-        assert_eq!(
-            (settled.role, settled.routing),
-            (Role::REASONING, None),
-            "{reply:?}"
-        );
-    }
     assert_eq!(decide(&Policy::built_in(), HARD).routing, None);
 }
 
@@ -197,4 +157,23 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
             "rules.r.tools: \"reed_file\" names no tool (did you mean read_file?)"
         ]
     );
+}
+
+#[test]
+fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
+    let policy = Policy::built_in();
+    assert!(policy.may_ask_back(&Channel::CHAT, "fix it"));
+    assert!(!policy.may_ask_back(&Channel::CHAT, "Fix the build"));
+    assert!(!policy.may_ask_back(&Channel::SYSTEM_HEALTH, "fix it"));
+    assert!(!policy.may_ask_back(&Channel::new("nowhere"), "fix it"));
+}
+
+#[test]
+fn what_was_used_before_matters_only_where_a_plan_limits_it() {
+    let policy = layered("[plans.team.day]\nmax_tokens = 1");
+    let (team, basic) = (PlanName::new("team"), PlanName::new("basic"));
+    let counts = |plan, scope| policy.counts(plan, scope);
+    assert!(counts(&team, BudgetScope::Day));
+    assert!(!counts(&team, BudgetScope::Session));
+    assert!(!counts(&basic, BudgetScope::Day));
 }

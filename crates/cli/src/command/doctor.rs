@@ -4,6 +4,7 @@ mod advice;
 mod check;
 mod models;
 mod request;
+mod standing_in;
 mod surroundings;
 
 use anyhow::anyhow;
@@ -59,7 +60,9 @@ impl Doctor {
                 checks.extend(surroundings::all(&config, &environment).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
+                let roles = discovery.endpoints.keys().cloned().collect();
                 checks.extend(models::all(discovery.endpoints, self.requests()).await);
+                checks.extend(standing_in::check(&roles, &checks));
             }
         }
         let failed = checks

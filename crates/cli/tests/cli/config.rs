@@ -104,7 +104,7 @@ fn the_users_own_file_is_read_beneath_that_of_the_working_directory() {
     let machine = Machine::new();
     let folder = machine.root().join("home/config/neuraxis");
     fs::create_dir_all(&folder).unwrap();
-    let own = "[modes.moderate]\nmax_turns = 7\n[modes.exploratory]\nmax_turns = 7\n";
+    let own = "[modes.moderate]\nmax_turns = 9\n[modes.exploratory]\nmax_turns = 7\n";
     fs::write(folder.join("neuraxis.toml"), own).unwrap();
     let machine = machine.with_file("neuraxis.toml", "[modes.moderate]\nmax_turns = 8\n");
     let shown = machine.run(["config", "show"]).stdout_of(0);

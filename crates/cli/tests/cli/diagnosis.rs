@@ -194,7 +194,7 @@ fn offline_the_doctor_sends_nothing() {
         Some(1),
         "the key that is missing is found all the same"
     );
-    assert_eq!(done.stderr, "error: 2 of 20 checks failed\n");
+    assert_eq!(done.stderr, "error: 2 of 21 checks failed\n");
     assert!(
         world
             .providers

@@ -9,6 +9,7 @@
 
 mod approvals;
 mod ask;
+mod channels;
 mod chat;
 mod config;
 mod diagnosis;

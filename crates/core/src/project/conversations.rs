@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{chosen_call, message_parts, trimmed};
+use crate::decision::Checked;
 use crate::effect::Purpose;
 use crate::ids::{AgentId, ToolCallId, ToolName};
 use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::profile::Opening;
 use crate::record::{LlmCall, Record, RecordBody, ToolCallStarted, ToolResult};
 use crate::reply::{ReplyPart, RequestedCall};
-use crate::run::{left_of, shortened};
+use crate::run::{checked, corrected, left_of, shortened};
 use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::Transcript;
 
@@ -80,8 +81,13 @@ impl Conversations {
                 conversation.messages.extend(trimmed(rest, cut, not_kept));
                 None
             }
-            RecordBody::LlmCall(call) if call.purpose == Purpose::Compaction => {
+            RecordBody::LlmCall(call)
+                if matches!(call.purpose, Purpose::Compaction | Purpose::Routing) =>
+            {
                 Some(call.messages.clone())
+            }
+            RecordBody::LlmCall(call) if call.purpose == Purpose::SelfCheck => {
+                self.check(record.agent, call)
             }
             RecordBody::LlmCall(call) => self.model_call(record, call),
             _ => None,
@@ -130,6 +136,17 @@ impl Conversations {
         self.results.insert(id, Arc::new(Message::Tool(message)));
     }
 
+    /// What a check is told is not part of the conversation; its correction takes the place of the draft.
+    fn check(&mut self, agent: AgentId, call: &LlmCall) -> Option<Vec<Arc<Message>>> {
+        let conversation = self.agents.get_mut(&agent)?;
+        let messages = &mut conversation.messages;
+        let sent = messages.iter().chain(&call.messages).cloned().collect();
+        if let Checked::Corrected(text) = checked(&call.reply) {
+            *messages = corrected(messages, &text).messages().to_vec();
+        }
+        Some(sent)
+    }
+
     fn model_call(&mut self, record: &Record, call: &LlmCall) -> Option<Vec<Arc<Message>>> {
         let opening = self.agent_spec(record.agent)?.profile.opening.clone();
         let results = &mut self.results;
@@ -145,7 +162,7 @@ impl Conversations {
                 model: Some(call.reply.model.clone()),
             }),
             (
-                Purpose::Routing,
+                Purpose::Gather,
                 Opening::Gather {
                     tool,
                     default_arguments,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::conversations::shorten;
 use super::{chosen_call, message_parts, trimmed};
+use crate::decision::Checked;
 use crate::effect::Purpose;
-use crate::finish::RunOutcome;
+use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, ToolCallId};
 use crate::input::NextAttempt;
 use crate::json::JsonText;
@@ -14,7 +15,7 @@ use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::profile::{Opening, Profile};
 use crate::record::{ContextTrimmed, LlmCall, Record, RecordBody, RunStarted, ToolResult};
 use crate::reply::{Reply, ReplyPart, RequestedCall};
-use crate::run::left_of;
+use crate::run::{checked, corrected, left_of};
 use crate::transcript::Transcript;
 
 /// Whether messages that a run left out are left out here, too.
@@ -35,6 +36,8 @@ pub(super) struct Reader {
     not_kept: BTreeMap<ToolCallId, String>,
     /// Messages that steered the run and have not joined yet.
     steered: Vec<Arc<Message>>,
+    /// The question that no tool asked and that may end the run.
+    question: Option<String>,
     /// Nothing of the last reply is open any more: unless the run ends with this step, its next turn begins.
     turn_over: bool,
 }
@@ -49,6 +52,7 @@ impl Reader {
             results: BTreeMap::new(),
             not_kept: BTreeMap::new(),
             steered: Vec::new(),
+            question: None,
             turn_over: false,
         }
     }
@@ -83,10 +87,20 @@ impl Reader {
             RecordBody::RunStarted(started) => self.start(started),
             RecordBody::LlmCall(call) => self.model_call(record, call),
             RecordBody::LlmFailed(failed)
-                if failed.purpose == Purpose::Routing && failed.next == NextAttempt::None =>
+                if failed.purpose == Purpose::Gather && failed.next == NextAttempt::None =>
             {
                 self.gather(record, None);
             }
+            RecordBody::LlmFailed(failed)
+                if failed.purpose == Purpose::SelfCheck && failed.next == NextAttempt::None =>
+            {
+                self.turn_over = true;
+            }
+            RecordBody::Decision(decision) => {
+                let clarify = decision.clarify.as_ref();
+                self.question = clarify.map(|clarify| clarify.question.clone());
+            }
+            RecordBody::Escalated(escalated) => self.question.clone_from(&escalated.question),
             RecordBody::ToolResult(result) => self.result(result),
             RecordBody::Steered(steered) => self.steered.push(Arc::clone(&steered.message)),
             RecordBody::MaxTurnsReached(_) => self.next_turn(),
@@ -127,9 +141,15 @@ impl Reader {
                 });
                 self.turn_over = self.calls_have_results();
             }
-            Purpose::Routing => self.gather(record, Some(&call.reply)),
+            Purpose::Gather => self.gather(record, Some(&call.reply)),
+            Purpose::SelfCheck => {
+                if let Checked::Corrected(text) = checked(&call.reply) {
+                    self.messages = corrected(&self.messages, &text).messages().to_vec();
+                }
+                self.turn_over = true;
+            }
             // A last answer joins with the end of the run: it may be dropped for another.
-            Purpose::LastAnswer | Purpose::Compaction | Purpose::SelfCheck => {}
+            Purpose::LastAnswer | Purpose::Compaction | Purpose::Routing => {}
         }
     }
 
@@ -174,6 +194,11 @@ impl Reader {
         if outcome.finish_reason.ends_at_a_limit() {
             let answer = Message::assistant(outcome.content.as_str());
             self.messages.push(Arc::new(answer));
+        }
+        let question = self.question.take();
+        if let Some(question) = question.filter(|_| outcome.finish_reason == FinishReason::Clarify)
+        {
+            self.messages.push(Arc::new(Message::assistant(question)));
         }
     }
 

@@ -95,6 +95,8 @@ bodies! {
     HistoryRepaired(HistoryRepaired) = "history_repaired";
     /// Another role than the one asked for serves the run.
     RoleDowngraded(Box<RoleDowngraded>) = "role_downgraded";
+    /// A larger role or a person takes over after failures in a row.
+    Escalated(Escalated) = "escalated";
     /// A limit other than the turn limit was reached.
     LimitReached(LimitReachedRecord) = "limit_reached";
     /// Nothing can go on until somebody outside acts.
@@ -137,6 +139,9 @@ pub struct LlmCall {
     pub role: Role,
     /// The role that served it.
     pub served_by: Role,
+    /// Why another role served it than the one it was for, where that is no matter of configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgraded: Option<Box<RoleDowngraded>>,
     /// What was sent before the new messages: how many, and their chained hash.
     pub prefix: PrefixDigest,
     /// The results among the new messages, in order; they stand in their own records.
@@ -180,6 +185,12 @@ pub struct LlmFailed {
     pub role: Role,
     /// The role that failed.
     pub served_by: Role,
+    /// Why another role was asked than the one it was for, where that is no matter of configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgraded: Option<Box<RoleDowngraded>>,
+    /// That the role is degraded from now on, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
     /// Why.
     pub error: LlmError,
     /// Whether another attempt follows.
@@ -370,6 +381,8 @@ pub enum PromptReason {
     ResultRule,
     /// The reply made no call, and the profile wants one.
     NoCalls,
+    /// A check turned a draft down, and a larger role is to answer.
+    DraftCorrected,
 }
 
 /// Messages were left out to make the conversation fit (loop rule 13).
@@ -405,7 +418,7 @@ pub struct HistoryRepaired {
     pub repairs: Vec<String>,
 }
 
-/// Another role than the one asked for serves the run.
+/// Another role than the one asked for serves a call, because that one is degraded or just failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleDowngraded {
     /// The role asked for.
@@ -414,6 +427,19 @@ pub struct RoleDowngraded {
     pub to: Role,
     /// Why.
     pub reason: String,
+}
+
+/// A larger role or a person takes over after failures in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escalated {
+    /// How many failures in a row there were.
+    pub failures: u32,
+    /// The larger role; `None` for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// What the person is asked: it ends the answer, and stands in the history as a message of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
 }
 
 /// A limit other than the turn limit was reached.
@@ -443,6 +469,8 @@ pub enum LimitKind {
     Tokens,
     /// Money.
     Cost,
+    /// The time that a session or a day has.
+    Time,
     /// Model calls.
     ModelCalls,
     /// The same unknown tools again and again.

@@ -37,6 +37,7 @@ impl LlmCall {
             attempt: self.attempt,
             reply: Arc::clone(&self.reply),
             served_by: self.served_by.clone(),
+            downgraded: self.downgraded.clone(),
             cost: self.cost,
             duration: self.duration,
             first_delta: self.first_delta,
@@ -52,6 +53,8 @@ impl LlmFailed {
             error: self.error.clone(),
             next: self.next,
             served_by: self.served_by.clone(),
+            downgraded: self.downgraded.clone(),
+            degraded: self.degraded.clone(),
             duration: self.duration,
         }
     }

@@ -64,6 +64,7 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         | RecordBody::PromptInjected(_)
         | RecordBody::HistoryRepaired(_)
         | RecordBody::RoleDowngraded(_)
+        | RecordBody::Escalated(_)
         | RecordBody::Waiting(_)
         | RecordBody::Resumed(_)
         | RecordBody::Cancelled(_) => {}

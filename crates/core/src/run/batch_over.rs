@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::decision::TakesOver;
 use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::AgentId;
 use crate::limits::Limits;
@@ -27,6 +28,7 @@ impl RunTree {
             .iter()
             .any(|call| matches!(call.state, CallState::HandedOver));
         let any_failed = batch.has_failed();
+        let all_failed = self.ways(id).is_some() && batch.is_all_failed();
         let unknown = batch
             .calls
             .iter()
@@ -52,6 +54,8 @@ impl RunTree {
             self.finish(draft, id, FinishReason::ToolError, text);
         } else if let Some((reason, content)) = agent.ending.take().filter(|_| !at_limit) {
             self.finish(draft, id, reason, content);
+        } else if !at_limit && self.count_turn(draft, id, all_failed) == TakesOver::Person {
+            self.ask_person(draft, id);
         } else {
             self.tell_notes(draft, id, results);
             if let Some(agent) = self.agent_mut(id) {

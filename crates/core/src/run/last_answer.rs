@@ -67,7 +67,7 @@ impl RunTree {
         } else {
             OfferedTools::Shown
         };
-        let role = spec.role.clone();
+        let role = self.own_role(id);
         self.call_model(
             draft,
             id,
@@ -99,7 +99,7 @@ impl RunTree {
         if usable {
             self.finish_last_answer(draft, id, text);
         } else if nothing_but_calls && call.planned.tools == OfferedTools::Shown {
-            let role = self.agent_spec(id).role.clone();
+            let role = self.own_role(id);
             let without = PlannedCall::new(Purpose::LastAnswer, role, OfferedTools::None);
             self.call_model(draft, id, without);
         } else {
@@ -151,11 +151,12 @@ fn limit_prompt(reason: &FinishReason) -> String {
     )
 }
 
-const fn limit_kind(reason: &FinishReason) -> LimitKind {
+pub(super) const fn limit_kind(reason: &FinishReason) -> LimitKind {
     match reason {
         FinishReason::Budget(BudgetKind::ToolCalls) => LimitKind::ToolCalls,
         FinishReason::Budget(BudgetKind::Tokens) => LimitKind::Tokens,
         FinishReason::Budget(BudgetKind::Cost) => LimitKind::Cost,
+        FinishReason::Budget(BudgetKind::Time) => LimitKind::Time,
         FinishReason::Budget(BudgetKind::ModelCalls) => LimitKind::ModelCalls,
         FinishReason::Budget(BudgetKind::UnknownTools) => LimitKind::UnknownTools,
         FinishReason::Budget(BudgetKind::RepeatedCalls) => LimitKind::RepeatedCalls,
@@ -170,6 +171,7 @@ const fn limit_name(reason: &FinishReason) -> &'static str {
         FinishReason::Budget(BudgetKind::ToolCalls) => "the maximum number of tool calls",
         FinishReason::Budget(BudgetKind::Tokens) => "the limit on tokens",
         FinishReason::Budget(BudgetKind::Cost) => "the limit on cost",
+        FinishReason::Budget(BudgetKind::Time) => "the limit on time",
         FinishReason::Budget(BudgetKind::ModelCalls) => "the maximum number of model calls",
         FinishReason::Budget(BudgetKind::UnknownTools) => {
             "the maximum number of calls to unknown tools"

@@ -60,15 +60,17 @@ impl RunTree {
     }
 
     fn role_of_turn(&self, id: AgentId) -> Role {
-        let spec = self.agent_spec(id);
-        let roles = &spec.profile.roles;
+        if let Some(larger) = self.larger_role(id) {
+            return larger.clone();
+        }
+        let roles = &self.agent_spec(id).profile.roles;
         let is_first = self.agent(id).is_none_or(|agent| agent.turn.0 <= 1);
         let other = if is_first {
             &roles.first
         } else {
             &roles.after_calls
         };
-        other.as_ref().unwrap_or(&spec.role).clone()
+        other.clone().unwrap_or_else(|| self.own_role(id))
     }
 
     /// Asks a model with the agent's conversation, after making room in it where it is too large.
@@ -95,8 +97,12 @@ impl RunTree {
         };
         draft.effects.extend(self.model_effect(agent, &call));
         if let Some(agent) = self.agent_mut(agent) {
-            // A summary is no answer: it does not use up what the turns of a run may ask.
-            let counts = u32::from(call.making_room.is_none());
+            // A summary, a choice of role and a check are no answers: they do not use up what the turns of a run may ask.
+            let answers = matches!(
+                call.planned.purpose,
+                Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
+            );
+            let counts = u32::from(answers);
             agent.model_calls = agent.model_calls.saturating_add(counts);
             agent.phase = Phase::Model(call);
         }
@@ -106,8 +112,13 @@ impl RunTree {
     pub(super) fn model_effect(&self, id: AgentId, call: &ModelCall) -> Option<Effect> {
         let agent = self.agent(id)?;
         let planned = &call.planned;
-        let reads_along =
-            id == AgentId::ROOT && matches!(planned.purpose, Purpose::Turn | Purpose::LastAnswer);
+        let reads_along = id == AgentId::ROOT
+            && match planned.purpose {
+                // What is only a draft is shown once it stands.
+                Purpose::Turn => !self.checks_drafts(id),
+                Purpose::LastAnswer => true,
+                _ => false,
+            };
         Some(Effect::CallModel(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,
@@ -121,11 +132,23 @@ impl RunTree {
             } else {
                 Audience::Component
             },
-            request: match &call.making_room {
-                Some(making_room) => Self::summary_request(agent, &making_room.0),
-                None => request(agent, self.agent_spec(id), planned),
-            },
+            request: self.request_of(agent, call)?,
         }))
+    }
+
+    fn request_of(&self, agent: &Agent, call: &ModelCall) -> Option<ModelRequest> {
+        if let Some(making_room) = &call.making_room {
+            return Some(Self::summary_request(agent, &making_room.0));
+        }
+        if call.planned.purpose == Purpose::Routing {
+            return self.routing_request(agent);
+        }
+        let request = request(agent, self.agent_spec(agent.id), &call.planned);
+        Some(if call.planned.purpose == Purpose::SelfCheck {
+            self.check_request(agent, request)
+        } else {
+            request
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Handles a failed attempt of a model call.
 
+use crate::decision::TakesOver;
 use crate::effect::Purpose;
 use crate::error::{InputError, LlmError, LlmErrorKind};
 use crate::finish::FinishReason;
@@ -7,7 +8,7 @@ use crate::ids::{AgentId, Attempt};
 use crate::input::{ModelFailed, NextAttempt};
 use crate::record::{LlmFailed, RecordBody, Warning};
 use crate::run::RunTree;
-use crate::run::agent::{ModelCall, OfferedTools, Phase};
+use crate::run::agent::{ModelCall, OfferedTools, Phase, PlannedCall};
 use crate::run::draft::Draft;
 use crate::usage::Usage;
 
@@ -30,12 +31,16 @@ impl RunTree {
             self.charge(agent, &failed.served_by, Usage::UNKNOWN, None);
         }
         let (next, error) = (failed.next, failed.error.clone());
+        let (served_by, downgraded) = (failed.served_by.clone(), failed.downgraded.clone());
+        let degraded = failed.degraded.clone();
         let record = LlmFailed {
             effect_id: failed.effect_id,
             attempt: failed.attempt,
             purpose: call.planned.purpose,
             role: call.planned.role.clone(),
             served_by: failed.served_by,
+            downgraded: failed.downgraded,
+            degraded: failed.degraded,
             error: failed.error,
             next,
             duration: failed.duration,
@@ -46,6 +51,11 @@ impl RunTree {
             Some(call.content_index),
             RecordBody::LlmFailed(Box::new(record)),
         );
+        self.note_served(draft, agent, &served_by, downgraded.as_deref());
+        self.note_degraded(draft, agent, degraded);
+        if call.planned.purpose == Purpose::Turn {
+            self.count_failure(agent);
+        }
         match (next, call.planned.purpose) {
             (NextAttempt::Follows, _) => self.expect_attempt_after(agent, failed.attempt),
             // Trimming without a summary is better than not going on.
@@ -58,16 +68,31 @@ impl RunTree {
                 self.finish_with_what_there_is(draft, agent);
             }
             // Policy wants the tool called in any case; the answer may still succeed with its own role.
-            (NextAttempt::None, Purpose::Routing) => self.gather_chosen(draft, agent, &call, None),
-            (NextAttempt::None, Purpose::Turn | Purpose::SelfCheck) => {
-                let text = self
-                    .agent(agent)
-                    .map(|agent| agent.text.clone())
-                    .unwrap_or_default();
-                self.finish(draft, agent, FinishReason::Failed(error.to_string()), text);
-            }
+            (NextAttempt::None, Purpose::Gather) => self.gather_chosen(draft, agent, &call, None),
+            (NextAttempt::None, Purpose::Routing) => self.role_chosen(draft, None),
+            (NextAttempt::None, Purpose::SelfCheck) => self.checked(draft, agent, &call, None),
+            (NextAttempt::None, Purpose::Turn) => self.turn_failed(draft, agent, &call, &error),
         }
         Ok(())
+    }
+
+    /// No attempt of a turn's call succeeded: a larger role takes the turn over, or a person, or the run ends.
+    fn turn_failed(&mut self, draft: &mut Draft, id: AgentId, call: &ModelCall, error: &LlmError) {
+        match self.take_over(draft, id) {
+            TakesOver::Role(role) => {
+                let planned = PlannedCall {
+                    role,
+                    ..call.planned.clone()
+                };
+                self.begin_call(draft, id, planned, None);
+            }
+            TakesOver::Person => self.ask_person(draft, id),
+            TakesOver::Nobody => {
+                let text = self.agent(id).map(|agent| agent.text.clone());
+                let reason = FinishReason::Failed(error.to_string());
+                self.finish(draft, id, reason, text.unwrap_or_default());
+            }
+        }
     }
 
     /// Asks once more in another way where that may help: with a trimmed conversation if it did not fit, without tools

@@ -36,14 +36,16 @@ impl RunTree {
         let usage = replied.reply.usage;
         self.charge(agent, &replied.served_by, usage, replied.cost);
         let reply = Arc::clone(&replied.reply);
+        let (served_by, downgraded) = (replied.served_by.clone(), replied.downgraded.clone());
         self.record_call(draft, agent, &call, replied);
+        self.note_served(draft, agent, &served_by, downgraded.as_deref());
         match call.planned.purpose {
             Purpose::Turn => self.turn_replied(draft, agent, &call, &reply),
-            Purpose::Routing => self.gather_chosen(draft, agent, &call, Some(&reply)),
+            Purpose::Gather => self.gather_chosen(draft, agent, &call, Some(&reply)),
+            Purpose::Routing => self.role_chosen(draft, Some(&reply)),
             Purpose::LastAnswer => self.last_answer_replied(draft, agent, &call, &reply),
             Purpose::Compaction => self.summary_replied(draft, agent, &call, Some(&reply)),
-            // The loop asks for no self-check, so no open call has this purpose.
-            Purpose::SelfCheck => {}
+            Purpose::SelfCheck => self.checked(draft, agent, &call, Some(&reply)),
         }
         Ok(())
     }
@@ -73,19 +75,8 @@ impl RunTree {
         call: &ModelCall,
         replied: ModelReplied,
     ) {
-        let Some(agent) = self.agent_mut(id) else {
+        let Some((prefix, results, messages)) = self.sent(id, call) else {
             return;
-        };
-        let (prefix, results, messages) = match &call.making_room {
-            Some(room) => {
-                let asked = Self::summary_request(agent, &room.0).messages;
-                (
-                    PrefixDigest::default(),
-                    Vec::new(),
-                    asked.messages().to_vec(),
-                )
-            }
-            None => agent.take_unrecorded(),
         };
         let record = LlmCall {
             effect_id: replied.effect_id,
@@ -93,6 +84,7 @@ impl RunTree {
             purpose: call.planned.purpose,
             role: call.planned.role.clone(),
             served_by: replied.served_by,
+            downgraded: replied.downgraded,
             prefix,
             results,
             messages,
@@ -107,6 +99,19 @@ impl RunTree {
             Some(call.content_index),
             RecordBody::LlmCall(Box::new(record)),
         );
+    }
+
+    /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
+    fn sent(&mut self, id: AgentId, call: &ModelCall) -> Option<Sent> {
+        let agent = self.agent(id)?;
+        let aside =
+            |messages: &[Arc<Message>]| (PrefixDigest::default(), Vec::new(), messages.to_vec());
+        Some(match (&call.making_room, call.planned.purpose) {
+            (Some(room), _) => aside(Self::summary_request(agent, &room.0).messages.messages()),
+            (None, Purpose::Routing) => aside(self.routing_request(agent)?.messages.messages()),
+            (None, Purpose::SelfCheck) => (agent.recorded, Vec::new(), self.check_prompt(id)),
+            (None, _) => self.agent_mut(id)?.take_unrecorded(),
+        })
     }
 
     fn turn_replied(&mut self, draft: &mut Draft, id: AgentId, call: &ModelCall, reply: &Reply) {
@@ -249,7 +254,10 @@ impl RunTree {
                 ReplyFinish::Length => FinishReason::Length,
                 ReplyFinish::ContentFilter => FinishReason::ContentFilter,
             };
-            self.finish(draft, id, reason, text);
+            let is_draft = may_go_on && reason == FinishReason::Stop;
+            if !is_draft || !self.ask_check(draft, id, &text) {
+                self.finish(draft, id, reason, text);
+            }
         }
     }
 
@@ -305,9 +313,12 @@ impl RunTree {
     }
 }
 
+/// What was sent before, and of what is new the results and the other messages.
+type Sent = (PrefixDigest, Vec<ToolCallId>, Vec<Arc<Message>>);
+
 impl Agent {
     /// Returns what a record of a model call says was sent: what stands in records before, and what is new.
-    fn take_unrecorded(&mut self) -> (PrefixDigest, Vec<ToolCallId>, Vec<Arc<Message>>) {
+    fn take_unrecorded(&mut self) -> Sent {
         let prefix = self.recorded;
         let start = usize::try_from(prefix.count).unwrap_or(usize::MAX);
         let mut results = Vec::new();

@@ -1,6 +1,6 @@
 //! How a run begins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted, Warni
 use crate::repair::repaired;
 use crate::run::agent::{Agent, OfferedTools, PlannedCall};
 use crate::run::draft::Draft;
+use crate::run::ways::{ReplyAtOnce, Ways};
 use crate::run::{RunTree, Step};
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
@@ -24,6 +25,7 @@ impl RunTree {
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
+        let at_once = decision.as_ref().and_then(ReplyAtOnce::of);
         let spec = Arc::new(spec);
         let history_digest = history.digest();
         let (history, repairs) = repaired(history);
@@ -36,6 +38,8 @@ impl RunTree {
             active: Duration::ZERO,
             inputs_seen: BTreeSet::new(),
             agents: vec![root_agent(&spec, history)],
+            ways: decision.as_ref().and_then(Ways::of),
+            downgraded: BTreeMap::new(),
             spec: Arc::clone(&spec),
         };
         let mut draft = Draft::new(spec.run_id, stamp);
@@ -77,7 +81,10 @@ impl RunTree {
                 RecordBody::Warning(warning),
             );
         }
-        run.open(&mut draft, AgentId::ROOT);
+        match at_once {
+            Some(reply) => run.reply_at_once(&mut draft, reply),
+            None => run.begin(&mut draft),
+        }
         let step = run.conclude(draft);
         (run, step)
     }
@@ -85,7 +92,7 @@ impl RunTree {
     /// Begins an agent's work as its profile says.
     pub(super) fn open(&mut self, draft: &mut Draft, agent: AgentId) {
         if let Opening::Gather { role, .. } = &self.agent_spec(agent).profile.opening {
-            let planned = PlannedCall::new(Purpose::Routing, role.clone(), OfferedTools::Gather);
+            let planned = PlannedCall::new(Purpose::Gather, role.clone(), OfferedTools::Gather);
             self.begin_turn(agent);
             self.call_model(draft, agent, planned);
         } else {

@@ -90,6 +90,9 @@ impl RunTree {
             return;
         };
         agent.closing.get_or_insert(FinishReason::Deadline);
+        if self.give_up_check(draft, id) {
+            return;
+        }
         self.take_back_batch(id);
         match self.agent(id).map(|agent| &agent.phase) {
             Some(Phase::Tools(_)) => {
@@ -104,6 +107,9 @@ impl RunTree {
 
     fn time_is_up(&mut self, draft: &mut Draft, id: AgentId) {
         self.record_limit(draft, id, LimitKind::Deadline);
+        if self.give_up_check(draft, id) {
+            return;
+        }
         self.cancel_model_call(draft, id);
         self.take_back_batch(id);
         self.abandon_batch(draft, id, ToolFailure::Timeout, TIME_IS_UP);

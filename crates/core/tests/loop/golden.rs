@@ -45,7 +45,7 @@ macro_rules! golden {
 }
 
 /// The logs, each of which the machine must give again.
-const LOGS: [Golden; 10] = [
+const LOGS: [Golden; 11] = [
     golden!("edited_approval_and_crash", with history),
     golden!("last_answer_retry"),
     golden!("gather"),
@@ -56,6 +56,7 @@ const LOGS: [Golden; 10] = [
     golden!("budget_end"),
     golden!("hook_stop"),
     golden!("nested_approval"),
+    golden!("checked_and_escalated"),
 ];
 
 /// The log of agents that work side by side.

@@ -1,12 +1,15 @@
 //! The loop rules of the design, a module for each group, a test for each clause.
 
 mod approvals;
+mod at_once;
 mod budgets;
 mod cancelling;
 mod choices;
 mod client_tools;
 mod counting;
 mod deadlines;
+mod downgrades;
+mod escalating;
 mod failures_told;
 mod gathering;
 mod histories;
@@ -18,7 +21,9 @@ mod profiles;
 mod repeats;
 mod replies;
 mod resuming;
+mod role_choices;
 mod scheduling;
+mod self_checks;
 mod steering;
 mod sub_agents;
 mod sub_agents_reached;

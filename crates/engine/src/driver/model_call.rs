@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
-    NextAttempt, Reply, ReplyAssembler, ReplyDelta, Role,
+    NextAttempt, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
 use crate::driver::Driver;
+use crate::driver::serving::{Instead, Served};
 use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
@@ -24,18 +25,28 @@ const MAX_DELTAS_AT_ONCE: usize = 256;
 pub(super) struct ModelAttempt {
     result: Result<Reply, LlmError>,
     served_by: Role,
+    downgraded: Option<Box<RoleDowngraded>>,
+    /// The role that the failure policy chose for this call, where it did.
+    instead: Option<Instead>,
     duration: Duration,
     first_delta: Option<Duration>,
 }
 
 impl Driver {
     /// Begins an attempt of a model call, after a delay if it is not the first.
-    pub(super) fn call_model(&mut self, call: CallModel, delay: Duration) {
-        let Some((served_by, client)) = self.engine.model(&call.role) else {
+    pub(super) fn call_model(
+        &mut self,
+        call: CallModel,
+        instead: Option<Instead>,
+        delay: Duration,
+    ) {
+        let Some(served) = self.served(&call, instead.as_ref()) else {
             let error = LlmError::new(LlmErrorKind::ModelNotFound, "no model is configured");
             let attempt = ModelAttempt {
                 result: Err(error),
                 served_by: call.role.clone(),
+                downgraded: None,
+                instead,
                 duration: delay,
                 first_delta: None,
             };
@@ -43,7 +54,11 @@ impl Driver {
             self.ready.push_back(answer);
             return;
         };
-        let (served_by, client) = (served_by.clone(), Arc::clone(client));
+        let Served {
+            role: served_by,
+            client,
+            downgraded,
+        } = served;
         let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
         ctx.attempt = call.attempt;
         self.running
@@ -65,6 +80,8 @@ impl Driver {
             let attempt = ModelAttempt {
                 result,
                 served_by,
+                downgraded,
+                instead,
                 duration: started.elapsed(),
                 first_delta,
             };
@@ -87,40 +104,53 @@ impl Driver {
         let ModelAttempt {
             result,
             served_by,
+            downgraded,
+            instead,
             duration,
             first_delta,
         } = attempt;
+        let engine = &self.engine;
+        let clock = engine.clock.as_ref();
         let effect_id = call.effect_id;
         let number = call.attempt;
         let error = match result {
             Ok(reply) => {
+                engine.health.replied(&engine.policy, &served_by, clock);
                 return Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
+                    cost: engine.policy.cost(&reply.usage, &reply.model),
                     reply: Arc::new(reply),
                     served_by,
-                    cost: None,
+                    downgraded,
                     duration,
                     first_delta,
                 });
             }
             Err(error) => error,
         };
-        let delay = self.engine.retry.delay(&error, number);
-        let next = if delay.is_some() {
+        let degraded = engine
+            .health
+            .failed(&engine.policy, &served_by, &error.kind, clock);
+        let attempts = Instead::attempts(instead.as_ref(), number);
+        let again = engine.retry.delay(&error, attempts);
+        let again = again.map(|delay| (instead.clone(), delay));
+        let other = || {
+            let other = self
+                .instead(&served_by, number, &error)
+                .filter(|_| instead.is_none());
+            other.map(|other| (Some(other), Duration::ZERO))
+        };
+        let again = again.or_else(other);
+        let next = if again.is_some() {
             NextAttempt::Follows
         } else {
             NextAttempt::None
         };
         tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
-        if let Some(delay) = delay {
-            self.call_model(
-                CallModel {
-                    attempt: number.next(),
-                    ..call
-                },
-                delay,
-            );
+        if let Some((instead, delay)) = again {
+            let attempt = number.next();
+            self.call_model(CallModel { attempt, ..call }, instead, delay);
         }
         Input::ModelFailed(ModelFailed {
             effect_id,
@@ -128,6 +158,8 @@ impl Driver {
             error,
             next,
             served_by,
+            downgraded,
+            degraded,
             duration,
         })
     }

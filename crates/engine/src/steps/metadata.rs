@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    EffectId, LlmCall, LlmFailed, Record, RecordBody, ToolCallStarted, ToolResult,
+    EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallStarted, ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -58,6 +58,18 @@ impl StepMetadata {
             })),
             RecordBody::Warning(warning) => object(json!({ "error": warning.code })),
             RecordBody::MaxTurnsReached(_) => object(json!({ "error": "max_turns" })),
+            RecordBody::RoleDowngraded(downgraded) => object(json!({
+                "error": "role_downgraded",
+                "model_role": downgraded.to,
+                "from": downgraded.from,
+                "to": downgraded.to,
+                "reason": downgraded.reason,
+            })),
+            RecordBody::Escalated(escalated) => object(json!({
+                "error": "escalated",
+                "failures": escalated.failures,
+                "to": escalated.role.as_ref().map_or("person", Role::as_str),
+            })),
             RecordBody::LimitReached(reached) => object(json!({ "error": reached.limit })),
             _ => Map::new(),
         };

@@ -7,14 +7,17 @@
 
 mod agents;
 mod approvals;
+mod channels;
 mod client_tools;
 mod context;
 mod crashes;
 mod delivery;
 mod endings;
 mod events;
+mod failing_models;
 mod faults;
 mod forks;
+mod governed;
 mod hooks;
 mod isolation;
 mod logs;

@@ -21,9 +21,17 @@ pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
         .ids(Arc::new(CountingIds::default()))
 }
 
-/// The built-in policy, but one role serves every request, however simple: tests say which model is asked.
+/// The built-in policy, but one role serves every request, however simple, and none is too vague: tests say which model
+/// is asked what.
 fn one_role() -> Policy {
-    let config = PolicyConfig::from_toml("[channels.chat]\nsimple_role = \"reasoning\"");
+    policy("")
+}
+
+/// As above, with more on top.
+pub(crate) fn policy(more: &str) -> Policy {
+    let own = "channels.chat.simple_role = 'reasoning'\nchannels.chat.clarify = 'never'\n\
+               channels.code_task.clarify = 'never'\n";
+    let config = PolicyConfig::from_toml(&format!("{own}{more}"));
     Policy::layered(config.unwrap()).unwrap()
 }
 

@@ -192,6 +192,7 @@ impl Scripted {
                 attempt: Attempt(1),
                 reply: Arc::new(self.reply()),
                 served_by: Role::REASONING,
+                downgraded: None,
                 cost: None,
                 duration: Duration::from_millis(5),
                 first_delta: None,

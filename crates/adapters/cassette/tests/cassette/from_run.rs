@@ -79,6 +79,7 @@ impl Run {
             attempt: Attempt(attempt),
             reply: Arc::new(reply),
             served_by: Role::REASONING,
+            downgraded: None,
             cost: None,
             duration: Duration::from_millis(7),
             first_delta: None,
@@ -94,6 +95,8 @@ impl Run {
             error: LlmError::new(LlmErrorKind::Timeout, "nothing came"),
             next: NextAttempt::Follows,
             served_by: Role::REASONING,
+            downgraded: None,
+            degraded: None,
             duration: Duration::from_millis(30),
         }));
         run.replies(&call, 2, reply::calls([("look", r#"{"at":"the sky"}"#)]));

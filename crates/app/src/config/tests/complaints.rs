@@ -4,7 +4,7 @@ use super::*;
 
 fn complaint_about_file(text: &str) -> String {
     let machine = Machine::new().with_file("work/neuraxis.toml", text);
-    machine.complaint()
+    machine.complaint_from(&Sources::default().with_file("neuraxis.toml"))
 }
 
 fn complaint_about_variable(name: &str, value: &str) -> String {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use neuraxis::Event;
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, LiveBody, LlmCall, LlmErrorKind, LlmFailed, NextAttempt,
-    ProgressSteps, Record, RecordBody, ToolCallId, ToolFailure, ToolResult,
+    ProgressSteps, Record, RecordBody, Role, ToolCallId, ToolFailure, ToolResult,
 };
 
 use crate::progress::Progress;
@@ -82,6 +82,12 @@ impl Narrator {
                 let reason = &downgraded.reason;
                 self.progress
                     .warn(&format!("{to} serves instead of {from}: {reason}"));
+            }
+            RecordBody::Escalated(escalated) => {
+                let failures = escalated.failures;
+                let who = escalated.role.as_ref().map_or("a person", Role::as_str);
+                self.progress
+                    .warn(&format!("{failures} failures in a row: {who} takes over"));
             }
             RecordBody::ContextTrimmed(trimmed) => {
                 let messages = trimmed.messages;

@@ -53,9 +53,14 @@ impl Conversations {
                 };
                 self.results.insert(result.tool_call_id.clone(), message);
             }
-            // What a summary is made of is in its record whole.
-            RecordBody::LlmCall(call) if call.purpose == Purpose::Compaction => {
+            // What a summary is made of, and what a choice of role is asked, is in its record whole.
+            RecordBody::LlmCall(call)
+                if matches!(call.purpose, Purpose::Compaction | Purpose::Routing) =>
+            {
                 assert_eq!(call.prefix, Transcript::default().digest());
+            }
+            RecordBody::LlmCall(call) if call.purpose == Purpose::SelfCheck => {
+                self.check(record.agent, call);
             }
             RecordBody::LlmCall(call) => self.model_call(record, call),
             RecordBody::ContextTrimmed(trimmed) => self.trim(record.agent, trimmed),
@@ -90,6 +95,18 @@ impl Conversations {
         }
     }
 
+    /// What a check is told is said to nobody else; what it corrects takes the place of the draft.
+    fn check(&mut self, agent: AgentId, call: &LlmCall) {
+        let messages = self.agents.get_mut(&agent).unwrap();
+        let before: Transcript = messages.iter().cloned().collect();
+        assert_eq!(before.digest(), call.prefix);
+        let text = call.reply.text();
+        if text != "ACCEPT" {
+            messages.pop();
+            messages.push(Message::assistant(text));
+        }
+    }
+
     fn model_call(&mut self, record: &Record, call: &LlmCall) {
         let messages = self.agents.get_mut(&record.agent).unwrap();
         let before: Transcript = messages.iter().cloned().collect();
@@ -103,7 +120,7 @@ impl Conversations {
         match (call.purpose, &self.started.spec.root.profile.opening) {
             (Purpose::Turn, _) => messages.push(said(record, call, &call.reply.parts)),
             (
-                Purpose::Routing,
+                Purpose::Gather,
                 Opening::Gather {
                     tool,
                     default_arguments,

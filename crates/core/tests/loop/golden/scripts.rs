@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Advice, AgentSpec, Hook, Limits, Message, Profile, Role, RunSpec, ToolSpec, Transcript,
+    Advice, AgentSpec, Hook, Input, Limits, Message, Profile, Role, RoleDowngraded, RunSpec,
+    ToolSpec, Transcript,
 };
 
 use crate::support::*;
@@ -16,12 +17,17 @@ use crate::support::*;
 /// A script, the name of its log, and the history that its run continued.
 type Scripted = (&'static str, Transcript, fn(Transcript) -> Script);
 
-fn scripts() -> [Scripted; 4] {
+fn scripts() -> [Scripted; 5] {
     [
         ("compaction", long_history(), compaction),
         ("budget_end", Transcript::default(), budget_end),
         ("hook_stop", Transcript::default(), hook_stop),
         ("nested_approval", Transcript::default(), nested_approval),
+        (
+            "checked_and_escalated",
+            Transcript::default(),
+            checked_and_escalated,
+        ),
     ]
 }
 
@@ -126,6 +132,37 @@ fn nested_approval(_: Transcript) -> Script {
     run.at(2_500)
         .reply_as(1, says("Prices fell, and Bob knows."));
     run.at(3_000).reply(says("Prices fell; Bob has been told."));
+    run
+}
+
+/// A model chooses the router; its draft is turned down, so a larger role answers, which another one serves for; that draft
+/// stands.
+fn checked_and_escalated(_: Transcript) -> Script {
+    let mut spec = asked(
+        "What color is the sky on Mars?",
+        Profile::main_thread(),
+        &[],
+    );
+    spec.decision = Some(decided(|decision| {
+        routes(decision);
+        checks(decision);
+        escalates(decision, 1, true);
+    }));
+    let mut run = Script::start(spec);
+    run.at(200).reply(says("router"));
+    run.at(700).reply(says("Blue."));
+    run.at(1_200).reply(says("Red."));
+    let mut butterscotch = run.replied(says("Butterscotch, by day."));
+    if let Input::ModelReplied(replied) = &mut butterscotch {
+        replied.served_by = Role::REASONING;
+        replied.downgraded = Some(Box::new(RoleDowngraded {
+            from: Role::CODING,
+            to: Role::REASONING,
+            reason: "Role coding failed 3 times.".to_owned(),
+        }));
+    }
+    run.at(2_100).send(butterscotch);
+    run.at(2_600).reply(says("ACCEPT"));
     run
 }
 

@@ -1,6 +1,7 @@
 //! What may happen: plans of runs, and events that fit whatever a run is asking for at the time.
 
 mod agents;
+mod decisions;
 mod histories;
 mod parts;
 
@@ -60,6 +61,8 @@ pub(super) struct Answer {
     pub(super) took: Duration,
     pub(super) cost: Option<MicroUsd>,
     pub(super) advice: Advice,
+    /// Whether another role serves than the one that was asked for.
+    pub(super) downgraded: bool,
 }
 
 /// How a model call fails.
@@ -90,8 +93,15 @@ pub(super) fn run() -> impl Strategy<Value = RunPlan> {
         mostly(Limits::NONE, short_of_time()),
     );
     let below = prop::option::of((agents::agent(1..4), agents::limits()));
-    (agents::agent(1..7), below, histories::history(), rest).prop_map(
-        |(root, below, history, rest)| {
+    let decision = decisions::decision();
+    (
+        agents::agent(1..7),
+        below,
+        histories::history(),
+        rest,
+        decision,
+    )
+        .prop_map(|(root, below, history, rest, decision)| {
             let (client_tools, prompt, said, opening, time) = rest;
             let mut spec = spec();
             spec.client_tools = client_tools;
@@ -100,13 +110,13 @@ pub(super) fn run() -> impl Strategy<Value = RunPlan> {
             spec.root.system_prompt = prompt.map(Into::into);
             spec.root.profile.opening = opening;
             spec.root.limits.deadline = time.deadline;
+            spec.decision = decision;
             if let Some((agent, limits)) = below {
                 spec.agents.insert(RESEARCH.parse().unwrap(), agent);
                 spec.agent_limits = limits;
             }
             RunPlan { spec, history }
-        },
-    )
+        })
 }
 
 /// Five times in six the one, else the other.
@@ -165,9 +175,10 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
         took,
         cost,
         advice(),
+        prop_oneof![9 => Just(false), 1 => Just(true)],
     )
         .prop_map(
-            |(which, reply, failure, verdicts, outcome, decision, took, cost, advice)| Answer {
+            |(
                 which,
                 reply,
                 failure,
@@ -177,6 +188,18 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
                 took,
                 cost,
                 advice,
+                downgraded,
+            )| Answer {
+                which,
+                reply,
+                failure,
+                verdicts,
+                outcome,
+                decision,
+                took,
+                cost,
+                advice,
+                downgraded,
             },
         )
 }

@@ -21,10 +21,7 @@ fn gathering() -> RunSpec {
 fn the_router_is_asked_first_unstreamed_and_offered_the_one_tool() {
     let run = Script::start(gathering());
     let call = run.model_call();
-    assert_eq!(
-        (call.purpose, &call.role),
-        (Purpose::Routing, &Role::ROUTER)
-    );
+    assert_eq!((call.purpose, &call.role), (Purpose::Gather, &Role::ROUTER));
     assert_eq!(call.audience, Audience::Component);
     assert_eq!(call.request.tool_choice, ToolChoice::Auto);
     let names: Vec<_> = call

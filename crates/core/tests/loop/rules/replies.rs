@@ -203,6 +203,8 @@ fn usage_adds_up_over_attempts_and_calls_per_role_and_in_all() {
         error,
         next: NextAttempt::Follows,
         served_by: Role::REASONING,
+        downgraded: None,
+        degraded: None,
         duration: Duration::ZERO,
     }));
     let mut second = run.replied(says("Blue."));

@@ -98,6 +98,7 @@ impl Script {
             attempt: failures.fold(call.attempt, Attempt::max),
             reply: Arc::new(reply),
             served_by: call.role.clone(),
+            downgraded: None,
             cost: None,
             duration: Duration::from_millis(7),
             first_delta: None,
@@ -133,6 +134,8 @@ impl Script {
             error,
             next,
             served_by: call.role.clone(),
+            downgraded: None,
+            degraded: None,
             duration: Duration::from_secs(60),
         };
         self.send(Input::ModelFailed(input))

@@ -119,6 +119,7 @@ fn replied(run: &Script, state: &State, reply: Reply) -> Input {
         attempt: Attempt(1),
         reply: Arc::new(reply),
         served_by: Role::REASONING,
+        downgraded: None,
         cost: None,
         duration: Duration::ZERO,
         first_delta: None,
@@ -132,6 +133,8 @@ fn model_failed(run: &Script, state: &State, kind: LlmErrorKind, next: NextAttem
         error: LlmError::new(kind, "no"),
         next,
         served_by: Role::REASONING,
+        downgraded: None,
+        degraded: None,
         duration: Duration::ZERO,
     })
 }

@@ -37,7 +37,7 @@ const fn sub_agent(
     }
 }
 
-pub(super) const STATES: [State; 17] = [
+pub(super) const STATES: [State; 19] = [
     sub_agent("A sub-agent that waits for its turn", "queued", 2, || {
         let mut spec = in_time();
         spec.root.profile.parallel_agents = 1;
@@ -60,7 +60,7 @@ pub(super) const STATES: [State; 17] = [
     ),
     root(
         "Waiting for a model: the choice of an opening",
-        "model (routing)",
+        "model (gather)",
         || {
             let mut spec = in_time();
             spec.root.profile.opening = Opening::Gather {
@@ -69,6 +69,26 @@ pub(super) const STATES: [State; 17] = [
                 default_arguments: JsonText::from_text("{}"),
             };
             Script::start(spec)
+        },
+    ),
+    root(
+        "Waiting for a model: the choice of the role",
+        "model (routing)",
+        || {
+            let mut spec = in_time();
+            spec.decision = Some(decided(routes));
+            Script::start(spec)
+        },
+    ),
+    root(
+        "Waiting for a model: the check of a draft",
+        "model (self_check)",
+        || {
+            let mut spec = in_time();
+            spec.decision = Some(decided(checks));
+            let mut run = Script::start(spec);
+            run.reply(says("Blue."));
+            run
         },
     ),
     root(

@@ -108,6 +108,8 @@ fn failed(busy: &Busy) -> RecordBody {
         purpose: Purpose::Turn,
         role: Role::REASONING,
         served_by: Role::ROUTER,
+        downgraded: None,
+        degraded: None,
         error: LlmError::new(LlmErrorKind::Connection, "refused"),
         next: NextAttempt::Follows,
         duration: Duration::from_millis(5),

@@ -21,6 +21,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         " ",
         "One.",
         "Two.",
+        "ACCEPT",
         "<tool_call>{}</tool_call>",
     ]);
     let finish = prop_oneof![

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, Attempt, Effect, EffectId, Hook, Input, LlmError,
-    LlmErrorKind, ModelFailed, ModelReplied, NextAttempt, Role, ToolFinished, Usage, Vetted,
+    Advice, Advised, ApprovalDecided, Attempt, CallModel, Effect, EffectId, Hook, Input, LlmError,
+    LlmErrorKind, ModelFailed, ModelReplied, NextAttempt, Role, RoleDowngraded, ToolFinished,
+    Usage, Vetted,
 };
 
 use super::{Open, World};
@@ -29,13 +30,17 @@ impl World {
                     } else {
                         NextAttempt::None
                     },
+                    served_by: served_by(call, answer),
+                    downgraded: downgraded(call, answer),
+                    degraded: answer.downgraded.then(|| "it fails".to_owned()),
                     ..model_failed(call.effect_id, call.attempt)
                 }),
                 None => Input::ModelReplied(ModelReplied {
                     effect_id: call.effect_id,
                     attempt: call.attempt,
                     reply: Arc::new(answer.reply.clone()),
-                    served_by: call.role.clone(),
+                    served_by: served_by(call, answer),
+                    downgraded: downgraded(call, answer),
                     cost: answer.cost,
                     duration: answer.took,
                     first_delta: answer.cost.map(|_| answer.took),
@@ -72,6 +77,21 @@ impl World {
     }
 }
 
+fn served_by(call: &CallModel, answer: &Answer) -> Role {
+    downgraded(call, answer).map_or_else(|| call.role.clone(), |downgraded| downgraded.to)
+}
+
+fn downgraded(call: &CallModel, answer: &Answer) -> Option<Box<RoleDowngraded>> {
+    let is_other = answer.downgraded && call.role != Role::ROUTER;
+    is_other.then(|| {
+        Box::new(RoleDowngraded {
+            from: call.role.clone(),
+            to: Role::ROUTER,
+            reason: "it fails".to_owned(),
+        })
+    })
+}
+
 fn tool_finished(effect_id: EffectId, attempt: Attempt, answer: &Answer) -> Input {
     Input::ToolFinished(ToolFinished {
         effect_id,
@@ -88,6 +108,8 @@ pub(super) fn model_failed(effect_id: EffectId, attempt: Attempt) -> ModelFailed
         error: failed(LlmErrorKind::Connection, None),
         next: NextAttempt::None,
         served_by: Role::REASONING,
+        downgraded: None,
+        degraded: None,
         duration: Duration::ZERO,
     }
 }

@@ -1,0 +1,57 @@
+//! The channels through the program itself, answered by rules: the steps that each of them takes.
+
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+fn ask(arguments: &[&str], question: &str) -> Value {
+    let arguments = ["ask", "--format", "json"].iter().chain(arguments);
+    let done = Machine::new().run(arguments.chain([&question]));
+    serde_json::from_str(&done.stdout_of(0)).unwrap()
+}
+
+fn steps(result: &Value) -> Vec<&str> {
+    let steps = result["steps"].as_array().unwrap().iter();
+    steps.map(|step| step["type"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn system_health_gathers_and_then_sums_up() {
+    let result = ask(&["--channel", "system_health"], "Is this machine healthy?");
+    assert_eq!(steps(&result), ["llm_call", "tool_call", "llm_call"]);
+    assert_eq!(result["steps"][1]["metadata"]["tool_name"], "system_health");
+    let purposes = [0, 2].map(|step| result["steps"][step]["metadata"]["purpose"].clone());
+    assert_eq!(purposes, ["gather", "turn"]);
+}
+
+#[test]
+fn code_task_is_a_single_call_in_conservative_mode() {
+    let arguments = ["--channel", "code_task", "--mode", "conservative"];
+    assert_eq!(steps(&ask(&arguments, "Read src/main.rs")), ["llm_call"]);
+}
+
+#[test]
+fn deep_research_needs_exploratory_mode_and_says_so() {
+    let done = Machine::new().run(["ask", "--channel", "deep_research", "Compare TCP with UDP."]);
+    let complaint = done.complaint(2);
+    assert!(
+        complaint.contains(
+            "channel deep_research cannot be used in mode moderate; it needs exploratory"
+        ),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_question_is_the_reply_to_what_names_nothing() {
+    let result = ask(&[], "Fix it, please!");
+    assert_eq!(result["finish_reason"], "clarify");
+    assert_eq!(result["status"], "done");
+    assert_eq!(steps(&result), [""; 0]);
+    assert!(
+        result["reply"]
+            .as_str()
+            .unwrap()
+            .ends_with("what you expect of me.")
+    );
+}

@@ -1,0 +1,132 @@
+//! What follows from a decision once the run is under way: which role a model chose, what a check said about a draft, who
+//! takes over after failures.
+
+use super::{Escalation, Routing, SelfCheck};
+use crate::ids::Role;
+
+/// What a self-check said about a draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked {
+    /// It stands.
+    Accepted,
+    /// This takes its place.
+    Corrected(String),
+}
+
+/// Who takes over after failures in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TakesOver {
+    /// Nobody yet.
+    Nobody,
+    /// A larger role.
+    Role(Role),
+    /// A person, who is asked how to go on.
+    Person,
+}
+
+impl Routing {
+    /// Reads what the model said that was asked which role serves: one of the choices, if it named that and nothing else.
+    #[must_use]
+    pub fn chosen(&self, reply: &str) -> Option<&Role> {
+        let said = bare(reply).to_lowercase();
+        self.choices.iter().find(|role| role.as_str() == said)
+    }
+}
+
+impl SelfCheck {
+    /// Reads what the model said that checked a draft. Nothing, or a call that failed (`None`), lets the draft stand: a
+    /// check never leaves the user without an answer.
+    #[must_use]
+    pub fn read(reply: Option<&str>) -> Checked {
+        match reply.map(str::trim) {
+            None | Some("") => Checked::Accepted,
+            Some(said) if bare(said).eq_ignore_ascii_case("accept") => Checked::Accepted,
+            Some(corrected) => Checked::Corrected(corrected.to_owned()),
+        }
+    }
+}
+
+impl Escalation {
+    /// Tells who takes over after so many failures in a row: first the larger role, then after as many failures again a
+    /// person.
+    #[must_use]
+    pub fn after(&self, failures: u32) -> TakesOver {
+        let steps = failures / self.after_failures.max(1);
+        match (steps, &self.role) {
+            (0, _) => TakesOver::Nobody,
+            (1, Some(role)) => TakesOver::Role(role.clone()),
+            _ if self.person => TakesOver::Person,
+            (_, Some(role)) => TakesOver::Role(role.clone()),
+            (_, None) => TakesOver::Nobody,
+        }
+    }
+}
+
+/// Returns what was said without the marks that models like to put around a single word.
+fn bare(said: &str) -> &str {
+    said.trim().trim_matches(['"', '\'', '`', '.', '*'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_says_nothing_lets_the_draft_stand() {
+        for accepted in [
+            Some("ACCEPT"),
+            Some(" accept. "),
+            Some("**Accept**"),
+            Some(""),
+            None,
+        ] {
+            assert_eq!(SelfCheck::read(accepted), Checked::Accepted, "{accepted:?}");
+        }
+        for corrected in ["It is 42.", "ACCEPT, but say 42"] {
+            let expected = Checked::Corrected(corrected.to_owned());
+            assert_eq!(SelfCheck::read(Some(corrected)), expected);
+        }
+    }
+
+    #[test]
+    fn a_model_chooses_a_role_by_naming_it_and_nothing_else() {
+        let routing = Routing {
+            asks: Role::ROUTER,
+            prompt: String::new(),
+            choices: vec![Role::ROUTER, Role::CODING],
+            max_output_tokens: 16,
+        };
+        assert_eq!(routing.chosen(" \"Coding\".\n"), Some(&Role::CODING));
+        for nonsense in ["", "I would say coding", "reasoning", "coding coding"] {
+            assert_eq!(routing.chosen(nonsense), None, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_go_to_the_larger_role_and_then_to_a_person() {
+        let mut escalation = Escalation {
+            role: Some(Role::REASONING),
+            after_failures: 2,
+            person: true,
+        };
+        let larger = TakesOver::Role(Role::REASONING);
+        let after = |escalation: &Escalation| [0, 1, 2, 3, 4, 99].map(|n| escalation.after(n));
+        assert_eq!(
+            after(&escalation),
+            [
+                TakesOver::Nobody,
+                TakesOver::Nobody,
+                larger.clone(),
+                larger.clone(),
+                TakesOver::Person,
+                TakesOver::Person
+            ]
+        );
+        escalation.person = false;
+        assert_eq!(escalation.after(99), larger);
+        escalation.role = None;
+        assert_eq!(escalation.after(99), TakesOver::Nobody);
+        escalation.person = true;
+        assert_eq!(escalation.after(2), TakesOver::Person);
+    }
+}

@@ -1,0 +1,78 @@
+//! Replies that need no model: a budget that is used up, a question back.
+
+use neuraxis_core::{BudgetKind, BudgetMeasure, Effect, FinishReason, Message, RunStatus};
+
+use crate::support::*;
+
+fn ended(run: &Script) -> (FinishReason, String) {
+    let [Effect::Finish(outcome)] = &run.effects[..] else {
+        panic!("{:?}", run.effects)
+    };
+    (outcome.finish_reason.clone(), outcome.content.clone())
+}
+
+#[test]
+fn a_budget_that_is_used_up_ends_the_run_with_its_sentence_and_calls_no_model() {
+    for (measure, kind, limit) in [
+        (BudgetMeasure::Tokens, BudgetKind::Tokens, "tokens"),
+        (BudgetMeasure::Cost, BudgetKind::Cost, "cost"),
+        (BudgetMeasure::Time, BudgetKind::Time, "time"),
+        (
+            BudgetMeasure::ToolCalls,
+            BudgetKind::ToolCalls,
+            "tool_calls",
+        ),
+    ] {
+        let run = Script::start(governed(|decision| has_spent(decision, measure)));
+        assert_eq!(
+            run.kinds(),
+            ["run_started", "decision", "limit_reached", "final"]
+        );
+        assert!(
+            run.records[2]
+                .to_json()
+                .contains(&format!("\"limit\":\"{limit}\""))
+        );
+        let expected = (
+            FinishReason::Budget(kind),
+            "Please come back tomorrow.".to_owned(),
+        );
+        assert_eq!(ended(&run), expected);
+        assert_eq!(run.tree.status(), RunStatus::Done);
+    }
+}
+
+#[test]
+fn a_request_that_is_too_vague_is_answered_with_the_question() {
+    let run = Script::start(governed(asks_back));
+    assert_eq!(run.kinds(), ["run_started", "decision", "final"]);
+    assert_eq!(
+        ended(&run),
+        (FinishReason::Clarify, "Which file?".to_owned())
+    );
+}
+
+#[test]
+fn what_is_used_up_comes_before_any_question_and_any_choice_of_role() {
+    let run = Script::start(governed(|decision| {
+        asks_back(decision);
+        routes(decision);
+        has_spent(decision, BudgetMeasure::Cost);
+    }));
+    assert_eq!(ended(&run).0, FinishReason::Budget(BudgetKind::Cost));
+}
+
+#[test]
+fn what_the_user_was_told_stands_in_the_history() {
+    for spec in [
+        governed(asks_back),
+        governed(|decision| has_spent(decision, BudgetMeasure::Tokens)),
+    ] {
+        let run = Script::start(spec);
+        let told = ended(&run).1;
+        let last = Message::assistant(told);
+        assert_eq!(run.tree.messages().last().map(|it| &**it), Some(&last));
+        assert_tells_messages(&run.records, &run.tree, 0);
+        run.assert_replays();
+    }
+}

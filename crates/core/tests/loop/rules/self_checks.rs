@@ -1,0 +1,140 @@
+//! Drafts that a model checks before they become the answer.
+
+use neuraxis_core::{
+    Audience, FinishReason, LlmErrorKind, Purpose, ReplyFinish, Role, RunSpec, ToolChoice,
+};
+
+use crate::support::*;
+
+fn checked(text: &str) -> Script {
+    let mut run = Script::start(governed(checks));
+    run.reply(says(text));
+    run
+}
+
+#[test]
+fn a_draft_is_not_shown_and_is_checked_unstreamed_with_the_whole_conversation() {
+    let mut run = Script::start(governed(checks));
+    assert_eq!(run.model_call().audience, Audience::Component);
+    run.reply(says("Blue."));
+    let call = run.model_call();
+    assert_eq!(
+        (call.purpose, &call.role),
+        (Purpose::SelfCheck, &Role::ROUTER)
+    );
+    assert_eq!(call.audience, Audience::Component);
+    assert_eq!(call.request.tool_choice, ToolChoice::None);
+    let texts: Vec<_> = call
+        .request
+        .messages
+        .messages()
+        .iter()
+        .map(|it| it.text())
+        .collect();
+    assert_eq!(texts, ["Please help.", "Blue.", "Check it."]);
+}
+
+#[test]
+fn a_draft_that_is_accepted_is_the_answer() {
+    let mut run = checked("Blue.");
+    run.reply(says("ACCEPT"));
+    assert_eq!(
+        run.kinds()[2..],
+        ["llm_call", "llm_call", "summary", "final"]
+    );
+    assert_eq!(run.outcome().content, "Blue.");
+    assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
+    assert_eq!(run.outcome().turns, 1, "a check is no turn");
+    run.assert_replays();
+}
+
+#[test]
+fn a_correction_takes_the_place_of_the_draft_in_answer_and_history() {
+    let mut run = checked("Blue.");
+    run.reply(says("Red."));
+    assert_eq!(run.outcome().content, "Red.");
+    insta::assert_snapshot!(run.conversation(), @r"
+    user: Please help.
+    assistant: Red.
+    ");
+    assert_tells_messages(&run.records, &run.tree, 0);
+    run.assert_replays();
+}
+
+#[test]
+fn a_check_that_fails_says_nothing_or_was_cut_off_lets_the_draft_stand() {
+    let mut failed = checked("Blue.");
+    failed.fail_for(LlmErrorKind::Timeout);
+    assert_eq!(failed.outcome().content, "Blue.");
+    assert_eq!(failed.kinds()[3..], ["llm_failed", "final"]);
+    let mut cut = says("Perhaps it is");
+    cut.finish = ReplyFinish::Length;
+    for reply in [
+        says(" "),
+        calls_to(&[READ]),
+        cut,
+        says("<tool_call>{}</tool_call>"),
+    ] {
+        let mut run = checked("Blue.");
+        run.reply(reply);
+        assert_eq!(run.outcome().content, "Blue.");
+    }
+}
+
+#[test]
+fn only_a_draft_is_checked_neither_calls_nor_last_answers_nor_forms() {
+    let mut run = Script::start(governed(checks));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    let mut spec = governed(checks);
+    spec.root.limits.max_turns = Some(1);
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+    run.reply(says("So far."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::MaxTurns);
+}
+
+#[test]
+fn what_was_said_meanwhile_is_answered_before_the_run_ends() {
+    let mut run = checked("Blue.");
+    run.steer("And green?").reply(says("ACCEPT"));
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    insta::assert_snapshot!(run.conversation(), @r"
+    user: Please help.
+    assistant: Blue.
+    user: And green?
+    ");
+    assert_tells_messages(&run.records, &run.tree, 0);
+}
+
+fn in_time() -> RunSpec {
+    let mut spec = governed(checks);
+    spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
+    spec
+}
+
+#[test]
+fn when_time_is_nearly_up_the_draft_stands() {
+    for now in [8_000, 10_000] {
+        let mut run = Script::start(in_time());
+        run.reply(says("Blue.")).at(now).pass();
+        assert_eq!(run.outcome().content, "Blue.");
+        assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
+        assert_tells_messages(&run.records, &run.tree, 0);
+    }
+}
+
+#[test]
+fn a_budget_that_would_not_last_for_the_check_lets_the_draft_stand_and_says_so() {
+    let mut spec = governed(checks);
+    // Room for the turn and its reserve, not for another call besides.
+    spec.root.limits.max_cost = Some(neuraxis_core::MicroUsd(20));
+    let mut run = Script::start(spec);
+    let mut reply = run.replied(says("Blue."));
+    if let neuraxis_core::Input::ModelReplied(reply) = &mut reply {
+        reply.cost = Some(neuraxis_core::MicroUsd(10));
+    }
+    run.send(reply);
+    assert_eq!(run.kinds()[2..], ["llm_call", "warning", "final"]);
+    assert_eq!(run.outcome().content, "Blue.");
+}

@@ -1,0 +1,99 @@
+//! Chooses the model that makes an attempt: the one of the role that the call is for, or another while that one fails.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::CallOutcome;
+use neuraxis_core::{Attempt, CallModel, LlmError, Role, RoleDowngraded};
+use neuraxis_ports::LlmClient;
+
+use crate::driver::Driver;
+
+/// Who makes an attempt.
+pub(super) struct Served {
+    pub(super) role: Role,
+    pub(super) client: Arc<dyn LlmClient>,
+    pub(super) downgraded: Option<Box<RoleDowngraded>>,
+}
+
+/// Another role that takes a call over, because the attempts of the one it is for all failed.
+#[derive(Debug, Clone)]
+pub(super) struct Instead {
+    role: Role,
+    /// The first attempt that it makes.
+    since: Attempt,
+    why: String,
+}
+
+impl Instead {
+    /// Returns how many attempts there were by whoever made the last one.
+    pub(super) fn attempts(instead: Option<&Self>, number: Attempt) -> Attempt {
+        let before = instead.map_or(0, |instead| instead.since.0.saturating_sub(1));
+        Attempt(number.0.saturating_sub(before))
+    }
+}
+
+impl Driver {
+    /// Chooses who makes the next attempt of a call; `None` if no model is configured at all.
+    pub(super) fn served(&self, call: &CallModel, instead: Option<&Instead>) -> Option<Served> {
+        let engine = &self.engine;
+        let (role, client) = engine.model(&call.role)?;
+        let other = match (instead, &self.scope.decision) {
+            (Some(instead), _) => Some((instead.role.clone(), instead.why.clone())),
+            (None, Some(decision)) => {
+                let clock = engine.clock.as_ref();
+                let serving = engine.health.serving(&engine.policy, decision, role, clock);
+                let other = serving.filter(|serving| serving.role != *role);
+                other.map(|serving| (serving.role, serving.reason.unwrap_or_default()))
+            }
+            (None, None) => None,
+        };
+        let other = other.and_then(|(other, reason)| {
+            let (to, client) = engine.models.get_key_value(&other)?;
+            Some(Served {
+                role: to.clone(),
+                client: Arc::clone(client),
+                downgraded: Some(Box::new(RoleDowngraded {
+                    from: role.clone(),
+                    to: to.clone(),
+                    reason,
+                })),
+            })
+        });
+        Some(other.unwrap_or_else(|| Served {
+            role: role.clone(),
+            client: Arc::clone(client),
+            downgraded: None,
+        }))
+    }
+
+    /// Chooses another role for a call whose attempts all failed, where the failure is one that another model may not
+    /// have. One call is taken over once.
+    pub(super) fn instead(
+        &self,
+        failed: &Role,
+        number: Attempt,
+        error: &LlmError,
+    ) -> Option<Instead> {
+        if CallOutcome::of(&error.kind) != CallOutcome::Failed {
+            return None;
+        }
+        let models = &self.engine.models;
+        let of_failed = models.get(failed)?;
+        let may_help = |role: &&Role| {
+            let other = models
+                .get(*role)
+                .filter(|other| !Arc::ptr_eq(other, of_failed));
+            other.is_some() && !self.engine.health.is_degraded(role)
+        };
+        let decision = self.scope.decision.as_ref()?;
+        let role = decision.allowed_roles.iter().find(may_help)?.clone();
+        Some(Instead {
+            why: format!(
+                "Role {role} serves this call, because role {failed} failed: {}",
+                error.kind
+            ),
+            role,
+            since: number.next(),
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! The health of all models, as the runs of this engine find it.
+//!
+//! As long as nothing fails, asking for it costs one look at a flag.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuraxis_brainstem::{CallOutcome, DegradedRole, Health, Policy, Serving};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Decision, LlmErrorKind, Role};
+use neuraxis_ports::Clock;
+
+/// The health of all models.
+#[derive(Debug, Default)]
+pub(crate) struct SharedHealth {
+    health: Mutex<Health>,
+    /// Whether anything is known but that all is well. Set and cleared under the lock.
+    is_troubled: AtomicBool,
+}
+
+impl SharedHealth {
+    /// Chooses who serves a call; `None` if there is nothing against the role it is for.
+    pub(crate) fn serving(
+        &self,
+        policy: &Policy,
+        decision: &Decision,
+        wanted: &Role,
+        clock: &dyn Clock,
+    ) -> Option<Serving> {
+        if !self.is_troubled.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = clock.now();
+        Some(policy.serving(&mut self.lock(), decision, wanted, now))
+    }
+
+    /// Takes note of a reply.
+    pub(crate) fn replied(&self, policy: &Policy, role: &Role, clock: &dyn Clock) {
+        if self.is_troubled.load(Ordering::Relaxed) {
+            self.observe(policy, role, CallOutcome::Served, clock.now());
+        }
+    }
+
+    /// Takes note of a failure; returns why the role is degraded if it is from now on.
+    pub(crate) fn failed(
+        &self,
+        policy: &Policy,
+        role: &Role,
+        error: &LlmErrorKind,
+        clock: &dyn Clock,
+    ) -> Option<String> {
+        // That a call was stopped, or nobody is there to make it, says nothing about a model.
+        if matches!(error, LlmErrorKind::Cancelled | LlmErrorKind::ModelNotFound) {
+            return None;
+        }
+        match CallOutcome::of(error) {
+            CallOutcome::Served => {
+                self.replied(policy, role, clock);
+                None
+            }
+            outcome => self.observe(policy, role, outcome, clock.now()),
+        }
+    }
+
+    /// Tells whether others serve for this role.
+    pub(crate) fn is_degraded(&self, role: &Role) -> bool {
+        let is_troubled = self.is_troubled.load(Ordering::Relaxed);
+        is_troubled && self.degraded().iter().any(|it| it.role == *role)
+    }
+
+    /// Returns the roles that others serve for.
+    pub(crate) fn degraded(&self) -> Vec<DegradedRole> {
+        self.lock().degraded().collect()
+    }
+
+    fn observe(
+        &self,
+        policy: &Policy,
+        role: &Role,
+        outcome: CallOutcome,
+        now: Timestamp,
+    ) -> Option<String> {
+        let mut health = self.lock();
+        let until = |health: &Health| health.degraded().find(|it| it.role == *role);
+        let before = until(&health);
+        policy.observe(&mut health, role, outcome, now);
+        self.is_troubled
+            .store(*health != Health::default(), Ordering::Relaxed);
+        let after = until(&health)?;
+        let is_new = before.is_none_or(|before| before.until != after.until);
+        is_new.then(|| {
+            let DegradedRole { until, reason, .. } = after;
+            format!("role {role} is degraded until {until}: {reason}")
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

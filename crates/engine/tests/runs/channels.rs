@@ -1,0 +1,255 @@
+//! The channels: each takes the path, and gives exactly the steps, that the design's table names.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::RequestError as Refusal;
+use neuraxis_core::{Channel, LlmErrorKind, Mode, Purpose, RecordBody, Role, RunStatus, ToolClass};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RequestError, StepType, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{Heard, hear, session};
+
+const HARD: &str = "Compare TCP with UDP and explain why games use the latter.";
+
+fn orchestrator() -> OrchestratorBuilder {
+    let answers = |role: &'static str| {
+        Arc::new(ScriptedModel::always(reply::text(format!(
+            "{role} answers"
+        ))))
+    };
+    Orchestrator::builder()
+        .model(Role::REASONING, answers("reasoning"))
+        .model(Role::ROUTER, answers("router"))
+        .model(Role::CODING, answers("coding"))
+        .store(Arc::new(MemoryStore::new()))
+        .tools([
+            tool("system_health", ToolClass::ReadOnly),
+            tool("read_file", ToolClass::ReadOnly),
+            tool("write_file", ToolClass::Idempotent),
+            tool("calculate", ToolClass::ReadOnly),
+        ])
+}
+
+fn tool(name: &str, class: ToolClass) -> Arc<dyn neuraxis_ports::Tool> {
+    let mut spec = spec(name).build();
+    spec.class = class;
+    Arc::new(ScriptedTool::echoing(spec))
+}
+
+async fn ask(orchestrator: OrchestratorBuilder, channel: Channel, mode: Mode, text: &str) -> Heard {
+    let request = UserRequest::new(session(), text)
+        .mode(mode)
+        .channel(channel);
+    hear(&orchestrator.build().unwrap(), request).await
+}
+
+/// Returns the steps, each with the role that served it or the tool that ran.
+fn steps(heard: &Heard) -> Vec<(StepType, String)> {
+    let steps = heard.result.steps.iter().map(|step| {
+        let who = step
+            .metadata
+            .get("model_role")
+            .or_else(|| step.metadata.get("tool_name"));
+        let who = who.unwrap_or_default();
+        (step.kind, who.as_str().unwrap_or_default().to_owned())
+    });
+    steps.collect()
+}
+
+fn expected(steps: &[(StepType, &str)]) -> Vec<(StepType, String)> {
+    steps
+        .iter()
+        .map(|(kind, who)| (*kind, (*who).to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn chat_is_one_call_by_the_router_or_by_reasoning() {
+    for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
+        for (text, role) in [("What time is it in Tokyo?", "router"), (HARD, "reasoning")] {
+            let heard = ask(orchestrator(), Channel::CHAT, mode.clone(), text).await;
+            heard.assert_valid(RunStatus::Done);
+            assert_eq!(
+                steps(&heard),
+                expected(&[(StepType::LlmCall, role)]),
+                "{mode}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn chat_adds_a_step_for_each_tool_call() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("calculate", "{}")]))
+        .then(reply::text("42"));
+    let orchestrator = orchestrator().model(Role::ROUTER, Arc::new(model));
+    let heard = ask(
+        orchestrator,
+        Channel::CHAT,
+        Mode::MODERATE,
+        "What is 6 times 7?",
+    )
+    .await;
+    let named = [
+        (StepType::LlmCall, "router"),
+        (StepType::ToolCall, "calculate"),
+        (StepType::LlmCall, "router"),
+    ];
+    assert_eq!(steps(&heard), expected(&named));
+}
+
+#[tokio::test]
+async fn code_task_is_a_single_call_without_tools_in_conservative_mode() {
+    let model = Arc::new(ScriptedModel::always(reply::text("fn main() {}")));
+    let orchestrator = orchestrator().model(Role::CODING, model.clone());
+    let heard = ask(
+        orchestrator,
+        Channel::CODE_TASK,
+        Mode::CONSERVATIVE,
+        "Write a program.",
+    )
+    .await;
+    assert_eq!(steps(&heard), expected(&[(StepType::LlmCall, "coding")]));
+    assert!(model.requests()[0].tools.is_empty());
+}
+
+#[tokio::test]
+async fn code_task_uses_the_project_tools_in_the_other_modes() {
+    for mode in [Mode::MODERATE, Mode::EXPLORATORY] {
+        let model = Arc::new(
+            ScriptedModel::new()
+                .then(reply::calls([("read_file", r#"{"path":"src/main.rs"}"#)]))
+                .then(reply::text("It is empty.")),
+        );
+        let orchestrator = orchestrator().model(Role::CODING, model.clone());
+        let heard = ask(
+            orchestrator,
+            Channel::CODE_TASK,
+            mode.clone(),
+            "Read the program.",
+        )
+        .await;
+        let named = [
+            (StepType::LlmCall, "coding"),
+            (StepType::ToolCall, "read_file"),
+            (StepType::LlmCall, "coding"),
+        ];
+        assert_eq!(steps(&heard), expected(&named), "{mode}");
+        let first = &model.requests()[0];
+        let offered = |name: &str| first.tools.iter().any(|tool| tool.name.as_str() == name);
+        assert!(offered("read_file") && offered("write_file") && !offered("system_health"));
+    }
+}
+
+const HEALTH: [(StepType, &str); 3] = [
+    (StepType::LlmCall, "router"),
+    (StepType::ToolCall, "system_health"),
+    (StepType::LlmCall, "reasoning"),
+];
+
+#[tokio::test]
+async fn system_health_gathers_by_the_router_and_is_summed_up_by_reasoning_without_tools() {
+    for mode in [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY] {
+        let router = Arc::new(ScriptedModel::new().then(reply::text_and_calls(
+            "Let me see.",
+            [
+                ("system_health", r#"{"sections":["disk"]}"#),
+                ("system_health", "{}"),
+            ],
+        )));
+        let reasoning = Arc::new(ScriptedModel::always(reply::text("All is well.")));
+        let orchestrator = orchestrator()
+            .model(Role::ROUTER, router.clone())
+            .model(Role::REASONING, reasoning.clone());
+        let heard = ask(
+            orchestrator,
+            Channel::SYSTEM_HEALTH,
+            mode.clone(),
+            "Is it well?",
+        )
+        .await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(steps(&heard), expected(&HEALTH), "{mode}");
+        assert_eq!(heard.result.reply, "All is well.");
+        assert_eq!(
+            heard.result.steps[1].metadata.get("origin").unwrap(),
+            "model"
+        );
+        assert!(reasoning.requests()[0].tools.is_empty());
+        let purposes = heard
+            .records()
+            .into_iter()
+            .filter_map(|record| match &record.body {
+                RecordBody::LlmCall(call) => Some(call.purpose),
+                _ => None,
+            });
+        assert_eq!(Vec::from_iter(purposes), [Purpose::Gather, Purpose::Turn]);
+    }
+}
+
+#[tokio::test]
+async fn system_health_gathers_all_where_the_router_chooses_nothing() {
+    let heard = ask(
+        orchestrator(),
+        Channel::SYSTEM_HEALTH,
+        Mode::MODERATE,
+        "Is it well?",
+    )
+    .await;
+    assert_eq!(steps(&heard), expected(&HEALTH));
+    assert_eq!(
+        heard.result.steps[1].metadata.get("origin").unwrap(),
+        "policy"
+    );
+    assert_eq!(
+        heard.result.steps[1].metadata.get("arguments").unwrap(),
+        "{}"
+    );
+}
+
+#[tokio::test]
+async fn system_health_gathers_all_where_the_router_fails() {
+    let error = neuraxis_core::LlmError::new(LlmErrorKind::Unauthorized, "no");
+    let orchestrator = orchestrator().model(Role::ROUTER, Arc::new(ScriptedModel::always(error)));
+    let heard = ask(
+        orchestrator,
+        Channel::SYSTEM_HEALTH,
+        Mode::MODERATE,
+        "Is it well?",
+    )
+    .await;
+    let named = [
+        (StepType::Warning, "router"),
+        (StepType::ToolCall, "system_health"),
+        (StepType::LlmCall, "reasoning"),
+    ];
+    assert_eq!(steps(&heard), expected(&named));
+}
+
+#[tokio::test]
+async fn deep_research_needs_exploratory_mode_and_says_so() {
+    let orchestrator = orchestrator().build().unwrap();
+    for mode in [Mode::CONSERVATIVE, Mode::MODERATE] {
+        let request = UserRequest::new(session(), HARD)
+            .mode(mode.clone())
+            .channel(Channel::DEEP_RESEARCH);
+        let refused = orchestrator.handle(request).await.unwrap_err();
+        assert!(
+            matches!(
+                &refused,
+                RequestError::Policy(Refusal::ModeNotAllowed { .. })
+            ),
+            "{refused:?}"
+        );
+        let expected =
+            format!("channel deep_research cannot be used in mode {mode}; it needs exploratory");
+        assert_eq!(refused.to_string(), expected);
+    }
+    let request = UserRequest::new(session(), HARD)
+        .mode(Mode::EXPLORATORY)
+        .channel(Channel::DEEP_RESEARCH);
+    let heard = hear(&orchestrator, request).await;
+    assert_eq!(steps(&heard), expected(&[(StepType::LlmCall, "reasoning")]));
+}

@@ -1,0 +1,235 @@
+//! Models that fail: for each class of failure, what the caller is told, and who serves instead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Role, RunStatus};
+use neuraxis_engine::{OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType};
+use neuraxis_testkit::{ScriptedModel, VirtualClock, reply};
+
+use crate::support::{Heard, builder, hear, policy, request};
+
+fn error(kind: LlmErrorKind) -> LlmError {
+    LlmError::new(kind, "as the test wants it")
+}
+
+fn failing(kind: LlmErrorKind) -> ScriptedModel {
+    ScriptedModel::always(error(kind))
+}
+
+fn answering(text: &str) -> Arc<ScriptedModel> {
+    Arc::new(ScriptedModel::always(reply::text(text)))
+}
+
+async fn heard(builder: OrchestratorBuilder) -> Heard {
+    hear(&builder.build().unwrap(), request("first")).await
+}
+
+/// Returns the warnings, each with its error.
+fn warnings(result: &OrchestratorResult) -> Vec<(String, String)> {
+    let warnings = result
+        .steps
+        .iter()
+        .filter(|step| step.kind == StepType::Warning);
+    let warnings = warnings.map(|step| {
+        let error = step.metadata.get("error").unwrap_or_default();
+        (
+            step.description.clone(),
+            error.as_str().unwrap_or_default().to_owned(),
+        )
+    });
+    warnings.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_and_its_error() {
+    let classes = [
+        (LlmErrorKind::Timeout, 3),
+        (LlmErrorKind::Connection, 3),
+        (LlmErrorKind::server(Some(500)), 3),
+        (LlmErrorKind::Incomplete, 3),
+        (LlmErrorKind::InvalidResponse, 2),
+        (LlmErrorKind::Unauthorized, 1),
+        (LlmErrorKind::QuotaExhausted, 1),
+        (LlmErrorKind::ModelNotFound, 1),
+        (LlmErrorKind::BadRequest, 1),
+        (LlmErrorKind::ContentFiltered, 1),
+    ];
+    for (kind, attempts) in classes {
+        let heard = heard(builder(failing(kind.clone()))).await;
+        heard.assert_valid(RunStatus::Failed);
+        let result = &heard.result;
+        assert!(
+            matches!(result.finish_reason, Some(FinishReason::Failed(_))),
+            "{kind:?}"
+        );
+        assert!(
+            result.reply.starts_with("I could not finish this: "),
+            "{kind:?}: {}",
+            result.reply
+        );
+        let failures = heard
+            .kinds()
+            .iter()
+            .filter(|kind| **kind == "llm_failed")
+            .count();
+        assert_eq!(failures, attempts, "{kind:?}: {:?}", heard.kinds());
+        let warnings = warnings(result);
+        assert!(warnings.len() >= attempts, "{kind:?}");
+        for (description, error) in warnings {
+            assert!(!description.is_empty() && !error.is_empty(), "{kind:?}");
+        }
+        let first = &result.steps[0].metadata;
+        assert_eq!(first.get("model_role").unwrap(), "reasoning");
+        assert!(first.get("span_id").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(error(LlmErrorKind::InvalidResponse))
+            .then(reply::text("fine")),
+    );
+    let heard = heard(builder(ScriptedModel::new()).model(Role::REASONING, model.clone())).await;
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(
+        warnings(&heard.result).len(),
+        2,
+        "the failure, and what is done about it"
+    );
+    assert!(model.requests()[1].tools.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
+    let clock = Arc::new(VirtualClock::new());
+    let orchestrator = builder(failing(LlmErrorKind::Timeout))
+        .model(Role::ROUTER, answering("by the router"))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let first = hear(&orchestrator, request("first")).await;
+    first.assert_valid(RunStatus::Failed);
+    let degraded = warnings(&first.result);
+    let degraded = degraded.iter().find(|(_, error)| error == "role_degraded");
+    assert!(degraded.is_some_and(|(text, _)| text.contains("did not answer in time")));
+    assert_eq!(orchestrator.degraded_roles()[0].role, Role::REASONING);
+
+    let second = hear(&orchestrator, request("second")).await;
+    second.assert_valid(RunStatus::Done);
+    assert_eq!(second.result.reply, "by the router");
+    let step = &second.result.steps[1];
+    assert_eq!(step.kind, StepType::Warning);
+    assert_eq!(step.description, "router serves instead of reasoning");
+    assert_eq!(step.metadata.get("from").unwrap(), "reasoning");
+    assert_eq!(step.metadata.get("to").unwrap(), "router");
+    assert!(
+        step.metadata
+            .get("reason")
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .contains("failed 3 times")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_its_time_is_over_a_single_call_tries_a_degraded_role_again() {
+    let clock = Arc::new(VirtualClock::new());
+    let model = ScriptedModel::new();
+    for _ in 0..3 {
+        model.push(error(LlmErrorKind::Timeout));
+    }
+    model.push(reply::text("back again"));
+    model.push(reply::text("still here"));
+    let orchestrator = builder(model)
+        .model(Role::ROUTER, answering("by the router"))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    hear(&orchestrator, request("first")).await;
+    assert_eq!(
+        hear(&orchestrator, request("second")).await.result.reply,
+        "by the router"
+    );
+    clock.advance(Duration::from_secs(31));
+    let probe = hear(&orchestrator, request("third")).await;
+    assert_eq!(probe.result.reply, "back again");
+    assert!(!probe.kinds().contains(&"role_downgraded"));
+    assert!(orchestrator.degraded_roles().is_empty());
+    assert_eq!(
+        hear(&orchestrator, request("fourth")).await.result.reply,
+        "still here"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_cannot_do_another_role_does_after_a_few_attempts() {
+    for kind in [LlmErrorKind::Connection, LlmErrorKind::server(Some(503))] {
+        let heard = heard(builder(failing(kind)).model(Role::ROUTER, answering("fine"))).await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(heard.result.reply, "fine");
+        let kinds = heard.kinds();
+        assert_eq!(
+            kinds.iter().filter(|kind| **kind == "llm_failed").count(),
+            3
+        );
+        assert!(
+            kinds.ends_with(&["llm_call", "role_downgraded", "final"]),
+            "{kinds:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
+    let other = Arc::new(failing(LlmErrorKind::Connection));
+    let heard =
+        heard(builder(failing(LlmErrorKind::Connection)).model(Role::ROUTER, other.clone())).await;
+    heard.assert_valid(RunStatus::Failed);
+    assert_eq!(other.calls().len(), 3, "a bounded number of attempts");
+    assert!(heard.result.reply.starts_with("I could not finish this: "));
+    let downgrades = heard
+        .kinds()
+        .iter()
+        .filter(|kind| **kind == "role_downgraded")
+        .count();
+    assert_eq!(downgrades, 1);
+}
+
+#[tokio::test]
+async fn a_role_is_not_downgraded_to_itself_under_another_name() {
+    let same = Arc::new(failing(LlmErrorKind::Connection));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, same.clone())
+        .model(Role::ROUTER, same.clone())
+        .retry(RetryPolicy::never());
+    let heard = heard(orchestrator).await;
+    heard.assert_valid(RunStatus::Failed);
+    assert_eq!(same.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_serve_does_not_stand_in() {
+    let coder = answering("by the coder");
+    let orchestrator = builder(failing(LlmErrorKind::Connection))
+        .model(Role::CODING, coder.clone())
+        .policy(policy("modes.exploratory.roles = ['reasoning']\n"))
+        .retry(RetryPolicy::never());
+    heard(orchestrator).await.assert_valid(RunStatus::Failed);
+    assert_eq!(coder.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_says_nothing_about_its_model() {
+    let orchestrator = builder(ScriptedModel::always(neuraxis_testkit::Script::hanging()))
+        .policy(policy("health.failures = 1\n"))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("first")).await.unwrap();
+    handle.cancel("enough").unwrap();
+    handle.result().await.unwrap();
+    assert!(orchestrator.degraded_roles().is_empty());
+}

@@ -1,0 +1,364 @@
+//! What a decision asks for beside models, tools and limits: questions back, budgets of sessions and days, the choice of
+//! the role, checks of drafts, escalation, prices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_brainstem::Policy;
+use neuraxis_core::{
+    AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile,
+    RecordBody, Role, RunStatus,
+};
+use neuraxis_engine::{AgentTool, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_testkit::{
+    Act, CallMode, FailingStore, ScriptedModel, ScriptedTool, VirtualClock, reply, spec,
+};
+
+use crate::support::{Heard, assert_paired, builder, hear, history, policy, request, session};
+
+fn governed(model: ScriptedModel, more: &str) -> OrchestratorBuilder {
+    builder(model).policy(policy(more))
+}
+
+fn with_plan(message: &str) -> UserRequest {
+    let mut request = request(message);
+    request.plan = Some(PlanName::new("team"));
+    request
+}
+
+fn step_types(heard: &Heard) -> Vec<StepType> {
+    heard.result.steps.iter().map(|step| step.kind).collect()
+}
+
+#[tokio::test]
+async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question() {
+    let model = Arc::new(ScriptedModel::new().then(reply::text("Done.")));
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .policy(Policy::built_in())
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("Fix it, please!")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Clarify));
+    assert!(
+        heard.result.reply.ends_with("say what you expect of me."),
+        "{}",
+        heard.result.reply
+    );
+    assert_eq!(heard.kinds(), ["run_started", "decision", "final"]);
+    assert_eq!(model.calls().len(), 0);
+    // From then on the conversation says what is meant.
+    let again = hear(&orchestrator, request("Fix it, please!")).await;
+    assert_eq!(again.result.reply, "Done.");
+    assert_eq!(
+        model.requests()[0].messages.len(),
+        3 + 1,
+        "system prompt, question, answer, request"
+    );
+    assert_paired(history(store.as_ref()).await.messages());
+}
+
+#[tokio::test]
+async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
+    for (limit, kind) in [
+        ("max_tokens = 15", BudgetKind::Tokens),
+        ("max_cost_micro_usd = 30", BudgetKind::Cost),
+        ("max_tool_calls = 1", BudgetKind::ToolCalls),
+        ("max_time = '1ms'", BudgetKind::Time),
+    ] {
+        let model = ScriptedModel::new()
+            .then(reply::using(reply::calls([("look", "{}")]), 0, 0))
+            .then(reply::using(reply::text("fine"), 10, 5));
+        let slow = Act::value("1").after(Duration::from_millis(5));
+        let look = ScriptedTool::always(spec("look").read_only(), slow);
+        let prices = "prices.'testkit/*' = { prompt = 2.0, completion = 2.0 }\n";
+        let plan = format!("{prices}plans.team.session = {{ {limit} }}\n");
+        let orchestrator = governed(model, &plan).tool(Arc::new(look)).build().unwrap();
+        let first = hear(&orchestrator, with_plan("first")).await;
+        assert_eq!(
+            first.result.status,
+            RunStatus::Done,
+            "{limit}: {:?}",
+            first.result
+        );
+        let second = hear(&orchestrator, with_plan("second")).await;
+        second.assert_valid(RunStatus::Done);
+        assert_eq!(
+            second.result.finish_reason,
+            Some(FinishReason::Budget(kind)),
+            "{limit}"
+        );
+        assert!(
+            second.result.reply.contains("this session's budget"),
+            "{}",
+            second.result.reply
+        );
+        assert_eq!(
+            second.kinds(),
+            ["run_started", "decision", "limit_reached", "final"]
+        );
+        assert_eq!(step_types(&second), [StepType::Warning]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_day_may_use_is_there_again_on_the_next_one() {
+    let clock = Arc::new(VirtualClock::new());
+    let model = ScriptedModel::always(reply::using(reply::text("fine"), 10, 5));
+    let orchestrator = governed(model, "plans.team.day = { max_tokens = 15 }\n")
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let ask = async |session: &str| {
+        let mut request = with_plan("Hello there");
+        request.session_id = session.parse().unwrap();
+        orchestrator.handle(request).await.unwrap()
+    };
+    assert_eq!(ask("one").await.reply, "fine");
+    // The day is that of all sessions of the same owner.
+    let refused = ask("two").await;
+    assert_eq!(
+        refused.finish_reason,
+        Some(FinishReason::Budget(BudgetKind::Tokens))
+    );
+    assert!(
+        refused.reply.contains("come back tomorrow"),
+        "{}",
+        refused.reply
+    );
+    clock.advance(Duration::from_secs(86_400));
+    assert_eq!(ask("two").await.reply, "fine");
+}
+
+#[tokio::test]
+async fn without_a_budget_nothing_is_asked_of_the_store_about_what_was_used() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let hang = || neuraxis_testkit::Fault::Hang;
+    store.fail_next(neuraxis_testkit::StoreOperation::Metrics, hang());
+    store.fail_next(neuraxis_testkit::StoreOperation::UsageSince, hang());
+    let model = ScriptedModel::always(reply::text("fine"));
+    let orchestrator = governed(model, "plans.team.max_turns = 4\n")
+        .store(store)
+        .build()
+        .unwrap();
+    for text in ["first", "second"] {
+        assert_eq!(
+            hear(&orchestrator, with_plan(text)).await.result.reply,
+            "fine"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_may_use_no_more_money_than_its_plan_has_left() {
+    let model = ScriptedModel::answering(|request| {
+        let reply = if request.tool_choice == neuraxis_core::ToolChoice::None {
+            reply::text("what I have")
+        } else {
+            reply::calls([("look", "{}")])
+        };
+        reply::using(reply, 10, 0)
+    });
+    let look = ScriptedTool::echoing(spec("look").read_only());
+    let more = "prices.'testkit/*' = { prompt = 1.0 }\nplans.team.max_cost_micro_usd = 45\n";
+    let orchestrator = governed(model, more).tool(Arc::new(look)).build().unwrap();
+    let heard = hear(&orchestrator, with_plan("first")).await;
+    heard.assert_valid(RunStatus::Done);
+    let reason = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(
+        (
+            heard.result.finish_reason.clone(),
+            heard.result.reply.as_str()
+        ),
+        (reason, "what I have")
+    );
+    let costs = heard
+        .records()
+        .into_iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::LlmCall(call) => Some(call.cost),
+            _ => None,
+        });
+    let costs: Vec<_> = costs.collect();
+    assert!(
+        costs.iter().all(|cost| *cost == Some(MicroUsd(10))),
+        "{costs:?}"
+    );
+    assert!(costs.len() <= 4, "{costs:?}");
+}
+
+#[tokio::test]
+async fn without_a_price_a_call_costs_an_unknown_amount() {
+    let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("first")).await;
+    let unknown = |record: &std::sync::Arc<neuraxis_core::Record>| matches!(&record.body, RecordBody::LlmCall(call) if call.cost.is_none());
+    assert!(heard.records().iter().any(unknown));
+}
+
+#[tokio::test]
+async fn a_model_may_choose_the_role_that_serves() {
+    let router = Arc::new(ScriptedModel::new().then(reply::text("coding")));
+    let coder = Arc::new(ScriptedModel::new().then(reply::text("fn main() {}")));
+    let orchestrator = governed(ScriptedModel::new(), "channels.chat.router = 'router'\n")
+        .model(Role::ROUTER, router.clone())
+        .model(Role::CODING, coder)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("Write a program.")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fn main() {}");
+    assert_eq!(step_types(&heard), [StepType::LlmCall, StepType::LlmCall]);
+    assert_eq!(router.calls()[0].mode, CallMode::Whole);
+}
+
+#[tokio::test]
+async fn a_router_that_fails_leaves_it_to_the_rules() {
+    let router = ScriptedModel::always(LlmError::new(LlmErrorKind::Unauthorized, "no"));
+    let answers = ScriptedModel::always(reply::text("fine"));
+    let orchestrator = governed(answers, "channels.chat.router = 'router'\n")
+        .model(Role::ROUTER, Arc::new(router))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("Write a program.")).await;
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(step_types(&heard), [StepType::Warning, StepType::LlmCall]);
+}
+
+#[tokio::test]
+async fn a_draft_is_checked_by_one_call_that_nobody_reads_along_with() {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::text("It is 41."))
+            .then(reply::text("It is 42.")),
+    );
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = governed(
+        ScriptedModel::new(),
+        "channels.chat.self_check = 'always'\n",
+    )
+    .model(Role::REASONING, model.clone())
+    .store(store.clone())
+    .build()
+    .unwrap();
+    let heard = hear(&orchestrator, request("What is it?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "It is 42.");
+    assert_eq!(
+        step_types(&heard),
+        [StepType::LlmCall, StepType::LlmCall, StepType::Summary]
+    );
+    assert!(
+        model
+            .calls()
+            .iter()
+            .all(|call| call.mode == CallMode::Whole)
+    );
+    let live = heard
+        .events
+        .iter()
+        .any(|event| matches!(event, neuraxis_engine::Event::Live(_)));
+    assert!(!live, "a draft was shown");
+    let told = history(store.as_ref()).await;
+    let texts: Vec<_> = told
+        .messages()
+        .iter()
+        .map(|message| message.text())
+        .collect();
+    assert_eq!(texts, ["What is it?", "It is 42."]);
+}
+
+#[tokio::test]
+async fn a_check_that_fails_lets_the_draft_stand() {
+    let model = ScriptedModel::new()
+        .then(reply::text("It is 42."))
+        .then(LlmError::new(LlmErrorKind::BadRequest, "no"));
+    let orchestrator = governed(model, "channels.chat.self_check = 'always'\n")
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("What is it?")).await;
+    assert_eq!(heard.result.reply, "It is 42.");
+    assert_eq!(step_types(&heard), [StepType::LlmCall, StepType::Warning]);
+}
+
+#[tokio::test]
+async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
+    let failing = || ScriptedModel::always(LlmError::new(LlmErrorKind::BadRequest, "too hard"));
+    let escalate =
+        "channels.chat.escalate = { role = 'coding', after_failures = 1, person = true }\n";
+    let answers = |coding: ScriptedModel| {
+        let builder = governed(failing(), escalate).retry(RetryPolicy::never());
+        builder
+            .model(Role::CODING, Arc::new(coding))
+            .build()
+            .unwrap()
+    };
+    let served = answers(ScriptedModel::always(reply::text("fine")));
+    let heard = hear(&served, request("first")).await;
+    assert_eq!(heard.result.reply, "fine");
+    let escalated = &heard.result.steps[1];
+    assert_eq!(
+        escalated.description,
+        "coding takes over after 1 failures in a row"
+    );
+    assert_eq!(escalated.metadata.get("to").unwrap(), "coding");
+    let heard = hear(&answers(failing()), request("first")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Clarify));
+    assert!(
+        heard.result.reply.contains("tell me how to go on"),
+        "{}",
+        heard.result.reply
+    );
+}
+
+#[tokio::test]
+async fn a_role_without_a_model_of_its_own_is_served_as_configured_and_that_is_no_downgrade() {
+    let coder = Arc::new(ScriptedModel::always(reply::text("fine")));
+    let orchestrator = neuraxis_engine::Orchestrator::builder()
+        .model(Role::CODING, coder)
+        .store(Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    // Where only one model is there, it serves the roles that may serve.
+    let asked = UserRequest::new(session(), "What time is it?").mode(Mode::CONSERVATIVE);
+    let heard = hear(&orchestrator, asked).await;
+    assert_eq!(heard.result.reply, "fine");
+    assert!(!heard.kinds().contains(&"role_downgraded"));
+}
+
+#[tokio::test]
+async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
+    let mut helper = AgentSpec::new(Profile::researcher(), Role::CODING);
+    helper.max_output_tokens = Some(100_000);
+    helper.limits.max_turns = Some(99);
+    let tool = spec("helper").read_only().agent();
+    let helper = AgentTool::new(tool.build(), helper)
+        .with_tools(["look", "change"].map(|name| name.parse().unwrap()));
+    let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
+        .model(Role::CODING, Arc::new(ScriptedModel::new()))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .tool(Arc::new(ScriptedTool::echoing(spec("change"))))
+        .agent(helper)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("first").mode(Mode::CONSERVATIVE)).await;
+    let RecordBody::RunStarted(started) = &heard.records()[0].body else {
+        panic!("a log begins with its start")
+    };
+    let helper = &started.spec.agents.values().next().unwrap();
+    assert_eq!(
+        helper.role,
+        Role::REASONING,
+        "coding may not serve in this mode"
+    );
+    let tools: Vec<_> = helper.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["look"]);
+    assert_eq!(helper.limits.max_turns, Some(3));
+    assert_eq!(helper.max_output_tokens, Some(1_024));
+}
