@@ -54,6 +54,7 @@ impl App {
     ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
+            .root(root(config))
             .store(store(config).await?)
             .tools(tools(config)?);
         let Cast {
@@ -178,6 +179,14 @@ async fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
         source,
     })?;
     Ok(Arc::new(store))
+}
+
+/// Returns the folder that paths in calls are judged from: that of the file tools.
+fn root(config: &Config) -> String {
+    let root = config.project_root();
+    // Where it cannot be resolved, the file tools say so.
+    let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    real.to_string_lossy().into_owned()
 }
 
 fn tools(config: &Config) -> Result<Vec<Arc<dyn Tool>>, BuildError> {

@@ -2,12 +2,14 @@
 //!
 //! The types live here, because they are recorded; the rules that make them live in `neuraxis-brainstem`.
 
+mod remembered;
 mod taint;
 mod verdict;
 mod ways;
 
 use serde::{Deserialize, Serialize};
 
+pub use remembered::{Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{Remember, RuleRef, Verdict};
 pub use ways::{

@@ -77,11 +77,11 @@ pub use uuid;
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
     ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
-    Decision, Escalation, Remember, Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource,
+    Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource,
     Verdict,
 };
 pub use effect::{
-    AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
+    Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
     ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
@@ -113,7 +113,7 @@ pub use record::{
     ApprovalRequested, ContextTrimmed, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
     Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
-    RoleDowngraded, RunStarted, Span, Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting,
+    RoleDowngraded, RunStarted, Span, Summarized, ToolCallFailed, ToolCallStarted, ToolResult, ToolStatus, Waiting,
     Warning,
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};

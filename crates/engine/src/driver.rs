@@ -2,6 +2,7 @@
 
 mod active_time;
 mod alarm;
+mod ask;
 mod log;
 mod model_call;
 mod tool_call;
@@ -15,12 +16,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
+    Advice, Advised, CancelModel, CancelTool,
     Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
     Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
     SessionId, Stamp, Step, Transcript,
 };
-use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
+use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -221,10 +222,7 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::CallModel(call) => self.call_model(call, Duration::ZERO),
-                Effect::Vet(vet) => {
-                    let vetted = self.vet(&vet);
-                    self.ready.push_back(Input::Vetted(vetted));
-                }
+                Effect::Vet(vet) => self.vet(vet),
                 Effect::RunTool(run) => self.run_tool(run),
                 Effect::CancelTool(CancelTool { effect_id })
                 | Effect::CancelModel(CancelModel { effect_id }) => {
@@ -309,34 +307,6 @@ impl Driver {
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
-    }
-
-    fn ask_approval(&mut self, ask: AskApproval) {
-        let approver = Arc::clone(&self.engine.approver);
-        self.work.push(Box::pin(async move {
-            let denied = |why: &str| {
-                let reason = Some(why.to_owned());
-                (ApprovalDecision::Deny { reason }, None)
-            };
-            let (decision, by) = match answered(async { approver.decide(&ask).await }).await {
-                Some(ApproverReply::Decided { decision, by }) => (decision, by),
-                Some(ApproverReply::Nobody) => {
-                    denied("it needs a person's approval, and nobody can give it here")
-                }
-                Some(ApproverReply::Later) => return Work::Later,
-                None => {
-                    tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
-                    denied("it needs a person's approval, and asking for it failed")
-                }
-            };
-            Work::Answer(Box::new(Input::ApprovalDecided(ApprovalDecided {
-                id: InputId::new(format!("approver-{}", ask.effect_id)),
-                tool_call_id: ask.tool_call_id,
-                arguments_hash: ask.arguments_hash,
-                decision,
-                by,
-            })))
-        }));
     }
 
     fn consult(&mut self, question: Consult) {

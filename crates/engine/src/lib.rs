@@ -29,12 +29,15 @@
 //! ```
 
 mod agent_tool;
+mod answers;
+mod approvals;
 mod builder;
 mod catalog;
 mod driver;
 mod event;
 mod execution;
 mod feed;
+mod foreign_tool;
 mod fork;
 mod log;
 mod offers;
@@ -50,6 +53,7 @@ mod system;
 mod traces;
 
 pub use agent_tool::AgentTool;
+pub use approvals::{Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};

@@ -42,6 +42,8 @@ pub(crate) struct Engine {
     pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
+    /// The folder that paths in calls are judged from.
+    pub(crate) root: Option<Arc<str>>,
     pub(crate) agents: Vec<AgentTool>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
@@ -93,6 +95,8 @@ impl Engine {
             spec.limits = spec.limits.tightest(spec.profile.limits());
             if let Some(decision) = decision {
                 spec.limits = spec.limits.tightest(decision.limits);
+                let most = self.policy.profile(decision).tool_retries;
+                spec.profile.tool_retries = spec.profile.tool_retries.min(most);
             }
             (agent.spec.name.clone(), self.completed(spec))
         });
@@ -208,7 +212,7 @@ impl Orchestrator {
     pub(crate) async fn launch(
         &self,
         store: &Arc<dyn SessionStore>,
-        spec: RunSpec,
+        mut spec: RunSpec,
         request: UserRequest,
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
@@ -217,7 +221,7 @@ impl Orchestrator {
         let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
-        let scope = RunScope {
+        let mut scope = RunScope {
             run_id,
             session_id: Some(request.session_id.clone()),
             delivery: request.delivery,
@@ -228,6 +232,8 @@ impl Orchestrator {
         let lease = Some(reserved.lease.clone());
         let started = async {
             let history = store.history(&request.session_id).await?;
+            self.carry_taint(&request.session_id, &mut spec, &mut scope)
+                .await?;
             Driver::start(engine, scope, lease, spec, history).await
         };
         let (driver, link) = match started.await {

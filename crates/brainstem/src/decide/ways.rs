@@ -6,6 +6,7 @@ use neuraxis_core::{
 
 use crate::config::{Clarify, SelfChecks};
 use crate::request::Request;
+use crate::taint::note_taint;
 use crate::rules::{ChannelRules, ModeRules};
 
 /// The most tokens of a model's answer about the role: a name, and some slack.
@@ -31,9 +32,6 @@ pub(super) fn decide(
         remember: mode.remember,
     };
     decision.data = channel.data;
-    if let Some(taint) = request.taint {
-        decision.taint = taint.clone();
-    }
     decision.clarify = clarification(channel.clarify, request);
     decision.self_check = self_check(channel.self_check, decision, complexity);
     decision.escalation = channel.escalate.as_ref().map(|escalate| Escalation {
@@ -46,6 +44,9 @@ pub(super) fn decide(
     });
     decision.routing = routing(channel, decision);
     explain(decision);
+    if let Some(taint) = request.taint {
+        note_taint(decision, taint);
+    }
 }
 
 fn clarification(clarify: Clarify, request: &Request<'_>) -> Option<Clarification> {
@@ -136,18 +137,6 @@ fn explain(decision: &mut Decision) {
             _ => "a person is asked".to_owned(),
         };
         reasons.push(format!("After {after_failures} failures in a row {who}."));
-    }
-    if !decision.taint.is_clean() {
-        let tools: Vec<_> = decision
-            .taint
-            .sources()
-            .iter()
-            .map(|source| source.tool.clone())
-            .collect();
-        reasons.push(format!(
-            "The conversation holds untrusted content (from {}).",
-            crate::names::Listed(&tools)
-        ));
     }
     decision.reasons.extend(reasons);
 }

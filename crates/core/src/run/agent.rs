@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::Taint;
 use crate::effect::{Purpose, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
@@ -69,6 +70,8 @@ pub(super) struct Agent {
     pub(super) steered: Vec<Arc<Message>>,
     /// Set once a limit was reached: from then on no tool runs.
     pub(super) closing: Option<FinishReason>,
+    /// The untrusted content that its conversation holds.
+    pub(super) taint: Taint,
     /// What it came to, once it has ended.
     pub(super) answer: Option<RunOutcome>,
     pub(super) phase: Phase,
@@ -200,6 +203,7 @@ impl Agent {
             ending: None,
             steered: Vec::new(),
             closing: None,
+            taint: Taint::default(),
             answer: None,
             phase: Phase::Ended,
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decision::Taint;
 use crate::effect::Purpose;
 use crate::finish::RunStatus;
 use crate::ids::{AgentId, ContentIndex, Seq};
@@ -24,6 +25,8 @@ impl RunTree {
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
+        let taint = decision.as_ref().map(|decision| decision.taint.clone());
+        let approval = decision.as_ref().map(|decision| decision.approval);
         let spec = Arc::new(spec);
         let history_digest = history.digest();
         let (history, repairs) = repaired(history);
@@ -35,7 +38,8 @@ impl RunTree {
             effects: 0,
             active: Duration::ZERO,
             inputs_seen: BTreeSet::new(),
-            agents: vec![root_agent(&spec, history)],
+            approval_expires: approval.and_then(|approval| approval.expires_after),
+            agents: vec![root_agent(&spec, history, taint.unwrap_or_default())],
             spec: Arc::clone(&spec),
         };
         let mut draft = Draft::new(spec.run_id, stamp);
@@ -94,7 +98,7 @@ impl RunTree {
     }
 }
 
-fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
+fn root_agent(spec: &RunSpec, history: Transcript, taint: Taint) -> Agent {
     let begins_with_system = matches!(
         history.messages().first().map(Arc::as_ref),
         Some(Message::System { .. })
@@ -116,6 +120,7 @@ fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
     }
     Agent {
         has_prompt: prompt.is_some(),
+        taint,
         forced: spec.root.tool_choice.clone(),
         ..Agent::new(AgentId::ROOT, transcript, recorded)
     }

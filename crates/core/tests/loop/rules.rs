@@ -1,5 +1,6 @@
 //! The loop rules of the design, a module for each group, a test for each clause.
 
+mod approval_terms;
 mod approvals;
 mod budgets;
 mod cancelling;
@@ -22,6 +23,8 @@ mod scheduling;
 mod steering;
 mod sub_agents;
 mod sub_agents_reached;
+mod taint;
 mod tool_errors;
+mod tool_retries;
 mod trimming;
 mod unknown_tools;
