@@ -132,10 +132,11 @@ pub enum ToolFailure {
 }
 
 impl ToolFailure {
-    /// Tells whether the same call may succeed when it is made again.
+    /// Tells whether the same call may succeed when it is made again at once. Not after a timeout: it has taken as long as
+    /// it may already, and a tool that hangs would hang twice.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Temporary | Self::Timeout)
+        matches!(self, Self::Temporary)
     }
 
     /// Tells whether the tool ran and failed, rather than being kept from running.

@@ -123,6 +123,9 @@ pub struct RunStarted {
     /// The session, again, for readers that look no deeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// The hash of the policy that governs it, so that a changed policy shows; none where nothing governs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_hash: Option<ContentHash>,
     /// The history it continues: how many messages, and their chained hash.
     pub history: PrefixDigest,
     /// What it was started with.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Taint;
-use crate::effect::{Purpose, ToolChoice};
+use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
 use crate::message::Message;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
 use crate::run::RunTree;
-use crate::run::batch::Batch;
+use crate::run::batch::{Batch, CallState};
 use crate::run::budget::Spent;
 use crate::run::context::{Gauge, TrimPlan};
 use crate::run::repeats::Streak;
@@ -252,6 +252,16 @@ impl Agent {
 
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
+    }
+
+    /// Tells whether this very attempt of a call is under way.
+    pub(super) fn runs(&self, asked: &RunTool) -> bool {
+        let calls = self.batch().into_iter().flat_map(|batch| &batch.calls);
+        let mut states = calls.map(|call| &call.state);
+        states.any(|state| {
+            matches!(state, CallState::Running { effect_id, attempt, .. }
+                if (*effect_id, *attempt) == (asked.effect_id, asked.attempt))
+        })
     }
 
     /// Tells whether the agent waits for an answer to this effect.

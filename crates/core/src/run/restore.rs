@@ -54,6 +54,10 @@ impl RunTree {
     /// Tells whether an effect is still to be answered, and brings the attempt of a model call up to date.
     fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
+        if let Effect::RunTool(asked) = effect {
+            // Another attempt goes by the same id.
+            return self.agents.iter().any(|agent| agent.runs(asked));
+        }
         self.agents.iter().any(|agent| {
             if let (Some(call), Effect::CallModel(asked)) = (agent.model_call(id), &mut *effect) {
                 asked.attempt = call.attempt;

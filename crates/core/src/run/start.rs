@@ -46,6 +46,7 @@ impl RunTree {
         let started = RunStarted {
             loop_version: LOOP_VERSION,
             session_id: spec.session_id.clone(),
+            policy_hash: decision.as_ref().map(|decision| decision.policy_hash),
             history: history_digest,
             spec,
         };

@@ -15,7 +15,7 @@ fn stopping() -> RunSpec {
 fn a_failed_call_is_an_error_object_and_the_loop_goes_on() {
     for failure in [ToolFailure::Error, ToolFailure::Timeout, ToolFailure::Panic] {
         let mut run = Script::start(spec());
-        run.reply(calls_to(&[SEND])).allow();
+        run.reply(calls_to(&[READ])).allow();
         run.finish(0, ToolOutcome::failed(failure, "tool \"x\" went wrong"));
         assert_eq!(
             run.tool_messages(),

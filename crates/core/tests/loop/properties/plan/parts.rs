@@ -142,7 +142,13 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
     ];
     let failure = prop_oneof![
         4 => Just(None),
-        1 => select(vec![ToolFailure::Error, ToolFailure::Timeout, ToolFailure::Panic]).prop_map(Some),
+        1 => select(vec![
+            ToolFailure::Error,
+            ToolFailure::Temporary,
+            ToolFailure::Timeout,
+            ToolFailure::Panic,
+        ])
+        .prop_map(Some),
     ];
     (
         json(),
