@@ -1,7 +1,11 @@
 //! The policy that ships, about the tools that ship: what each mode, channel and role may do. A reviewer reads the snapshot
 //! as a policy document.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may panic"
+)]
 
 use std::fmt::Write;
 
@@ -22,7 +26,12 @@ async fn built_in_tools() -> Vec<ToolSpec> {
 }
 
 /// What is told of one request: a line of tools for each verdict.
-fn verdicts(policy: &Policy, decision: &Decision, tools: &[ToolSpec], taint: &Taint) -> [String; 2] {
+fn verdicts(
+    policy: &Policy,
+    decision: &Decision,
+    tools: &[ToolSpec],
+    taint: &Taint,
+) -> [String; 2] {
     let arguments = JsonText::from_text("{}");
     let mut lists = [String::new(), String::new()];
     for tool in tools {
@@ -34,7 +43,13 @@ fn verdicts(policy: &Policy, decision: &Decision, tools: &[ToolSpec], taint: &Ta
         };
         write!(list, " {}", tool.name).unwrap();
     }
-    lists.map(|list| if list.is_empty() { " nothing".to_owned() } else { list })
+    lists.map(|list| {
+        if list.is_empty() {
+            " nothing".to_owned()
+        } else {
+            list
+        }
+    })
 }
 
 /// Roles between which nothing differs share a row.
@@ -85,9 +100,22 @@ async fn what_each_mode_channel_and_role_may_do_with_the_tools_that_ship() {
     let mut text = "The tools, and what they may do:\n".to_owned();
     for tool in &tools {
         let annotations = tool.annotations;
-        let outside = if annotations.open_world { ", reaches outside" } else { "" };
-        let destroys = if annotations.destructive { ", may destroy" } else { "" };
-        writeln!(text, "  {:<16} {}{outside}{destroys}", tool.name, tool.class).unwrap();
+        let outside = if annotations.open_world {
+            ", reaches outside"
+        } else {
+            ""
+        };
+        let destroys = if annotations.destructive {
+            ", may destroy"
+        } else {
+            ""
+        };
+        writeln!(
+            text,
+            "  {:<16} {}{outside}{destroys}",
+            tool.name, tool.class
+        )
+        .unwrap();
     }
     for mode in &MODES {
         write!(text, "\nMode {mode}\n\n{}", rows(&policy, mode, &tools)).unwrap();

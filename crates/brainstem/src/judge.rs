@@ -210,9 +210,8 @@ impl Policy {
             .find(|grant| covers(&grant.scope, call, facts));
         let part_wise = || {
             let parts = facts.parts()?;
-            let covering = |part: &Part| grants
-                .iter()
-                .find(|grant| covers_part(&grant.scope, part));
+            let covering =
+                |part: &Part| grants.iter().find(|grant| covers_part(&grant.scope, part));
             let covered = |part: &Part, index: usize| {
                 assessment.allows_part(index) || covering(part).is_some()
             };

@@ -24,7 +24,10 @@ pub enum GrantError {
     #[error("the answer is not about the call that was asked about")]
     OtherCall,
     /// Too many answers are remembered.
-    #[error("{} answers are remembered already; take some back", Remembered::MAX_GRANTS)]
+    #[error(
+        "{} answers are remembered already; take some back",
+        Remembered::MAX_GRANTS
+    )]
     TooMany,
 }
 

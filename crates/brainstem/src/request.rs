@@ -1,8 +1,6 @@
 //! What governance is asked about: a request, and a call.
 
-use neuraxis_core::{
-    Channel, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec,
-};
+use neuraxis_core::{Channel, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec};
 
 use crate::budget::Spent;
 use crate::names::{Listed, choices};

@@ -142,7 +142,10 @@ impl ToolFailure {
     /// Tells whether the tool ran and failed, rather than being kept from running.
     #[must_use]
     pub const fn is_of_the_tool(self) -> bool {
-        matches!(self, Self::Error | Self::Temporary | Self::Timeout | Self::Panic)
+        matches!(
+            self,
+            Self::Error | Self::Temporary | Self::Timeout | Self::Panic
+        )
     }
 }
 

@@ -43,7 +43,10 @@ impl Orchestrator {
             return Ok(());
         };
         let taint = store.taint(session).await?;
-        for decision in [&mut spec.decision, &mut scope.decision].into_iter().flatten() {
+        for decision in [&mut spec.decision, &mut scope.decision]
+            .into_iter()
+            .flatten()
+        {
             note_taint(decision, &taint);
         }
         Ok(())

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
-use crate::foreign_tool::ForeignTool;
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::foreign_tool::ForeignTool;
 use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
 use crate::resilience::RetryPolicy;

@@ -16,10 +16,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuraxis_core::{
-    Advice, Advised, CancelModel, CancelTool,
-    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
-    Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
-    SessionId, Stamp, Step, Transcript,
+    Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
+    EffectId, FinishReason, Hook, InboxEntry, Input, InputError, InputId, RunId, RunOutcome,
+    RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};

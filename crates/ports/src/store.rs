@@ -16,9 +16,8 @@ use neuraxis_core::{
 };
 
 pub use bounds::{
-    Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, RunBounds,
-    RunSize, check_grant,
-    check_input, grant_out_of_turn,
+    Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
+    MAX_OWNER_BYTES, RunBounds, RunSize, check_grant, check_input, grant_out_of_turn,
 };
 pub use error::StoreError;
 pub use run::{RunLease, RunSummary};

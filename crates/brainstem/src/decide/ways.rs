@@ -6,8 +6,8 @@ use neuraxis_core::{
 
 use crate::config::{Clarify, SelfChecks};
 use crate::request::Request;
-use crate::taint::note_taint;
 use crate::rules::{ChannelRules, ModeRules};
+use crate::taint::note_taint;
 
 /// The most tokens of a model's answer about the role: a name, and some slack.
 const ROUTING_TOKENS: u32 = 16;

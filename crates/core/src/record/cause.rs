@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::ids::Attempt;
 use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
 use crate::outcome::{ToolOutcome, ToolOutput};
-use crate::record::{LlmCall, LlmFailed, Record, RecordBody, ToolCallFailed, ToolResult, ToolStatus};
+use crate::record::{
+    LlmCall, LlmFailed, Record, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
+};
 
 impl Record {
     /// Returns the input that a record keeps, if it opens a step other than the first.

@@ -88,6 +88,7 @@ fn start_of(
         return Err(RestoreError::OtherHistory);
     }
     let mut spec = (*started.spec).clone();
+    spec.policy_hash = started.policy_hash;
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
         spec.decision = Some((**decision).clone());
     }

@@ -25,6 +25,8 @@ impl RunTree {
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
+        let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
+        let policy_hash = policy_hash.or(spec.policy_hash);
         let taint = decision.as_ref().map(|decision| decision.taint.clone());
         let approval = decision.as_ref().map(|decision| decision.approval);
         let spec = Arc::new(spec);
@@ -46,7 +48,7 @@ impl RunTree {
         let started = RunStarted {
             loop_version: LOOP_VERSION,
             session_id: spec.session_id.clone(),
-            policy_hash: decision.as_ref().map(|decision| decision.policy_hash),
+            policy_hash,
             history: history_digest,
             spec,
         };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decision::Taint;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::decision::Taint;
 use crate::ids::{AgentId, Attempt, EffectId, ToolCallId, ToolName};
 use crate::input::ToolFinished;
 use crate::outcome::{Keep, ToolFailure, ToolOutcome, ToolSignal};

@@ -59,8 +59,12 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
 async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     let world = World::new("", later(3));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
-    let first = world.calls_in("one", Mode::MODERATE, &[&puts]).await;
-    let second = world.calls_in("two", Mode::MODERATE, &[&[("send", "{}")]]).await;
+    world.model.push(reply::calls(puts));
+    let first = world.ask("one", Mode::MODERATE).await;
+    world.model.push(reply::calls([("send", "{}")]));
+    let second = world.ask("two", Mode::MODERATE).await;
+    world.model.push(reply::text("Done."));
+    world.model.push(reply::text("Done."));
     let waiting = world.orchestrator.approvals().await.unwrap();
     let listed: Vec<_> = waiting
         .iter()
@@ -76,7 +80,9 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     assert_eq!(summary.unwrap().status, RunStatus::Done);
 
     let reason = Some("not this one".to_owned());
-    world.decide(&waiting[1], ApprovalDecision::Deny { reason }).await;
+    world
+        .decide(&waiting[1], ApprovalDecision::Deny { reason })
+        .await;
     let left = world.orchestrator.approvals().await.unwrap();
     assert_eq!(left.len(), 1, "the other question is still open");
     world.decide(&left[0], ApprovalDecision::APPROVE).await;
@@ -85,7 +91,10 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     assert_eq!(results.iter().filter(|it| it.failure.is_none()).count(), 1);
     let denied = results.iter().find(|it| it.failure.is_some()).unwrap();
     assert_eq!(denied.failure, Some(ToolFailure::Denied));
-    assert!(denied.value.as_str().contains("not this one"), "the model hears why");
+    assert!(
+        denied.value.as_str().contains("not this one"),
+        "the model hears why"
+    );
 }
 
 #[tokio::test]
@@ -98,10 +107,15 @@ async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_
     let run = ran.result.run_id;
     let decide = |call, hash| {
         let approve = ApprovalDecision::APPROVE;
-        world.orchestrator.decide_approval(run, call, hash, approve, None)
+        world
+            .orchestrator
+            .decide_approval(run, call, hash, approve, None)
     };
     let refused = decide(call, other).await;
-    assert!(matches!(refused, Err(ResumeError::NotAsked(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ResumeError::NotAsked(_))),
+        "{refused:?}"
+    );
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     let late = decide(call, waiting[0].request.arguments_hash).await;
     assert!(matches!(late, Err(ResumeError::NotAsked(_))), "{late:?}");
@@ -112,7 +126,9 @@ async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_
 async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() {
     let rules = "[rules.no]\nanswer = 'deny'\ntools = ['put']\npaths = ['secrets/**']";
     let world = World::new(rules, later(1));
-    let ran = world.calls(Mode::MODERATE, &[("put", r#"{"path":"a"}"#)]).await;
+    let ran = world
+        .calls(Mode::MODERATE, &[("put", r#"{"path":"a"}"#)])
+        .await;
     let waiting = world.orchestrator.approvals().await.unwrap();
     let edited = ApprovalDecision::approve_with(json(r#"{"path":"secrets/a"}"#));
     world.decide(&waiting[0], edited).await;

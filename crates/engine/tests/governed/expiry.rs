@@ -84,7 +84,10 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     assert_eq!(decisions(&ran.records), [ApprovalDecision::Expired]);
     assert_eq!(began.elapsed().as_secs(), 3_600);
-    assert_eq!(ran.is_done().results()[0].failure, Some(ToolFailure::ApprovalExpired));
+    assert_eq!(
+        ran.is_done().results()[0].failure,
+        Some(ToolFailure::ApprovalExpired)
+    );
 }
 
 #[tokio::test]

@@ -63,7 +63,9 @@ async fn a_server_s_claim_to_be_harmless_makes_nothing_freer() {
     let ran = world.calls(Mode::MODERATE, &[("shop__list", "{}")]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
     let world = with_foreign("", nobody(), tool.clone());
-    let ran = world.calls(Mode::CONSERVATIVE, &[("shop__list", "{}")]).await;
+    let ran = world
+        .calls(Mode::CONSERVATIVE, &[("shop__list", "{}")])
+        .await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::UnknownTool));
     assert_eq!(tool.count(), 0);
 }

@@ -1,9 +1,11 @@
 //! "Allow for this session": remembered with the session, bound as policy says, listed and taken back.
 
 use neuraxis_core::{ApprovalDecision, GrantScope, Mode, RecordBody, ToolFailure, Vetting};
-use neuraxis_engine::ResumeError;
+use neuraxis_engine::{ResumeError, UuidV7};
 use neuraxis_ports::{ApproverReply, SessionStore};
 use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
+
+use std::sync::Arc;
 
 use crate::support::{World, json, later, nobody, session};
 
@@ -56,7 +58,10 @@ async fn an_answer_for_these_arguments_is_bound_to_their_hash() {
 
 #[tokio::test]
 async fn answers_are_listed_and_taken_back_one_by_one() {
-    let world = World::new("", for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool));
+    let world = World::new(
+        "",
+        for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool),
+    );
     world.calls(Mode::MODERATE, &[PUT]).await;
     world.calls(Mode::MODERATE, &[("send", "{}")]).await;
     let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
@@ -85,7 +90,11 @@ async fn what_is_taken_back_while_a_run_is_at_work_counts_no_more_in_it() {
     assert!(world.orchestrator.revoke(&session("s"), 1).await.unwrap());
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.send.count(), 1);
-    assert_eq!(world.tools.put.count(), 1, "it was asked about and nobody was there");
+    assert_eq!(
+        world.tools.put.count(),
+        1,
+        "it was asked about and nobody was there"
+    );
 }
 
 #[tokio::test]
@@ -97,7 +106,10 @@ async fn policy_says_how_much_may_be_remembered() {
     let ran = world.calls(Mode::MODERATE, &[PUT, ("send", "{}")]).await;
     assert!(ran.results().iter().all(|result| result.failure.is_none()));
     let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
-    assert!(remembered.grants().is_empty(), "allowed this once: {remembered:?}");
+    assert!(
+        remembered.grants().is_empty(),
+        "allowed this once: {remembered:?}"
+    );
     assert!(world.approver.asks()[1].choices.is_empty());
     let again = world.calls(Mode::MODERATE, &[PUT]).await;
     assert_eq!(again.results()[0].failure, Some(ToolFailure::Denied));
@@ -107,11 +119,13 @@ async fn policy_says_how_much_may_be_remembered() {
 async fn an_answer_never_outlives_its_policy_nor_answers_a_denial() {
     let world = World::new("", for_session(GrantScope::Tool));
     world.calls(Mode::MODERATE, &[PUT]).await;
-    let stricter = World::with("[rules.no]\nanswer = 'deny'\ntools = ['put']", nobody(), |it| {
-        it.store(world.store.clone())
-    });
+    let stricter = World::with(
+        "[rules.no]\nanswer = 'deny'\ntools = ['put']",
+        nobody(),
+        |it| it.store(world.store.clone()).ids(Arc::new(UuidV7)),
+    );
     let changed = World::with("[modes.moderate]\nmax_turns = 9", nobody(), |it| {
-        it.store(world.store.clone())
+        it.store(world.store.clone()).ids(Arc::new(UuidV7))
     });
     for other in [stricter, changed] {
         let ran = other.calls(Mode::MODERATE, &[PUT]).await;
@@ -134,7 +148,7 @@ async fn after_untrusted_content_a_remembered_answer_counts_no_more() {
 
 #[tokio::test]
 async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
-    let failing = std::sync::Arc::new(neuraxis_testkit::FailingStore::new(
+    let failing = Arc::new(neuraxis_testkit::FailingStore::new(
         neuraxis_memory::MemoryStore::new(),
     ));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
@@ -162,12 +176,17 @@ async fn a_crash_after_remembering_remembers_once() {
     assert_eq!(remembered.grants().len(), 1);
     assert_eq!(remembered.grants()[0].by.as_deref(), Some("ada"));
     // Told again what it was told, as by a process that took over in between, the session remembers the same.
-    let records = world.store.records(waiting[0].run_id, neuraxis_core::Seq(0));
+    let records = world
+        .store
+        .records(waiting[0].run_id, neuraxis_core::Seq(0));
     let records = records.await.unwrap();
     let ran = records.iter().filter_map(|record| match &record.body {
         RecordBody::Verdict(vetted) => Some(vetted.calls.clone()),
         _ => None,
     });
     let last = ran.last().unwrap();
-    assert!(matches!(last[0], Vetting::Run { grant: Some(1), .. }), "{last:?}");
+    assert!(
+        matches!(last[0], Vetting::Run { grant: Some(1), .. }),
+        "{last:?}"
+    );
 }

@@ -43,7 +43,13 @@ commands = ["curl"]
 "#;
 
 const TOOLS: [&str; 7] = [
-    "look", "fetch", "put", "send", "run_command", "shop__buy", "nothing",
+    "look",
+    "fetch",
+    "put",
+    "send",
+    "run_command",
+    "shop__buy",
+    "nothing",
 ];
 
 const ARGUMENTS: [&str; 8] = [
@@ -75,7 +81,9 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 fn decisions() -> impl Strategy<Value = Vec<Option<ApprovalDecision>>> {
     let scope = prop_oneof![
         Just(GrantScope::Tool),
-        select(ARGUMENTS.to_vec()).prop_map(|it| GrantScope::Arguments { hash: json(it).hash() }),
+        select(ARGUMENTS.to_vec()).prop_map(|it| GrantScope::Arguments {
+            hash: json(it).hash()
+        }),
         select(vec!["git **", "**", "curl"]).prop_map(|it| GrantScope::Command {
             pattern: it.to_owned(),
         }),
@@ -83,7 +91,10 @@ fn decisions() -> impl Strategy<Value = Vec<Option<ApprovalDecision>>> {
             pattern: it.to_owned(),
         }),
     ];
-    let approve = (prop::option::of(select(ARGUMENTS.to_vec())), prop::option::of(scope));
+    let approve = (
+        prop::option::of(select(ARGUMENTS.to_vec())),
+        prop::option::of(scope),
+    );
     let decision = prop_oneof![
         5 => approve.prop_map(|(edited, remember)| Some(ApprovalDecision::Approve {
             arguments: edited.map(json),
@@ -195,7 +206,11 @@ fn told(records: &[Arc<Record>]) -> Told {
 fn check(policy: &Policy, world: &World, ran: &Ran) -> Result<usize, TestCaseError> {
     let told = told(&ran.records);
     for (id, name, arguments, taint) in &told.started {
-        let tool = world.orchestrator.tools().specs().find(|it| it.name.as_str() == name);
+        let tool = world
+            .orchestrator
+            .tools()
+            .specs()
+            .find(|it| it.name.as_str() == name);
         let call = Call::new(tool.unwrap(), arguments)
             .with_taint(taint)
             .with_root("/project");

@@ -15,7 +15,9 @@ fn busy() -> Act {
 }
 
 async fn run(policy: &str, spec: SpecBuilder, acts: Vec<Act>) -> (Ran, Arc<ScriptedTool>) {
-    let tool = acts.into_iter().fold(ScriptedTool::new(spec), ScriptedTool::then);
+    let tool = acts
+        .into_iter()
+        .fold(ScriptedTool::new(spec), ScriptedTool::then);
     let tool = Arc::new(tool);
     let world = World::with(policy, nobody(), |builder| builder.tool(tool.clone()));
     let ran = world.calls(Mode::EXPLORATORY, &[("probe", "{}")]).await;
@@ -37,7 +39,10 @@ async fn a_failure_that_may_pass_is_tried_once_more_and_the_step_says_so() {
     let steps = ran.result.steps.iter();
     let steps: Vec<_> = steps.filter(|it| it.kind == StepType::ToolCall).collect();
     assert_eq!(steps.len(), 1, "one step a call");
-    assert_eq!(steps[0].metadata.get("retried_after").unwrap(), "the disk is busy");
+    assert_eq!(
+        steps[0].metadata.get("retried_after").unwrap(),
+        "the disk is busy"
+    );
     assert_eq!(steps[0].metadata.get("attempt").unwrap(), 2);
     assert_eq!(steps[0].metadata.get("status").unwrap(), "done");
 }
@@ -66,16 +71,44 @@ async fn every_way_to_fail_leaves_a_run_with_an_answer() {
     let too_large = format!("\"{}\"", "x".repeat(1024 * 1024));
     let ways = [
         (probe(), busy(), ToolFailure::Temporary, "the disk is busy"),
-        (probe().read_only(), Act::error("no such row"), ToolFailure::Error, "no such row"),
-        (probe().read_only(), Act::hanging(), ToolFailure::Timeout, "tool execution timed out"),
-        (probe().read_only(), Act::panicking("boom"), ToolFailure::Panic, "the tool crashed"),
-        (probe().read_only(), Act::value(&too_large), ToolFailure::Error, "ask for less"),
+        (
+            probe().read_only(),
+            Act::error("no such row"),
+            ToolFailure::Error,
+            "no such row",
+        ),
+        (
+            probe().read_only(),
+            Act::hanging(),
+            ToolFailure::Timeout,
+            "tool execution timed out",
+        ),
+        (
+            probe().read_only(),
+            Act::panicking("boom"),
+            ToolFailure::Panic,
+            "the tool crashed",
+        ),
+        (
+            probe().read_only(),
+            Act::value(&too_large),
+            ToolFailure::Error,
+            "ask for less",
+        ),
     ];
     for (spec, act, failure, told) in ways {
-        let (ran, tool) = run("[rules.all]\nanswer = 'allow'\ntools = ['probe']", spec, vec![act]).await;
+        let (ran, tool) = run(
+            "[rules.all]\nanswer = 'allow'\ntools = ['probe']",
+            spec,
+            vec![act],
+        )
+        .await;
         assert_eq!(ran.is_done().result.reply, "Done.");
         assert_eq!(ran.results()[0].failure, Some(failure));
-        assert!(ran.results()[0].value.as_str().contains(told), "{failure:?}");
+        assert!(
+            ran.results()[0].value.as_str().contains(told),
+            "{failure:?}"
+        );
         assert_eq!(tool.count(), 1, "{failure:?}");
     }
 }

@@ -49,7 +49,13 @@ impl Tools {
     }
 
     pub(crate) fn all(&self) -> [&Arc<ScriptedTool>; 5] {
-        [&self.look, &self.fetch, &self.put, &self.send, &self.command]
+        [
+            &self.look,
+            &self.fetch,
+            &self.put,
+            &self.send,
+            &self.command,
+        ]
     }
 }
 
@@ -153,7 +159,10 @@ impl World {
 
     pub(crate) async fn records_of(&self, run: &Ran) -> Vec<Arc<Record>> {
         let run = run.result.run_id;
-        self.store.records(run, neuraxis_core::Seq(0)).await.unwrap()
+        self.store
+            .records(run, neuraxis_core::Seq(0))
+            .await
+            .unwrap()
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentSpec, ApprovalDecision, Decision, Mode, Profile, RecordBody, Role, RunStatus,
-    ToolFailure, Turn, Vetting,
+    AgentSpec, ApprovalDecision, Decision, Mode, Profile, RecordBody, Role, RunStatus, ToolFailure,
+    Turn, Vetting,
 };
 use neuraxis_engine::{AgentTool, ForkOptions, UserRequest};
 use neuraxis_testkit::{ScriptedModel, reply, spec};
@@ -52,7 +52,11 @@ async fn a_later_run_of_the_session_begins_tainted_and_its_decision_says_so() {
     let decided = decision(&second);
     assert_eq!(decided.taint.sources()[0].tool.as_str(), "fetch");
     let why = "The conversation holds untrusted content (from fetch).";
-    assert!(decided.reasons.iter().any(|reason| reason == why), "{:?}", decided.reasons);
+    assert!(
+        decided.reasons.iter().any(|reason| reason == why),
+        "{:?}",
+        decided.reasons
+    );
     assert_eq!(second.results()[0].failure, Some(ToolFailure::Denied));
     let third = world.calls(Mode::MODERATE, &[PUT]).await;
     assert!(!decision(&third).taint.is_clean(), "it never wears off");
@@ -64,7 +68,9 @@ async fn a_later_run_of_the_session_begins_tainted_and_its_decision_says_so() {
 #[tokio::test]
 async fn in_exploratory_mode_it_is_told_but_asks_nothing() {
     let world = World::new(FREE, nobody());
-    let ran = world.calls_in("s", Mode::EXPLORATORY, &[&[FETCH], &[PUT]]).await;
+    let ran = world
+        .calls_in("s", Mode::EXPLORATORY, &[&[FETCH], &[PUT]])
+        .await;
     assert_eq!(world.tools.put.count(), 1);
     assert!(ran.results()[0].untrusted);
 }
@@ -87,7 +93,11 @@ async fn what_a_sub_agent_read_taints_whoever_asked_it() {
     let ran = world.calls_in("s", Mode::MODERATE, &[&[ask], &[PUT]]).await;
     assert_eq!(world.tools.fetch.count(), 1);
     assert_eq!(world.tools.put.count(), 0);
-    let put = ran.results().into_iter().find(|it| it.name == "put").unwrap();
+    let put = ran
+        .results()
+        .into_iter()
+        .find(|it| it.name == "put")
+        .unwrap();
     assert_eq!(put.failure, Some(ToolFailure::Denied));
 }
 
@@ -109,7 +119,9 @@ async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
 #[tokio::test]
 async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
     let world = World::new(FREE, nobody());
-    let ran = world.calls_in("s", Mode::MODERATE, &[&[FETCH], &[PUT]]).await;
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[FETCH], &[PUT]])
+        .await;
     for (name, turn, is_clean) in [("before", Turn(0), true), ("after", Turn(2), false)] {
         world.model.push(reply::calls([PUT]));
         world.model.push(reply::text("Done."));
@@ -134,6 +146,10 @@ async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
             records: handle.records(),
             result: handle.result().await.unwrap(),
         };
-        assert_eq!(decision(&next).taint.is_clean(), is_clean, "{name}, and after it");
+        assert_eq!(
+            decision(&next).taint.is_clean(),
+            is_clean,
+            "{name}, and after it"
+        );
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, GrantScope, InputId, JsonText, PendingKind, RecordBody,
-    RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
+    ApprovalDecided, ApprovalDecision, AskApproval, GrantScope, InputId, JsonText, PendingKind,
+    RecordBody, RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, RunHandle};
 use neuraxis_ports::{Approver, ApproverReply, SessionStore, async_trait};

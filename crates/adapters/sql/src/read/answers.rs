@@ -12,8 +12,7 @@ pub(crate) async fn taint(link: &mut Link, session: &SessionId) -> Result<Taint,
     let sql = "SELECT tool FROM taints WHERE session = $1 ORDER BY tool";
     let mut taint = Taint::default();
     for row in link.rows(sql, values![key]).await? {
-        let damaged =
-            |_| StoreError::Damaged("the name of a tool cannot be read".to_owned());
+        let damaged = |_| StoreError::Damaged("the name of a tool cannot be read".to_owned());
         taint.add(&row.text(0)?.parse().map_err(damaged)?, None);
     }
     Ok(taint)

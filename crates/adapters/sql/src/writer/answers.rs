@@ -50,7 +50,8 @@ impl Task {
             .await?;
         let key = row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?;
         let key = key.int(0)?;
-        let sql = "UPDATE grants SET body = NULL WHERE session = $1 AND id = $2 AND body IS NOT NULL";
+        let sql =
+            "UPDATE grants SET body = NULL WHERE session = $1 AND id = $2 AND body IS NOT NULL";
         Ok(link.run(sql, values![key, i64::from(id)]).await? > 0)
     }
 }

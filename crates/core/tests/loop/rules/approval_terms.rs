@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    Approved, ApprovalDecision, Channel, ContentHash, Decision, GrantScope, Mode, PendingKind,
-    RecordBody, Remember, Role, RuleRef, Transcript, Vetting, ToolClass,
+    ApprovalDecision, Approved, Channel, ContentHash, Decision, GrantScope, Mode, PendingKind,
+    RecordBody, Remember, Role, RuleRef, ToolClass, Transcript, Vetting,
 };
 
 use crate::support::*;

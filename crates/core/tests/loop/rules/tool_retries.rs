@@ -84,7 +84,11 @@ fn a_call_that_is_tried_again_counts_once() {
     spec.root.profile.tool_errors = ToolErrors::Stop;
     let mut run = begun(spec, READ);
     run.finish(0, passing());
-    assert_eq!(run.just_started(), [0], "no failure yet that would end the run");
+    assert_eq!(
+        run.just_started(),
+        [0],
+        "no failure yet that would end the run"
+    );
     run.finish(0, done("7"));
     assert_eq!(run.tool_messages(), ["7"]);
 }
@@ -114,7 +118,11 @@ fn nothing_is_tried_again_once_the_run_is_to_end() {
 fn a_crash_in_the_second_attempt_uses_it_up() {
     let mut run = begun(spec(), PUT);
     run.finish(0, passing()).resume();
-    assert_eq!(run.started(0).attempt, Attempt(3), "the lost one runs again");
+    assert_eq!(
+        run.started(0).attempt,
+        Attempt(3),
+        "the lost one runs again"
+    );
     run.finish(0, passing());
     assert_eq!(run.just_recorded()[0], "tool_result");
 }

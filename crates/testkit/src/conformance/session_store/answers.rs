@@ -110,9 +110,8 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
 /// A number that was given is not given again, not even after its answer was taken back.
 pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
-    let out_of_turn = |answer: Result<(), StoreError>| {
-        matches!(answer, Err(StoreError::Invalid { .. }))
-    };
+    let out_of_turn =
+        |answer: Result<(), StoreError>| matches!(answer, Err(StoreError::Invalid { .. }));
     let second = grant(2, GrantScope::Tool);
     assert!(out_of_turn(store.remember(&busy.lease, &second).await));
     let first = grant(1, GrantScope::Tool);
@@ -143,9 +142,8 @@ pub async fn an_answer_needs_the_lease_of_a_run(store: impl SessionStore) {
 /// A session remembers so many answers of such a size and no more.
 pub async fn remembered_answers_are_bounded(store: impl SessionStore) {
     let busy = Busy::new(&store).await;
-    let invalid = |answer: Result<(), StoreError>| {
-        matches!(answer, Err(StoreError::Invalid { .. }))
-    };
+    let invalid =
+        |answer: Result<(), StoreError>| matches!(answer, Err(StoreError::Invalid { .. }));
     let pattern = "a".repeat(MAX_GRANT_BYTES);
     let large = grant(1, GrantScope::Host { pattern });
     assert!(invalid(store.remember(&busy.lease, &large).await));
