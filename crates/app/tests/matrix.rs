@@ -1,11 +1,7 @@
 //! The policy that ships, about the tools that ship: what each mode, channel and role may do. A reviewer reads the snapshot
 //! as a policy document.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fmt::Write;
 

@@ -63,30 +63,26 @@ async fn a_newer_schema_is_refused_with_both_versions() {
 #[tokio::test]
 async fn a_file_of_every_schema_version_is_read_whole() {
     for version in ["schema-1.db", "schema-2.db"] {
-        is_read_whole(version).await;
+        let folder = tempfile::tempdir().unwrap();
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
+        let fixture = std::path::Path::new(fixtures).join(version);
+        std::fs::copy(fixture, folder.path().join("sessions.db")).unwrap();
+        let store = open(&config_in(folder.path())).await;
+        let sessions = store.sessions(&Default::default()).await.unwrap();
+        let [session] = sessions.as_slice() else {
+            panic!("one session is in the file: {sessions:?}")
+        };
+        let runs = store.runs(&session.id).await.unwrap();
+        assert_eq!(runs.len(), 2);
+        let head = store.verify(&session.id, None).await.unwrap();
+        assert_eq!(head.records, 7);
+        assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
+        assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
+        assert_eq!(store.unfinished().await.unwrap().len(), 1);
+        // What later versions keep beside is there, and empty.
+        assert!(store.taint(&session.id).await.unwrap().is_clean());
+        assert_eq!(store.remembered(&session.id).await.unwrap().last_id(), 0);
     }
-}
-
-async fn is_read_whole(version: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
-    let fixture = std::path::Path::new(fixtures).join(version);
-    std::fs::copy(fixture, folder.path().join("sessions.db")).unwrap();
-    let store = open(&config_in(folder.path())).await;
-    let sessions = store.sessions(&Default::default()).await.unwrap();
-    let [session] = sessions.as_slice() else {
-        panic!("one session is in the file: {sessions:?}")
-    };
-    let runs = store.runs(&session.id).await.unwrap();
-    assert_eq!(runs.len(), 2);
-    let head = store.verify(&session.id, None).await.unwrap();
-    assert_eq!(head.records, 7);
-    assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
-    assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
-    assert_eq!(store.unfinished().await.unwrap().len(), 1);
-    // What later versions keep beside is there, and empty.
-    assert!(store.taint(&session.id).await.unwrap().is_clean());
-    assert_eq!(store.remembered(&session.id).await.unwrap().last_id(), 0);
 }
 
 /// Writes what the test above reads: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, for a new version only.
