@@ -26,7 +26,7 @@ impl RunTree {
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
-        let policy_hash = policy_hash.or(spec.policy_hash);
+        let policy_hash = spec.policy_hash.take().or(policy_hash);
         let taint = decision.as_ref().map(|decision| decision.taint.clone());
         let approval = decision.as_ref().map(|decision| decision.approval);
         let spec = Arc::new(spec);
