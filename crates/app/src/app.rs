@@ -91,6 +91,7 @@ impl App {
     ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
+            .root(root(config))
             .store(opened.sessions())
             .tools(tools(config)?);
         let builder = match approver {
@@ -204,6 +205,15 @@ fn replayed(
         notices: vec![format!("replaying {file}: no model is asked")],
         tapes: Tapes::replaying(vec![cassette]),
     })
+}
+
+
+/// Returns the folder that paths in calls are judged from: that of the file tools.
+fn root(config: &Config) -> String {
+    let root = config.project_root();
+    // Where it cannot be resolved, the file tools say so.
+    let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    real.to_string_lossy().into_owned()
 }
 
 fn tools(config: &Config) -> Result<Vec<Arc<dyn Tool>>, BuildError> {

@@ -65,6 +65,14 @@ pub enum PolicyError {
         /// The least there can be.
         least: &'static str,
     },
+    /// A failed call would be made again too often.
+    #[error("{at} must be at most {most}")]
+    TooManyRetries {
+        /// The key.
+        at: String,
+        /// The most it may be.
+        most: u32,
+    },
     /// A temperature that no model takes.
     #[error("{at} must be between 0 and 2, not {given}")]
     TemperatureOutOfRange {
@@ -199,6 +207,7 @@ impl PolicyError {
             | Self::MissingRole { at, .. }
             | Self::InvalidPattern { at, .. }
             | Self::LimitTooSmall { at, .. }
+            | Self::TooManyRetries { at, .. }
             | Self::TemperatureOutOfRange { at, .. }
             | Self::AllowsNothing { at, .. }
             | Self::UnreachableMode { at, .. }

@@ -11,11 +11,11 @@
 
 mod finding;
 
-use neuraxis_core::{Decision, Mode, Remember, RuleRef, Verdict};
+use neuraxis_core::{Decision, Mode, Remember, Remembered, RuleRef, Verdict};
 
 use crate::config::Answer;
 use crate::policy::Policy;
-use crate::remembered::Remembered;
+use crate::remembered::{covers, covers_part, definition_of, needs};
 use crate::request::Call;
 use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
 use crate::taint::could_be_abused;
@@ -63,6 +63,33 @@ impl Policy {
             grant: assessment.grant,
             verdict: assessment.verdict(decision, call),
             reasons,
+        }
+    }
+
+    /// As [`judge`](Self::judge), with why: the sentence, the rule and the remembered answer that decided, and no more. What
+    /// is recorded of every call.
+    #[must_use]
+    pub fn ruling(&self, decision: &Decision, call: &Call<'_>) -> Judgment {
+        let assessment = self.assess(decision, call);
+        let decided = assessment.decided();
+        let verdict = assessment.verdict(decision, call);
+        let reasons = match &verdict {
+            Verdict::Ask { .. } | Verdict::Deny { .. } => Vec::new(),
+            Verdict::Allow => match assessment.grant {
+                Some(grant) => vec![format!(
+                    "A person allowed it for the session (answer {grant})."
+                )],
+                None => decided
+                    .map(|finding| finding.sentence(decision, call))
+                    .into_iter()
+                    .collect(),
+            },
+        };
+        Judgment {
+            rule: decided.and_then(Finding::rule),
+            grant: assessment.grant,
+            reasons,
+            verdict,
         }
     }
 
@@ -169,16 +196,22 @@ impl Policy {
             .filter(|grant| grant.tool == call.tool.name && grant.policy_hash == self.hash());
         let most = assessment.remember();
         let mut grants = grants
-            .filter(|grant| grant.scope.needs() <= most)
+            .filter(|grant| needs(&grant.scope) <= most)
             .peekable();
         if grants.peek().is_none() {
             return;
         }
-        let grants: Vec<_> = grants.collect();
-        let whole = grants.iter().find(|grant| grant.scope.covers(call, facts));
+        let definition = definition_of(call.tool);
+        let grants: Vec<_> = grants
+            .filter(|grant| grant.definition == definition)
+            .collect();
+        let whole = grants
+            .iter()
+            .find(|grant| covers(&grant.scope, call, facts));
         let part_wise = || {
             let parts = facts.parts()?;
-            let covering = |part: &Part| grants.iter().find(|grant| grant.scope.covers_part(part));
+            let covering =
+                |part: &Part| grants.iter().find(|grant| covers_part(&grant.scope, part));
             let covered = |part: &Part, index: usize| {
                 assessment.allows_part(index) || covering(part).is_some()
             };

@@ -140,6 +140,9 @@ impl Policy {
         let mut profile = channel.profile.behavior();
         profile.opening = opening(&channel.opening, decision);
         profile.data = channel.data;
+        if let Some(mode) = self.modes.get(&decision.mode) {
+            profile.tool_retries = mode.tool_retries;
+        }
         profile
     }
 

@@ -1,72 +1,14 @@
 //! "Allow for this session": answers of people that are remembered, listed and taken back.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{ContentHash, Decision, Remember, ToolName, Verdict};
-use serde::{Deserialize, Serialize};
+use neuraxis_core::{
+    ContentHash, Decision, Grant, GrantScope, JsonText, Remember, Remembered, ToolSpec, Verdict,
+};
 
 use crate::config::Answer;
 use crate::policy::Policy;
 use crate::request::Call;
 use crate::rules::{CommandPattern, Facts, HostPattern, Led, Part, path_glob};
-
-/// The most answers that one session remembers.
-const MAX_GRANTS: usize = 256;
-
-/// The answers of people that a session remembers. Plain data, to be stored with the session.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Remembered {
-    grants: Vec<Grant>,
-    last_id: u32,
-}
-
-/// A remembered "allow".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// Its number in the session, for taking it back.
-    pub id: u32,
-    /// The tool.
-    pub tool: ToolName,
-    /// Which of its calls.
-    #[serde(flatten)]
-    pub scope: GrantScope,
-    /// When it was given.
-    pub at: Timestamp,
-    /// Who gave it, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// The policy under which it was given: under another one it does not count.
-    pub policy_hash: ContentHash,
-}
-
-/// Which calls of a tool a remembered answer is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "scope", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum GrantScope {
-    /// Those with the very same arguments.
-    Arguments {
-        /// Their hash.
-        hash: ContentHash,
-    },
-    /// Those of which every part of the command fits a pattern, or is allowed anyway.
-    Command {
-        /// The pattern, such as `git log **`.
-        pattern: String,
-    },
-    /// Those whose URLs all lead to some hosts.
-    Host {
-        /// The pattern.
-        pattern: String,
-    },
-    /// Those whose paths all are beneath the root and fit a pattern.
-    Path {
-        /// The pattern.
-        pattern: String,
-    },
-    /// All of them.
-    Tool,
-}
 
 /// Why an answer is not remembered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,28 +24,11 @@ pub enum GrantError {
     #[error("the answer is not about the call that was asked about")]
     OtherCall,
     /// Too many answers are remembered.
-    #[error("{MAX_GRANTS} answers are remembered already; take some back")]
+    #[error(
+        "{} answers are remembered already; take some back",
+        Remembered::MAX_GRANTS
+    )]
     TooMany,
-}
-
-impl Remembered {
-    /// Returns all answers, in the order in which they were given.
-    #[must_use]
-    pub fn grants(&self) -> &[Grant] {
-        &self.grants
-    }
-
-    /// Takes an answer back; tells whether there was one.
-    pub fn revoke(&mut self, id: u32) -> bool {
-        let before = self.grants.len();
-        self.grants.retain(|grant| grant.id != id);
-        self.grants.len() < before
-    }
-
-    /// Takes all answers back.
-    pub fn clear(&mut self) {
-        self.grants.clear();
-    }
 }
 
 impl Policy {
@@ -126,23 +51,23 @@ impl Policy {
         let Verdict::Ask { remember, .. } = self.judge(decision, call) else {
             return Err(GrantError::NotAsked);
         };
-        if scope.needs() > remember {
+        if needs(&scope) > remember {
             return Err(GrantError::NotAllowed);
         }
-        if remembered.grants.len() >= MAX_GRANTS {
-            return Err(GrantError::TooMany);
-        }
-        let id = remembered.last_id.saturating_add(1);
+        let id = remembered.next_id();
         let mut after = remembered.clone();
-        after.last_id = id;
-        after.grants.push(Grant {
+        let is_added = after.add(Grant {
             id,
             tool: call.tool.name.clone(),
+            definition: definition_of(call.tool),
             scope,
             at,
             by,
             policy_hash: self.hash(),
         });
+        if !is_added {
+            return Err(GrantError::TooMany);
+        }
         // What is remembered has to answer this very question, or nobody was asked about it.
         if self.judge(decision, &call.with_remembered(&after)) != Verdict::Allow {
             return Err(GrantError::OtherCall);
@@ -175,53 +100,58 @@ impl Policy {
             scopes.push(GrantScope::Host { pattern });
         }
         scopes.push(GrantScope::Tool);
-        scopes.retain(|scope| scope.needs() <= remember);
+        scopes.retain(|scope| needs(scope) <= remember);
         scopes
     }
 }
 
-impl GrantScope {
-    /// How much has to be rememberable for this.
-    pub(crate) const fn needs(&self) -> Remember {
-        match self {
-            Self::Tool => Remember::Tool,
-            _ => Remember::Arguments,
-        }
-    }
+/// Returns the hash of a tool's definition, all of it: one that has changed is another tool.
+pub(crate) fn definition_of(tool: &ToolSpec) -> ContentHash {
+    // A definition is texts, numbers and flags: encoding it cannot fail.
+    JsonText::encode(tool).map_or(ContentHash::EMPTY, |text| text.hash())
+}
 
-    /// Tells whether it covers one part of a command.
-    pub(crate) fn covers_part(&self, part: &Part) -> bool {
-        let Self::Command { pattern } = self else {
-            return false;
-        };
-        part.unclear.is_none()
-            && CommandPattern::parse(pattern).is_ok_and(|pattern| pattern.matches(part))
+/// How much has to be rememberable for this.
+pub(crate) const fn needs(scope: &GrantScope) -> Remember {
+    match scope {
+        GrantScope::Tool => Remember::Tool,
+        _ => Remember::Arguments,
     }
+}
 
-    /// Tells whether it covers a whole call.
-    pub(crate) fn covers(&self, call: &Call<'_>, facts: &Facts<'_>) -> bool {
-        match self {
-            Self::Tool => true,
-            Self::Arguments { hash } => *hash == call.arguments.hash(),
-            Self::Command { .. } => false,
-            Self::Host { pattern } => {
-                let hosts = facts.hosts(None);
-                let Ok(pattern) = HostPattern::parse(pattern) else {
-                    return false;
-                };
-                !hosts.items.is_empty()
-                    && !hosts.is_unclear
-                    && hosts.items.iter().all(|host| pattern.matches(host))
-            }
-            Self::Path { pattern } => {
-                let paths = facts.paths(None);
-                let Ok(glob) = path_glob(pattern, Answer::Allow) else {
-                    return false;
-                };
-                let glob = glob.compile_matcher();
-                let fits = |led: &Led| matches!(led, Led::Inside(path) if glob.is_match(path));
-                !paths.items.is_empty() && !paths.is_unclear && paths.items.iter().all(fits)
-            }
+/// Tells whether it covers one part of a command.
+pub(crate) fn covers_part(scope: &GrantScope, part: &Part) -> bool {
+    let GrantScope::Command { pattern } = scope else {
+        return false;
+    };
+    part.unclear.is_none()
+        && CommandPattern::parse(pattern).is_ok_and(|pattern| pattern.matches(part))
+}
+
+/// Tells whether it covers a whole call.
+pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> bool {
+    match scope {
+        GrantScope::Tool => true,
+        GrantScope::Arguments { hash } => *hash == call.arguments.hash(),
+        GrantScope::Host { pattern } => {
+            let hosts = facts.hosts(None);
+            let Ok(pattern) = HostPattern::parse(pattern) else {
+                return false;
+            };
+            !hosts.items.is_empty()
+                && !hosts.is_unclear
+                && hosts.items.iter().all(|host| pattern.matches(host))
         }
+        GrantScope::Path { pattern } => {
+            let paths = facts.paths(None);
+            let Ok(glob) = path_glob(pattern, Answer::Allow) else {
+                return false;
+            };
+            let glob = glob.compile_matcher();
+            let fits = |led: &Led| matches!(led, Led::Inside(path) if glob.is_match(path));
+            !paths.items.is_empty() && !paths.is_unclear && paths.items.iter().all(fits)
+        }
+        // Commands are covered part by part, and what is not known covers nothing.
+        _ => false,
     }
 }

@@ -1,10 +1,9 @@
 //! What governance is asked about: a request, and a call.
 
-use neuraxis_core::{Channel, JsonText, Mode, PlanName, Role, Taint, ToolSpec};
+use neuraxis_core::{Channel, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec};
 
 use crate::budget::Spent;
 use crate::names::{Listed, choices};
-use crate::remembered::Remembered;
 
 /// A request to be decided about.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Untrusted content: which results bring it, and what asks again after it.
 
-use neuraxis_core::{ContentIndex, Taint, ToolClass, ToolSpec};
+use neuraxis_core::{ContentIndex, Decision, Taint, ToolClass, ToolSpec};
 
+use crate::names::Listed;
 use crate::policy::Policy;
 
 impl Policy {
@@ -18,6 +19,21 @@ impl Policy {
             taint.add(&tool.name, Some(at));
         }
     }
+}
+
+/// Takes untrusted content that the conversation already holds into a decision, with a sentence that says so. For whoever
+/// learns of it only after the request was decided about.
+pub fn note_taint(decision: &mut Decision, taint: &Taint) {
+    if taint.is_clean() {
+        return;
+    }
+    decision.taint.merge(taint);
+    let sources = decision.taint.sources().iter();
+    let tools: Vec<_> = sources.map(|source| source.tool.clone()).collect();
+    decision.reasons.push(format!(
+        "The conversation holds untrusted content (from {}).",
+        Listed(&tools)
+    ));
 }
 
 /// Tells whether a tool could be used against the user by somebody whose text the model read: it writes or reaches out.

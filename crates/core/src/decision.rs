@@ -3,6 +3,7 @@
 //! The types live here, because they are recorded; the rules that make them live in `neuraxis-brainstem`.
 
 mod read;
+mod remembered;
 mod taint;
 mod verdict;
 mod ways;
@@ -10,6 +11,7 @@ mod ways;
 use serde::{Deserialize, Serialize};
 
 pub use read::{Checked, TakesOver};
+pub use remembered::{Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{Remember, RuleRef, Verdict};
 pub use ways::{

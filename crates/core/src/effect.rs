@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::decision::{GrantScope, RuleRef};
 use crate::finish::RunOutcome;
 use crate::ids::{
     AgentId, Attempt, CallIndex, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn,
@@ -178,7 +180,18 @@ pub struct CallToVet {
     /// The final arguments.
     pub arguments: JsonText,
     /// A person already approved exactly these arguments: an ask is answered, a deny is not.
-    pub approved: bool,
+    pub approved: Option<Approved>,
+}
+
+/// A person's approval of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Approved {
+    /// What is to be remembered of it for the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<GrantScope>,
+    /// Who gave it, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// One tool call to be run.
@@ -239,6 +252,12 @@ pub struct AskApproval {
     pub arguments_hash: ContentHash,
     /// Why a person has to decide.
     pub reason: String,
+    /// The rule that says so; none where a mode does.
+    pub rule: Option<RuleRef>,
+    /// What may be remembered of an approval for the session, the narrowest first; nothing where nothing may be.
+    pub choices: Vec<GrantScope>,
+    /// When the question is no longer open, whatever the answer; none if it stays open for good.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A question to the embedder's hook.

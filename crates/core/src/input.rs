@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Verdict;
+use crate::decision::{GrantScope, Remember, RuleRef, Verdict};
 use crate::duration;
 use crate::error::LlmError;
 use crate::ids::{AgentId, Attempt, EffectId, InputId, Role, ToolCallId, ToolName};
@@ -160,6 +160,18 @@ pub enum Vetting {
     Run {
         /// What it may change, as far as its tool is trusted.
         class: ToolClass,
+        /// Its result will be untrusted content.
+        #[serde(default, skip_serializing_if = "is_false")]
+        untrusted: bool,
+        /// Why; none where nothing governs the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The rule that says so; none where a mode does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RuleRef>,
+        /// The remembered answer of a person that lets it run, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<u32>,
     },
     /// The arguments are not JSON or do not fit the schema.
     Invalid {
@@ -174,26 +186,101 @@ pub enum Vetting {
     Ask {
         /// What it may change, once approved.
         class: ToolClass,
+        /// Its result will be untrusted content.
+        #[serde(default, skip_serializing_if = "is_false")]
+        untrusted: bool,
         /// Why.
         reason: String,
+        /// The rule that says so; none where a mode does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RuleRef>,
+        /// How much of the answer may be remembered for the session.
+        #[serde(default, skip_serializing_if = "Remember::is_never")]
+        remember: Remember,
+        /// What the person may be offered to remember, the narrowest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        choices: Vec<GrantScope>,
     },
     /// Policy forbids it.
     Deny {
         /// Why.
         reason: String,
+        /// The rule that says so; none where a mode does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<RuleRef>,
     },
 }
 
 impl Vetting {
+    /// It may run, and nobody says why.
+    #[must_use]
+    pub const fn run(class: ToolClass) -> Self {
+        Self::Run {
+            class,
+            untrusted: false,
+            reason: None,
+            rule: None,
+            grant: None,
+        }
+    }
+
+    /// A person has to approve it, every time.
+    pub fn ask(class: ToolClass, reason: impl Into<String>) -> Self {
+        Self::Ask {
+            class,
+            untrusted: false,
+            reason: reason.into(),
+            rule: None,
+            remember: Remember::Never,
+            choices: Vec::new(),
+        }
+    }
+
+    /// Policy forbids it.
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self::Deny {
+            reason: reason.into(),
+            rule: None,
+        }
+    }
+
     /// Turns a verdict about a call that is otherwise fine into what was found.
     #[must_use]
     pub fn from_verdict(verdict: Verdict, class: ToolClass) -> Self {
         match verdict {
-            Verdict::Allow => Self::Run { class },
-            Verdict::Ask { reason, .. } => Self::Ask { class, reason },
-            Verdict::Deny { reason, .. } => Self::Deny { reason },
+            Verdict::Allow => Self::run(class),
+            Verdict::Ask {
+                reason,
+                rule,
+                remember,
+            } => Self::Ask {
+                class,
+                untrusted: false,
+                reason,
+                rule,
+                remember,
+                choices: Vec::new(),
+            },
+            Verdict::Deny { reason, rule } => Self::Deny { reason, rule },
         }
     }
+
+    /// Says that the call's result will be untrusted content.
+    #[must_use]
+    pub fn bringing_untrusted(mut self) -> Self {
+        if let Self::Run { untrusted, .. } | Self::Ask { untrusted, .. } = &mut self {
+            *untrusted = true;
+        }
+        self
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+pub(crate) const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A tool call ended.
@@ -235,6 +322,9 @@ pub enum ApprovalDecision {
         /// With these arguments instead of those shown; they are checked again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<JsonText>,
+        /// And so may these calls of the tool, for the rest of the session, as far as policy lets that be remembered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remember: Option<GrantScope>,
     },
     /// It may not.
     Deny {
@@ -244,6 +334,32 @@ pub enum ApprovalDecision {
     },
     /// Nobody decided in time: not a person's denial.
     Expired,
+}
+
+impl ApprovalDecision {
+    /// It may run as it was shown, this once.
+    pub const APPROVE: Self = Self::Approve {
+        arguments: None,
+        remember: None,
+    };
+
+    /// It may run with other arguments, this once.
+    #[must_use]
+    pub const fn approve_with(arguments: JsonText) -> Self {
+        Self::Approve {
+            arguments: Some(arguments),
+            remember: None,
+        }
+    }
+
+    /// It may run as it was shown, and so may these calls for the rest of the session.
+    #[must_use]
+    pub const fn approve_for_session(calls: GrantScope) -> Self {
+        Self::Approve {
+            arguments: None,
+            remember: Some(calls),
+        }
+    }
 }
 
 /// The embedder's hook answered.

@@ -77,12 +77,12 @@ pub use uuid;
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
     ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
-    ComplexityFeature, Decision, Escalation, Remember, Routing, RuleRef, SelfCheck, SpentBudget,
-    Taint, TaintSource, TakesOver, Verdict,
+    ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing,
+    RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
 pub use effect::{
-    AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult, Effect,
-    ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
+    Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult,
+    Effect, ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,
 };
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
 pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
@@ -113,8 +113,8 @@ pub use record::{
     ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,
     Pending, PendingKind, PlanChanged, PromptInjected, PromptReason, Record, RecordBody,
-    RoleDowngraded, RunStarted, Span, Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting,
-    Warning,
+    RoleDowngraded, RunStarted, Span, Summarized, ToolCallFailed, ToolCallStarted, ToolResult,
+    ToolStatus, Waiting, Warning,
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{MAX_TURNS_PROMPT, RunTree, Step};

@@ -107,6 +107,8 @@ impl ToolOutcome {
 pub enum ToolFailure {
     /// The tool said so.
     Error,
+    /// The tool said so, and that the same call may succeed when it is made again.
+    Temporary,
     /// It took too long and was stopped.
     Timeout,
     /// It panicked.
@@ -130,10 +132,20 @@ pub enum ToolFailure {
 }
 
 impl ToolFailure {
+    /// Tells whether the same call may succeed when it is made again at once. Not after a timeout: it has taken as long as
+    /// it may already, and a tool that hangs would hang twice.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::Temporary)
+    }
+
     /// Tells whether the tool ran and failed, rather than being kept from running.
     #[must_use]
     pub const fn is_of_the_tool(self) -> bool {
-        matches!(self, Self::Error | Self::Timeout | Self::Panic)
+        matches!(
+            self,
+            Self::Error | Self::Temporary | Self::Timeout | Self::Panic
+        )
     }
 }
 

@@ -78,6 +78,12 @@ pub struct Profile {
         skip_serializing_if = "is_default_agents"
     )]
     pub parallel_agents: u32,
+    /// How often a failed call of a server's tool is made again, where its class and the failure allow.
+    #[serde(
+        default = "Profile::default_retries",
+        skip_serializing_if = "is_default_retries"
+    )]
+    pub tool_retries: u32,
     /// Where an embedder is asked, through [`Effect::Consult`](crate::Effect::Consult).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
@@ -93,6 +99,10 @@ impl Profile {
 
     const fn default_agents() -> u32 {
         5
+    }
+
+    const fn default_retries() -> u32 {
+        1
     }
 
     /// The profile of the agent that talks with the user: calls in parallel where that is safe, everything kept.
@@ -172,6 +182,7 @@ impl Profile {
             usage: UsageScope::default(),
             data: DataPolicy::default(),
             parallel_agents: Self::default_agents(),
+            tool_retries: Self::default_retries(),
             hooks: Vec::new(),
         }
     }
@@ -192,6 +203,14 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 )]
 const fn is_default_agents(agents: &u32) -> bool {
     *agents == Profile::default_agents()
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+const fn is_default_retries(retries: &u32) -> bool {
+    *retries == Profile::default_retries()
 }
 
 #[cfg(test)]

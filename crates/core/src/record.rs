@@ -17,7 +17,7 @@ pub use body::{
     ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LimitKind, LimitReachedRecord,
     LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin, Pending, PendingKind,
     PlanChanged, PromptInjected, PromptReason, RecordBody, RoleDowngraded, RunStarted, Span,
-    Summarized, ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
+    Summarized, ToolCallFailed, ToolCallStarted, ToolResult, ToolStatus, Waiting, Warning,
 };
 
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};

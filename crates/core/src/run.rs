@@ -51,6 +51,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::Taint;
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
@@ -97,6 +98,8 @@ pub struct RunTree {
     effects: u32,
     active: Duration,
     inputs_seen: BTreeSet<InputId>,
+    /// How long a question to a person stays open.
+    approval_expires: Option<Duration>,
     agents: Vec<Agent>,
     /// What the decision asks for beside models, tools and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,6 +179,12 @@ impl RunTree {
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
         &self.agent_spec(agent).tools
+    }
+
+    /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.
+    #[must_use]
+    pub fn taint(&self, agent: AgentId) -> Option<&Taint> {
+        self.agent(agent).map(|agent| &agent.taint)
     }
 
     /// Returns what the run waits for now: decisions of people and results of a client's tools, of all agents.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
+use crate::json::ContentHash;
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
 use crate::profile::{DataPolicy, Profile};
@@ -41,6 +42,9 @@ pub struct RunSpec {
     /// What governance decided. It is recorded on its own, right after the first record.
     #[serde(skip)]
     pub decision: Option<Decision>,
+    /// The hash of the policy that decided, where it is known without the decision. It stands beside the spec.
+    #[serde(skip)]
+    pub(crate) policy_hash: Option<ContentHash>,
 }
 
 impl RunSpec {
@@ -60,6 +64,7 @@ impl RunSpec {
             client_tools: ClientTools::default(),
             forked_from: None,
             decision: None,
+            policy_hash: None,
         }
     }
 }

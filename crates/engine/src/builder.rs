@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::foreign_tool::ForeignTool;
 use crate::health::SharedHealth;
 use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
@@ -29,6 +30,8 @@ const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
 pub struct OrchestratorBuilder {
     models: BTreeMap<Role, Arc<dyn LlmClient>>,
     tools: Vec<Arc<dyn Tool>>,
+    foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
+    root: Option<Arc<str>>,
     agents: Vec<AgentTool>,
     hooks: Vec<Hook>,
     advisor: Option<Arc<dyn Advisor>>,
@@ -61,6 +64,8 @@ impl OrchestratorBuilder {
         Self {
             models: BTreeMap::new(),
             tools: Vec::new(),
+            foreign: Vec::new(),
+            root: None,
             agents: Vec::new(),
             hooks: Vec::new(),
             advisor: None,
@@ -96,6 +101,29 @@ impl OrchestratorBuilder {
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         self.tools.extend(tools);
+        self
+    }
+
+    /// Adds tools of somebody else's server, each named `SERVER__TOOL`. What they say about themselves is a claim: without a
+    /// word of local configuration (`[trust.NAME]`) each counts as one that changes things for good and reaches outside this
+    /// machine. One whose definition changes later is not called any more.
+    #[must_use]
+    pub fn foreign_tools(
+        mut self,
+        server: impl Into<Arc<str>>,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Self {
+        let server = server.into();
+        let tools = tools.into_iter().map(|tool| (Arc::clone(&server), tool));
+        self.foreign.extend(tools);
+        self
+    }
+
+    /// Names the folder that paths in calls are judged from, an absolute path. Without it, every absolute path counts as
+    /// outside.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<Arc<str>>) -> Self {
+        self.root = Some(root.into());
         self
     }
 
@@ -226,6 +254,11 @@ impl OrchestratorBuilder {
         for tool in self.tools {
             catalog.add(tool)?;
         }
+        for (server, tool) in self.foreign {
+            // The policy may have been set after the tools were added.
+            let tool = ForeignTool::new(&server, tool, &self.policy)?;
+            catalog.add(Arc::new(tool))?;
+        }
         check_agents(&self.agents, &catalog)?;
         let roles = self.models.keys().cloned().collect();
         Ok(Orchestrator::new(Engine {
@@ -234,6 +267,7 @@ impl OrchestratorBuilder {
             offers: Offers::default(),
             policy: self.policy,
             store: self.store,
+            root: self.root,
             agents: self.agents,
             hooks: self.hooks,
             advisor: self.advisor,

@@ -47,6 +47,14 @@ pub enum CatalogError {
         /// What is wrong.
         message: String,
     },
+    /// A tool of somebody else's server could be taken for another's.
+    #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]
+    ForeignName {
+        /// The server.
+        server: String,
+        /// The tool.
+        name: ToolName,
+    },
     /// An agent is to use a tool that there is not.
     #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
     AgentWithoutTool {
@@ -178,7 +186,13 @@ impl ToolCatalog {
         match result {
             Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
             Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
-            Ok(Ok(Err(error))) => ToolOutcome::failed(ToolFailure::Error, &error.message),
+            Ok(Ok(Err(error))) => {
+                let failure = match error.retryable {
+                    true => ToolFailure::Temporary,
+                    false => ToolFailure::Error,
+                };
+                ToolOutcome::failed(failure, &error.message)
+            }
             Ok(Ok(Ok(output))) => {
                 let size = output.value.as_str().len();
                 if size > MAX_RESULT_BYTES {

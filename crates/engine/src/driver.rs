@@ -2,6 +2,7 @@
 
 mod active_time;
 mod alarm;
+mod ask;
 mod log;
 mod model_call;
 mod serving;
@@ -16,12 +17,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
-    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
-    Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
-    SessionId, Stamp, Step, Transcript,
+    Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
+    EffectId, FinishReason, Hook, InboxEntry, Input, InputError, InputId, Record, RunId,
+    RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
-use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
+use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -181,16 +181,15 @@ impl Driver {
             let wake_at = step.wake_at;
             self.active.follow(step.status);
             self.unwritten.append(&mut step.records);
-            if self.has_to_write(&step) {
-                let records = std::mem::take(&mut self.unwritten);
-                let log = Arc::clone(&self.log);
-                if let Err(error) = log.append(records).await {
-                    tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
-                    self.outcome = Some(unrecorded(&error));
-                    break;
-                }
+            let begins_something = !step.effects.iter().all(|effect| matches!(effect, Effect::Vet(_)));
+            if (begins_something || step.status.is_ended()) && !self.write().await {
+                break;
             }
             self.perform(step.effects);
+            // Nothing waits with what happened still unwritten.
+            if self.ready.is_empty() && !self.write().await {
+                break;
+            }
             if step.status.is_ended() {
                 break;
             }
@@ -224,25 +223,26 @@ impl Driver {
         self.conclude(place);
     }
 
-    /// Tells whether what happened has to be on record now: before anything is begun that others notice, before the run
-    /// waits, and at its end.
-    fn has_to_write(&self, step: &Step) -> bool {
-        let begins_something = step
-            .effects
-            .iter()
-            .any(|effect| !matches!(effect, Effect::Vet(_)));
-        let goes_on = !step.effects.is_empty() || !self.ready.is_empty();
-        begins_something || !goes_on || step.status.is_ended()
+    /// Writes what happened since the last time. False if it cannot be kept: then the run ends here.
+    async fn write(&mut self) -> bool {
+        let records = std::mem::take(&mut self.unwritten);
+        if records.is_empty() {
+            return true;
+        }
+        let log = Arc::clone(&self.log);
+        let Err(error) = log.append(records).await else {
+            return true;
+        };
+        tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
+        self.outcome = Some(unrecorded(&error));
+        false
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::CallModel(call) => self.call_model(call, None, Duration::ZERO),
-                Effect::Vet(vet) => {
-                    let vetted = self.vet(&vet);
-                    self.ready.push_back(Input::Vetted(vetted));
-                }
+                Effect::Vet(vet) => self.vet(vet),
                 Effect::RunTool(run) => self.run_tool(run),
                 Effect::CancelTool(CancelTool { effect_id })
                 | Effect::CancelModel(CancelModel { effect_id }) => {
@@ -327,34 +327,6 @@ impl Driver {
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
-    }
-
-    fn ask_approval(&mut self, ask: AskApproval) {
-        let approver = Arc::clone(&self.engine.approver);
-        self.work.push(Box::pin(async move {
-            let denied = |why: &str| {
-                let reason = Some(why.to_owned());
-                (ApprovalDecision::Deny { reason }, None)
-            };
-            let (decision, by) = match answered(async { approver.decide(&ask).await }).await {
-                Some(ApproverReply::Decided { decision, by }) => (decision, by),
-                Some(ApproverReply::Nobody) => {
-                    denied("it needs a person's approval, and nobody can give it here")
-                }
-                Some(ApproverReply::Later) => return Work::Later,
-                None => {
-                    tracing::error!(call = %ask.tool_call_id, "the approver crashed; the call is denied");
-                    denied("it needs a person's approval, and asking for it failed")
-                }
-            };
-            Work::Answer(Box::new(Input::ApprovalDecided(ApprovalDecided {
-                id: InputId::new(format!("approver-{}", ask.effect_id)),
-                tool_call_id: ask.tool_call_id,
-                arguments_hash: ask.arguments_hash,
-                decision,
-                by,
-            })))
-        }));
     }
 
     fn consult(&mut self, question: Consult) {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use neuraxis_brainstem::note_taint;
 use neuraxis_core::{
     Channel, ForkPoint, Message, Mode, Part, Role, RunId, Seq, SessionId, Transcript, Turn,
     forked_history,
 };
 use neuraxis_ports::{Session, SessionStore, StoreError};
 
+use crate::answers::taint_until;
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
@@ -140,6 +142,7 @@ impl Orchestrator {
             .mode(options.mode)
             .channel(options.channel);
         let mut decision = self.decide(&request)?;
+        note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {
             if !decision.allowed_roles.contains(&role) {
                 let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();

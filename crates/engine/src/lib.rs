@@ -29,6 +29,8 @@
 //! ```
 
 mod agent_tool;
+mod answers;
+mod approvals;
 mod archive;
 mod builder;
 mod catalog;
@@ -36,6 +38,7 @@ mod driver;
 mod event;
 mod execution;
 mod feed;
+mod foreign_tool;
 mod fork;
 mod govern;
 mod health;
@@ -53,6 +56,7 @@ mod system;
 mod traces;
 
 pub use agent_tool::AgentTool;
+pub use approvals::{Swept, WaitingApproval};
 pub use archive::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
     ImportError, check_archive, export_session, import_archive,

@@ -45,6 +45,8 @@ pub(crate) struct Engine {
     pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
+    /// The folder that paths in calls are judged from.
+    pub(crate) root: Option<Arc<str>>,
     pub(crate) agents: Vec<AgentTool>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
@@ -107,6 +109,8 @@ impl Engine {
             if let Some((decision, root)) = within {
                 let (narrowed, notes) = narrow_sub_agent(decision, root, spec);
                 spec = narrowed;
+                let most = self.policy.profile(decision).tool_retries;
+                spec.profile.tool_retries = spec.profile.tool_retries.min(most);
                 for note in notes {
                     tracing::debug!(agent = %agent.spec.name, "{note}");
                 }
@@ -223,7 +227,7 @@ impl Orchestrator {
     pub(crate) async fn launch(
         &self,
         store: &Arc<dyn SessionStore>,
-        spec: RunSpec,
+        mut spec: RunSpec,
         request: UserRequest,
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
@@ -232,7 +236,7 @@ impl Orchestrator {
         let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
-        let scope = RunScope {
+        let mut scope = RunScope {
             run_id,
             session_id: Some(request.session_id.clone()),
             delivery: request.delivery,
@@ -243,6 +247,8 @@ impl Orchestrator {
         let lease = Some(reserved.lease.clone());
         let started = async {
             let history = store.history(&request.session_id).await?;
+            self.carry_taint(&request.session_id, &mut spec, &mut scope)
+                .await?;
             Driver::start(engine, scope, lease, spec, history).await
         };
         let (driver, link) = match started.await {

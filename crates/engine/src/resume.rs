@@ -43,6 +43,9 @@ pub enum ResumeError {
     /// No call of the run with this id waits for its client.
     #[error("call {0} is not waiting for a result")]
     NotWaiting(ToolCallId),
+    /// No call of the run with this id, and with these arguments, waits for a person.
+    #[error("call {0} is not waiting for a decision about these arguments")]
+    NotAsked(ToolCallId),
     /// The run waits for its client alone, and no result was brought.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
@@ -176,7 +179,12 @@ impl Orchestrator {
     /// Dropped, some runs may have been taken up.
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let mut recovered = Recovered::default();
+        // What expired while nobody looked is told first, so that nobody is asked about it again.
+        let swept = self.sweep().await?;
+        let mut recovered = Recovered {
+            left: swept.left,
+            ..Recovered::default()
+        };
         for run in store.unfinished().await? {
             match self.resume(run.run_id, Vec::new()).await {
                 Ok(handle) => recovered.resumed.push(handle),

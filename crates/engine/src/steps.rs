@@ -4,7 +4,9 @@ mod metadata;
 
 use std::sync::Arc;
 
-use neuraxis_core::{Escalated, LlmCall, Record, RecordBody, ToolResult};
+use neuraxis_core::{
+    Attempt, Escalated, LlmCall, Record, RecordBody, ToolCallId, ToolCallStarted, ToolResult,
+};
 
 pub use self::metadata::StepMetadata;
 use crate::result::{OrchestratorStep, StepType};
@@ -37,9 +39,13 @@ impl Reader {
                 format!("{} failed: {}", failed.served_by, failed.error),
             ),
             RecordBody::ToolCall(started) => {
+                if self.is_tried_again(record, started) {
+                    return;
+                }
                 self.open.push(self.steps.len());
                 (StepType::ToolCall, started.name.clone())
             }
+            RecordBody::ToolFailed(failed) => return self.fail(record, &failed.tool_call_id),
             RecordBody::ToolResult(result) => return self.complete(record, result),
             RecordBody::Plan(_) => (StepType::Plan, "the plan changed".to_owned()),
             RecordBody::Summary(summary) => (StepType::Summary, summary.text.clone()),
@@ -67,6 +73,37 @@ impl Reader {
         });
     }
 
+    /// Notes in the step of a call that an attempt failed and another follows.
+    fn fail(&mut self, record: &Arc<Record>, call: &ToolCallId) {
+        if let Some(step) = self.open_step(call) {
+            step.metadata.fail(Arc::clone(record));
+        }
+    }
+
+    /// Tells whether this is another attempt of a call that has its step already, and lets the step stand for it.
+    fn is_tried_again(&mut self, record: &Arc<Record>, started: &ToolCallStarted) -> bool {
+        // Most calls are made once, and need not be looked for.
+        if started.attempt == Attempt(1) {
+            return false;
+        }
+        let step = self.open_step(&started.tool_call_id);
+        let is_known = step.is_some();
+        if let Some(step) = step {
+            step.metadata.try_again(Arc::clone(record));
+        }
+        is_known
+    }
+
+    fn open_step(&mut self, call: &ToolCallId) -> Option<&mut OrchestratorStep> {
+        let steps = &self.steps;
+        let is_its = |place: &&usize| {
+            let step = steps.get(**place);
+            step.is_some_and(|step| step.metadata.is_of(call))
+        };
+        let place = *self.open.iter().find(is_its)?;
+        self.steps.get_mut(place)
+    }
+
     /// Completes the step of a call; a call that was refused before it ran gets its step here.
     fn complete(&mut self, record: &Arc<Record>, result: &ToolResult) {
         let description = match result.failure {
@@ -76,7 +113,7 @@ impl Reader {
         let steps = &mut self.steps;
         let is_its = |place: &usize| {
             let step = steps.get(*place);
-            step.is_some_and(|step| step.metadata.is_answered_by(result))
+            step.is_some_and(|step| step.metadata.is_of(&result.tool_call_id))
         };
         let Some(open) = self.open.iter().position(is_its) else {
             return self.add(StepType::ToolCall, description, record);

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, Seq, SessionId,
-    SessionMetrics, Transcript,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, RecordBody, Remembered, RunId, Seq,
+    SessionId, SessionMetrics, Taint, Transcript,
 };
 
 pub use bounds::{
-    Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, RunBounds,
-    RunSize, check_input,
+    Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
+    MAX_OWNER_BYTES, RunBounds, RunSize, check_grant, check_input, grant_out_of_turn,
 };
 pub use error::StoreError;
 pub use run::{RunFilter, RunLease, RunSummary};
@@ -265,6 +265,37 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::NoSuchSession`].
     async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError>;
+
+    /// Returns the untrusted content that a session's runs brought: what [`Taint::read`] finds in all of their records,
+    /// those of runs that have not ended included.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError>;
+
+    /// Returns the answers of people that a session remembers, in the order in which they were given.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError>;
+
+    /// Remembers an answer for the session of a lease. It has to have the next number; remembering the last one once more
+    /// changes nothing and succeeds, unless it was taken back.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid; [`StoreError::Invalid`] if the answer has another number, is
+    /// larger than [`MAX_GRANT_BYTES`], or there are [`Remembered::MAX_GRANTS`].
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError>;
+
+    /// Takes a remembered answer back, from any process, whether a run is at work or not; tells whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError>;
 
     /// Checks that a session's records are those that were kept, none changed, removed or moved, and returns where their
     /// hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a

@@ -40,6 +40,7 @@ mod refusal;
 mod routes;
 mod server;
 mod stop;
+mod sweep;
 mod turn;
 mod turns;
 

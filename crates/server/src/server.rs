@@ -21,6 +21,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::address::ListenAddress;
 use crate::routes::routes;
+use crate::sweep::Sweeping;
 
 /// How many connections there may be; more have to wait to be accepted.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -106,6 +107,7 @@ impl Server {
             ..
         } = self;
         let router = routes(orchestrator.clone());
+        let sweeping = Sweeping::start(orchestrator.clone());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
@@ -117,6 +119,7 @@ impl Server {
                 () = &mut stop => break,
             }
         }
+        drop(sweeping);
         // In this order: whoever finds the door closed knows that no new run begins.
         let (ended, ()) = tokio::join!(timeout(RECORDING, orchestrator.shutdown()), async {
             drop(listener);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future;
 use std::sync::{Mutex, PoisonError};
 
-use neuraxis_core::{ApprovalDecision, AskApproval, JsonText};
+use neuraxis_core::{ApprovalDecision, AskApproval, GrantScope, JsonText};
 use neuraxis_ports::{Approver, ApproverReply, async_trait};
 
 /// Gives answers in order and remembers the questions. Out of answers, it says that nobody can answer.
@@ -36,15 +36,20 @@ impl ScriptedApprover {
     /// Answers the next question with yes.
     #[must_use]
     pub fn approve(self) -> Self {
-        self.decide(ApprovalDecision::Approve { arguments: None })
+        self.decide(ApprovalDecision::APPROVE)
+    }
+
+    /// Answers the next question with yes, for these calls and the rest of the session.
+    #[must_use]
+    pub fn approve_for_session(self, calls: GrantScope) -> Self {
+        self.decide(ApprovalDecision::approve_for_session(calls))
     }
 
     /// Answers the next question with yes, but with these arguments, a JSON text.
     #[must_use]
     pub fn approve_with(self, arguments: &str) -> Self {
-        self.decide(ApprovalDecision::Approve {
-            arguments: Some(JsonText::from_text(arguments)),
-        })
+        let arguments = JsonText::from_text(arguments);
+        self.decide(ApprovalDecision::approve_with(arguments))
     }
 
     /// Answers the next question with no.

@@ -8,9 +8,9 @@ use mockall::mock;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    Advice, AskApproval, Consult, ContentHash, InboxEntry, InputId, JsonText, LlmError,
-    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutput,
-    ToolSpec, Transcript,
+    Advice, AskApproval, Consult, ContentHash, Grant, InboxEntry, InputId, JsonText, LlmError,
+    ModelRequest, Record, Remembered, Reply, RunId, Seq, SessionId, SessionMetrics, Taint,
+    ToolName, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, CallContext, ChainHead, Clock, Ids, LlmClient, ModelInfo,
@@ -82,6 +82,10 @@ mock! {
         async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError>;
         async fn usage_since(&self, of: &UsageOf, since: Timestamp) -> Result<SessionMetrics, StoreError>;
         async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError>;
+        async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError>;
+        async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError>;
+        async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError>;
+        async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError>;
         async fn verify(&self, session: &SessionId, expect: Option<ContentHash>) -> Result<ChainHead, StoreError>;
     }
 }

@@ -61,6 +61,7 @@ impl RunLog {
         self.record(RecordBody::RunStarted(Box::new(RunStarted {
             loop_version: LOOP_VERSION,
             session_id: Some(self.session.clone()),
+            policy_hash: None,
             history: PrefixDigest::default(),
             spec: Arc::new(spec),
         })))

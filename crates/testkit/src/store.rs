@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
-    Transcript,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
+    SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
     ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
@@ -53,6 +53,10 @@ pub enum StoreOperation {
     Metrics,
     UsageSince,
     Plan,
+    Taint,
+    Remembered,
+    Remember,
+    Revoke,
     Verify,
 }
 
@@ -250,6 +254,26 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
 
     async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
         self.pass(StoreOperation::Plan, self.inner.plan(session))
+            .await
+    }
+
+    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
+        self.pass(StoreOperation::Taint, self.inner.taint(session))
+            .await
+    }
+
+    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.pass(StoreOperation::Remembered, self.inner.remembered(session))
+            .await
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Remember, self.inner.remember(lease, grant))
+            .await
+    }
+
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
+        self.pass(StoreOperation::Revoke, self.inner.revoke(session, id))
             .await
     }
 

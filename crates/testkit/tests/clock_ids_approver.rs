@@ -40,6 +40,9 @@ async fn the_approver_answers_in_order_and_then_nobody_does() {
         arguments: JsonText::from_text("{}"),
         arguments_hash: JsonText::from_text("{}").hash(),
         reason: "it writes".to_owned(),
+        rule: None,
+        choices: Vec::new(),
+        expires_at: None,
     };
     let ApproverReply::Decided {
         decision: ApprovalDecision::Deny { reason },

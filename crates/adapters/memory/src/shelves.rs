@@ -3,12 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{RunId, SessionId, SessionMetrics, Transcript, continued_history};
+use neuraxis_core::{
+    Grant, Record, Remembered, RunId, SessionId, SessionMetrics, Taint, Transcript,
+    continued_history,
+};
 use neuraxis_ports::{
     ChainHead, RunLease, RunSummary, Session, SessionCursor, SessionFilter, StoreError, UsageOf,
+    check_grant, grant_out_of_turn,
 };
 
 use crate::run::Run;
@@ -35,6 +40,9 @@ struct Conversation {
     history: Transcript,
     /// How many of the runs have been read into the history.
     read: usize,
+    /// The untrusted content that its runs brought.
+    taint: Taint,
+    remembered: Remembered,
 }
 
 impl Shelves {
@@ -58,6 +66,8 @@ impl Shelves {
             holder: None,
             history: session.seed.clone(),
             read: 0,
+            taint: Taint::default(),
+            remembered: Remembered::default(),
         };
         self.sessions.insert(session.id.clone(), conversation);
         Ok(())
@@ -202,6 +212,43 @@ impl Shelves {
 
     pub(crate) fn run_mut(&mut self, run: RunId) -> Result<&mut Run, StoreError> {
         self.runs.get_mut(&run).ok_or(StoreError::NoSuchRun(run))
+    }
+
+    /// Notes what of a session's new records is untrusted content.
+    pub(crate) fn read_taint(&mut self, session: &SessionId, records: &[Arc<Record>]) {
+        if let Some(conversation) = self.sessions.get_mut(session) {
+            for record in records {
+                conversation.taint.read(record);
+            }
+        }
+    }
+
+    pub(crate) fn taint(&self, id: &SessionId) -> Result<Taint, StoreError> {
+        Ok(self.conversation(id)?.taint.clone())
+    }
+
+    pub(crate) fn remembered(&self, id: &SessionId) -> Result<Remembered, StoreError> {
+        Ok(self.conversation(id)?.remembered.clone())
+    }
+
+    pub(crate) fn remember(&mut self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.leased(lease)?;
+        check_grant(grant)?;
+        let conversation = self.sessions.get_mut(&lease.session);
+        let remembered = conversation.map(|conversation| &mut conversation.remembered);
+        let remembered = remembered.ok_or(StoreError::Stale(lease.run))?;
+        let is_last = remembered.grants().last() == Some(grant);
+        if is_last || remembered.add(grant.clone()) {
+            Ok(())
+        } else {
+            Err(grant_out_of_turn())
+        }
+    }
+
+    pub(crate) fn revoke(&mut self, id: &SessionId, grant: u32) -> Result<bool, StoreError> {
+        let conversation = self.sessions.get_mut(id);
+        let conversation = conversation.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
+        Ok(conversation.remembered.revoke(grant))
     }
 
     /// How long a lease lasts.

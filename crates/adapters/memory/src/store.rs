@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
-    Transcript,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
+    SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
     ChainHead, Ending, RunBounds, RunLease, RunSummary, Session, SessionFilter, SessionStore,
@@ -120,6 +120,7 @@ impl SessionStore for MemoryStore {
         let mut shelves = self.shelves();
         let time = shelves.lease();
         let ending = shelves.leased(lease)?.commit(records, &self.bounds, time)?;
+        shelves.read_taint(&lease.session, records);
         if ending == Ending::Ends {
             shelves.free(lease);
         }
@@ -173,6 +174,22 @@ impl SessionStore for MemoryStore {
         let shelves = self.shelves();
         let plan = shelves.session_runs(session)?.rev().find_map(Run::plan);
         Ok(plan)
+    }
+
+    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
+        self.shelves().taint(session)
+    }
+
+    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.shelves().remembered(session)
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.shelves().remember(lease, grant)
+    }
+
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
+        self.shelves().revoke(session, id)
     }
 
     async fn verify(

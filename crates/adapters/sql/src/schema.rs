@@ -17,10 +17,16 @@ struct Version {
 }
 
 /// What each version adds to the one before, from version 1 on.
-const VERSIONS: &[Version] = &[Version {
-    sqlite: include_str!("schema/sqlite/0001.sql"),
-    postgres: include_str!("schema/postgres/0001.sql"),
-}];
+const VERSIONS: &[Version] = &[
+    Version {
+        sqlite: include_str!("schema/sqlite/0001.sql"),
+        postgres: include_str!("schema/postgres/0001.sql"),
+    },
+    Version {
+        sqlite: include_str!("schema/sqlite/0002.sql"),
+        postgres: include_str!("schema/postgres/0002.sql"),
+    },
+];
 
 /// Brings a database up to date.
 pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, InputId, JsonText, Record, RecordBody};
+use neuraxis_core::{ContentHash, InputId, JsonText, Record, RecordBody, Taint};
 use neuraxis_ports::{ChainHead, Ending, RunLease, StoreError};
 
 /// The most bytes of a record that stands among the others. A longer one is kept beside, by its hash.
@@ -27,6 +27,8 @@ pub(crate) struct Step {
     pub(crate) ending: Ending,
     /// The inbox entries that the step takes.
     pub(crate) taken: Vec<InputId>,
+    /// The untrusted content that the step brings.
+    pub(crate) taint: Taint,
 }
 
 impl Step {
@@ -42,6 +44,7 @@ impl Step {
             bytes: 0,
             ending: Ending::GoesOn,
             taken: Vec::new(),
+            taint: Taint::default(),
         };
         let mut next = records.first().map(|record| record.seq);
         for record in records {
@@ -80,6 +83,7 @@ impl Step {
             self.ending = Ending::Ends;
         }
         self.taken.extend(record.inbox_id());
+        self.taint.read(record);
         Ok(())
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
-    Transcript,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
+    SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
     ChainHead, RunFilter, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError,
-    UsageOf, async_trait, check_input,
+    UsageOf, async_trait, check_grant, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -226,6 +226,30 @@ impl SessionStore for SqlStore {
     async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
         let found = read::usage::plan(&mut self.link().await?, session).await;
         found.map_err(|failure| self.told(failure))
+    }
+
+    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
+        let found = read::answers::taint(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        let found = read::answers::remembered(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        let act = Act::Remember {
+            lease: lease.clone(),
+            grant: Box::new(grant.clone()),
+            body: check_grant(grant)?,
+        };
+        self.act(act).await.map(drop)
+    }
+
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
+        let done = self.act(Act::Revoke(session.clone(), id)).await?;
+        Ok(matches!(done, Done::Counted(1)))
     }
 
     async fn verify(

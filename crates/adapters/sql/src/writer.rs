@@ -4,6 +4,7 @@
 //! transaction. Not for reading, which goes past it.
 
 mod act;
+mod answers;
 mod begin;
 mod commit;
 mod delete;

@@ -26,6 +26,9 @@ section_with_limits! {
         /// How long a question to a person stays open, such as `"24h"`; for good if left out.
         #[serde(with = "crate::config::duration")]
         pub approval_expires: Option<std::time::Duration>,
+        /// How often a failed call is made again, where the failure may pass and twice is no more than once; once if it
+        /// is left out.
+        pub tool_retries: Option<u32>,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::config::{Clarify, SelfChecks};
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
+use crate::taint::note_taint;
 
 /// The most tokens of a model's answer about the role: a name, and some slack.
 const ROUTING_TOKENS: u32 = 16;
@@ -32,9 +33,6 @@ pub(super) fn decide(
         remember: mode.remember,
     };
     decision.data = channel.data;
-    if let Some(taint) = request.taint {
-        decision.taint = taint.clone();
-    }
     decision.clarify = clarification(channel.clarify, request);
     decision.self_check = self_check(channel.self_check, decision, complexity);
     decision.escalation = channel.escalate.as_ref().map(|escalate| Escalation {
@@ -47,6 +45,9 @@ pub(super) fn decide(
     });
     decision.routing = routing(channel, decision);
     explain(decision);
+    if let Some(taint) = request.taint {
+        note_taint(decision, taint);
+    }
 }
 
 impl Policy {
@@ -147,18 +148,6 @@ fn explain(decision: &mut Decision) {
             _ => "a person is asked".to_owned(),
         };
         reasons.push(format!("After {after_failures} failures in a row {who}."));
-    }
-    if !decision.taint.is_clean() {
-        let tools: Vec<_> = decision
-            .taint
-            .sources()
-            .iter()
-            .map(|source| source.tool.clone())
-            .collect();
-        reasons.push(format!(
-            "The conversation holds untrusted content (from {}).",
-            crate::names::Listed(&tools)
-        ));
     }
     decision.reasons.extend(reasons);
 }

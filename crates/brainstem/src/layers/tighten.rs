@@ -123,6 +123,7 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         after_untrusted,
         remember,
         approval_expires,
+        tool_retries,
     } = given;
     check_limits(faults, at, given.limits(), base.limits());
     faults.fewer_roles(at, roles.as_ref(), base.roles.as_ref());
@@ -149,6 +150,9 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         *approval_expires,
         base.approval_expires,
     );
+    // Left out, it is one.
+    let retries = base.tool_retries.or(Some(1));
+    faults.at_most(at, "tool_retries", *tool_retries, retries);
 }
 
 fn check_answers(faults: &Faults, at: &str, given: &ToolAnswersConfig, base: &ToolAnswersConfig) {

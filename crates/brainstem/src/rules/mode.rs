@@ -8,6 +8,12 @@ use super::{Known, RoleRule, check_limits};
 use crate::config::{Answer, ModeConfig, PartialLimits, ToolAnswersConfig};
 use crate::error::PolicyError;
 
+/// How often a failed call is made again unless a mode says otherwise.
+const DEFAULT_TOOL_RETRIES: u32 = 1;
+
+/// The most that a mode may say: a tool that failed so often has to be looked at, not called.
+const MAX_TOOL_RETRIES: u32 = 3;
+
 /// What a mode allows.
 #[derive(Debug, Clone)]
 pub(crate) struct ModeRules {
@@ -20,6 +26,7 @@ pub(crate) struct ModeRules {
     pub(crate) after_untrusted: Answer,
     pub(crate) remember: Remember,
     pub(crate) approval_expires: Option<Duration>,
+    pub(crate) tool_retries: u32,
 }
 
 impl ModeRules {
@@ -60,6 +67,15 @@ impl ModeRules {
                 least: "1ms",
             });
         }
+        if config
+            .tool_retries
+            .is_some_and(|given| given > MAX_TOOL_RETRIES)
+        {
+            return Err(PolicyError::TooManyRetries {
+                at: format!("{at}.tool_retries"),
+                most: MAX_TOOL_RETRIES,
+            });
+        }
         if config.max_output_tokens == Some(0) {
             return Err(PolicyError::LimitTooSmall {
                 at: format!("{at}.max_output_tokens"),
@@ -75,6 +91,7 @@ impl ModeRules {
             after_untrusted: config.after_untrusted.unwrap_or(Answer::Ask),
             remember: config.remember.unwrap_or_default(),
             approval_expires: config.approval_expires,
+            tool_retries: config.tool_retries.unwrap_or(DEFAULT_TOOL_RETRIES),
         })
     }
 }

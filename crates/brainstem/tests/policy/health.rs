@@ -6,6 +6,7 @@ use neuraxis_brainstem::{CallOutcome, Health, Policy, Request, Serving};
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Channel, Decision, JsonText, LlmErrorKind, Mode, Role};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 struct World {
     policy: Policy,
@@ -173,6 +174,12 @@ fn health_is_read_back_as_it_was_written() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn who_serves_may_serve_and_a_reply_always_heals(
         events in prop::collection::vec((0..3_u8, 0..200_i64), 0..60),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentIndex, ToolName};
+use crate::record::{Record, RecordBody};
 
 /// The untrusted content that a conversation holds: text of strangers that may try to give orders.
 ///
@@ -46,10 +47,34 @@ impl Taint {
         }
     }
 
-    /// Takes over everything that another one holds, such as that of the runs before.
+    /// Takes over everything that another one holds, such as that of a sub-agent.
     pub fn merge(&mut self, other: &Self) {
         for source in &other.sources {
             self.add(&source.tool, source.since);
+        }
+    }
+
+    /// Returns what a later run of the session begins with: the same tools, none of them in a batch of that run.
+    #[must_use]
+    pub fn of_earlier_runs(&self) -> Self {
+        let mut earlier = Self::default();
+        for source in &self.sources {
+            earlier.add(&source.tool, None);
+        }
+        earlier
+    }
+
+    /// Takes in a record of a run: what the run began with, and each result that is untrusted content. What a session's
+    /// runs brought is what all of their records hold.
+    pub fn read(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::Decision(decision) => self.merge(&decision.taint.of_earlier_runs()),
+            RecordBody::ToolResult(result) if result.untrusted => {
+                if let Ok(tool) = result.name.parse() {
+                    self.add(&tool, None);
+                }
+            }
+            _ => {}
         }
     }
 }

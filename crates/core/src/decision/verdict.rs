@@ -76,7 +76,7 @@ impl Remember {
         clippy::trivially_copy_pass_by_ref,
         reason = "serde hands the field over by reference"
     )]
-    const fn is_never(&self) -> bool {
+    pub(crate) const fn is_never(&self) -> bool {
         matches!(self, Self::Never)
     }
 }

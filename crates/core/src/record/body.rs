@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de};
 
-use crate::decision::Decision;
+use crate::decision::{Decision, GrantScope, RuleRef};
 use crate::duration;
 use crate::error::LlmError;
 use crate::finish::RunOutcome;
 use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, SessionId, ToolCallId};
-use crate::input::{Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted};
+use crate::input::{
+    Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted, is_false,
+};
 use crate::json::{ContentHash, JsonText, embedded, optional_embedded};
 use crate::limits::MicroUsd;
 use crate::message::Message;
@@ -66,6 +69,8 @@ bodies! {
     Verdict(Vetted) = "verdict";
     /// A tool call is about to run.
     ToolCall(Box<ToolCallStarted>) = "tool_call";
+    /// An attempt of a tool call failed, and another follows.
+    ToolFailed(Box<ToolCallFailed>) = "tool_failed";
     /// A tool call has its result.
     ToolResult(Box<ToolResult>) = "tool_result";
     /// The session's plan has changed.
@@ -120,6 +125,9 @@ pub struct RunStarted {
     /// The session, again, for readers that look no deeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// The hash of the policy that governs it, so that a changed policy shows; none where nothing governs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_hash: Option<ContentHash>,
     /// The history it continues: how many messages, and their chained hash.
     pub history: PrefixDigest,
     /// What it was started with.
@@ -241,6 +249,29 @@ pub enum Origin {
     Policy,
 }
 
+/// An attempt of a tool call failed, and another follows: the call has no result yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallFailed {
+    /// The call.
+    pub tool_call_id: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// The call's place in its reply.
+    pub index: CallIndex,
+    /// The effect that runs it, in this attempt and in the next.
+    pub effect_id: EffectId,
+    /// The attempt that failed.
+    pub attempt: Attempt,
+    /// Why.
+    pub failure: ToolFailure,
+    /// What the tool said, in the form of a result.
+    #[serde(with = "embedded")]
+    pub value: JsonText,
+    /// How long it ran.
+    #[serde(rename = "duration_ms", with = "duration::millis")]
+    pub duration: Duration,
+}
+
 /// A tool call has its result, whether it ran or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -280,6 +311,9 @@ pub struct ToolResult {
     /// What it means to the loop beyond its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<ToolSignal>,
+    /// It is untrusted content: from now on the conversation may hold what strangers wrote.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untrusted: bool,
     /// How long it ran.
     #[serde(
         default,
@@ -341,6 +375,15 @@ pub struct ApprovalRequested {
     pub arguments_hash: ContentHash,
     /// Why a person has to decide.
     pub reason: String,
+    /// The rule that says so; none where a mode does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<RuleRef>,
+    /// What may be remembered of an approval for the session, the narrowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<GrantScope>,
+    /// When the question is no longer open; none if it stays open for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// The turn limit was reached while the loop would have gone on.
@@ -495,6 +538,9 @@ pub struct Pending {
     pub tool_call_id: ToolCallId,
     /// What has to come.
     pub kind: PendingKind,
+    /// When it is no longer waited for; none if it is for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// What a run waits for.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::ids::Attempt;
 use crate::input::{Input, ModelFailed, ModelReplied, ToolFinished};
 use crate::outcome::{ToolOutcome, ToolOutput};
-use crate::record::{LlmCall, LlmFailed, Record, RecordBody, ToolResult, ToolStatus};
+use crate::record::{
+    LlmCall, LlmFailed, Record, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
+};
 
 impl Record {
     /// Returns the input that a record keeps, if it opens a step other than the first.
@@ -16,6 +18,7 @@ impl Record {
             RecordBody::LlmCall(call) => Input::ModelReplied(call.input()),
             RecordBody::LlmFailed(failed) => Input::ModelFailed(failed.input()),
             RecordBody::Verdict(vetted) => Input::Vetted(vetted.clone()),
+            RecordBody::ToolFailed(failed) => Input::ToolFinished(failed.input()),
             RecordBody::ToolResult(result) => Input::ToolFinished(result.input()?),
             RecordBody::ApprovalDecided(decided) => {
                 Input::ApprovalDecided(decided.as_ref().clone())
@@ -55,6 +58,20 @@ impl LlmFailed {
             served_by: self.served_by.clone(),
             downgraded: self.downgraded.clone(),
             degraded: self.degraded.clone(),
+            duration: self.duration,
+        }
+    }
+}
+
+impl ToolCallFailed {
+    fn input(&self) -> ToolFinished {
+        ToolFinished {
+            effect_id: self.effect_id,
+            attempt: self.attempt,
+            outcome: ToolOutcome {
+                output: ToolOutput::new(self.value.clone()),
+                failure: Some(self.failure),
+            },
             duration: self.duration,
         }
     }

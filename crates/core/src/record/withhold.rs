@@ -32,6 +32,7 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         }
         RecordBody::LlmCall(call) => model_call(call, policy),
         RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
+        RecordBody::ToolFailed(failed) => hide_json(&mut failed.value, policy.tool_results),
         RecordBody::ToolResult(result) => tool_result(result, policy),
         RecordBody::Plan(plan) => hide_json(&mut plan.plan, policy.tool_results),
         RecordBody::Summary(summary) => hide(&mut summary.text, policy.text),
@@ -39,6 +40,7 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         RecordBody::ApprovalDecided(decided) => {
             if let ApprovalDecision::Approve {
                 arguments: Some(arguments),
+                ..
             } = &mut decided.decision
             {
                 hide_json(arguments, policy.tool_calls);

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Purpose, ToolChoice};
+use crate::decision::Taint;
+use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
 use crate::message::Message;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
 use crate::run::RunTree;
-use crate::run::batch::Batch;
+use crate::run::batch::{Batch, CallState};
 use crate::run::budget::Spent;
 use crate::run::context::{Gauge, TrimPlan};
 use crate::run::repeats::Streak;
@@ -69,6 +70,8 @@ pub(super) struct Agent {
     pub(super) steered: Vec<Arc<Message>>,
     /// Set once a limit was reached: from then on no tool runs.
     pub(super) closing: Option<FinishReason>,
+    /// The untrusted content that its conversation holds.
+    pub(super) taint: Taint,
     /// What it came to, once it has ended.
     pub(super) answer: Option<RunOutcome>,
     pub(super) phase: Phase,
@@ -200,6 +203,7 @@ impl Agent {
             ending: None,
             steered: Vec::new(),
             closing: None,
+            taint: Taint::default(),
             answer: None,
             phase: Phase::Ended,
         }
@@ -248,6 +252,16 @@ impl Agent {
 
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
+    }
+
+    /// Tells whether this very attempt of a call is under way.
+    pub(super) fn runs(&self, asked: &RunTool) -> bool {
+        let calls = self.batch().into_iter().flat_map(|batch| &batch.calls);
+        let mut states = calls.map(|call| &call.state);
+        states.any(|state| {
+            matches!(state, CallState::Running { effect_id, attempt, .. }
+                if (*effect_id, *attempt) == (asked.effect_id, asked.attempt))
+        })
     }
 
     /// Tells whether the agent waits for an answer to this effect.

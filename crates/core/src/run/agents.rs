@@ -123,6 +123,11 @@ impl RunTree {
             }),
             has_prompt,
             forced: spec.tool_choice.clone(),
+            // What it is told, its parent may have from strangers.
+            taint: self
+                .agent(parent)
+                .map(|agent| agent.taint.clone())
+                .unwrap_or_default(),
             phase: Phase::Queued,
             ..Agent::new(id, transcript, recorded)
         }

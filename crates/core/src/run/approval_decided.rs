@@ -1,6 +1,6 @@
 //! Handles a person's decision about a call.
 
-use crate::effect::Effect;
+use crate::effect::{Approved, Effect};
 use crate::error::InputError;
 use crate::ids::{AgentId, ToolCallId};
 use crate::input::{ApprovalDecided, ApprovalDecision};
@@ -33,10 +33,16 @@ impl RunTree {
             return Err(InputError::ApprovalMismatch(call));
         }
         self.first_time(&decided.id);
-        let decision = decided.decision.clone();
+        let (decision, by) = (decided.decision.clone(), decided.by.clone());
         self.record_in_batch(draft, agent, RecordBody::ApprovalDecided(Box::new(decided)));
         match decision {
-            ApprovalDecision::Approve { arguments } => self.approve(draft, agent, &call, arguments),
+            ApprovalDecision::Approve {
+                arguments,
+                remember,
+            } => {
+                let approved = Approved { remember, by };
+                self.approve(draft, agent, &call, arguments, approved);
+            }
             ApprovalDecision::Deny { reason } => {
                 let reason = reason
                     .map(|reason| format!(": {reason}"))
@@ -60,6 +66,7 @@ impl RunTree {
         agent: AgentId,
         call: &ToolCallId,
         arguments: Option<JsonText>,
+        approved: Approved,
     ) {
         let effect_id = self.new_effect();
         let Some(call) = self
@@ -68,7 +75,7 @@ impl RunTree {
         else {
             return;
         };
-        call.approved = true;
+        call.approved = Some(approved);
         call.arguments = arguments.unwrap_or_else(|| call.arguments.clone());
         call.state = CallState::Vetting { effect_id };
         let vet: Option<Effect> = self.vet_effect(agent, effect_id);

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::decision::{GrantScope, RuleRef};
+use crate::effect::Approved;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::JsonText;
 use crate::outcome::{ToolFailure, ToolOutcome};
-use crate::record::Origin;
+use crate::record::{ApprovalRequested, Origin};
 use crate::tool::{ToolClass, ToolKind};
 
 /// The tool calls of one reply.
@@ -27,7 +30,9 @@ pub(super) struct Call {
     pub(super) arguments: JsonText,
     pub(super) origin: Origin,
     /// A person approved exactly these arguments.
-    pub(super) approved: bool,
+    pub(super) approved: Option<Approved>,
+    /// Its result will be untrusted content, as governance found.
+    pub(super) untrusted: bool,
     pub(super) state: CallState,
 }
 
@@ -42,7 +47,7 @@ pub(super) enum CallState {
     Asking {
         effect_id: EffectId,
         class: ToolClass,
-        reason: String,
+        question: Box<Question>,
     },
     /// It may run when its turn comes.
     Ready { class: ToolClass },
@@ -71,7 +76,31 @@ pub(super) enum CallState {
     },
 }
 
+/// What a person is asked about a call, beside the call itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Question {
+    pub(super) reason: String,
+    pub(super) rule: Option<RuleRef>,
+    pub(super) choices: Vec<GrantScope>,
+    pub(super) expires_at: Option<Timestamp>,
+}
+
 impl Call {
+    /// Returns what stands on record of asking a person about this call.
+    pub(super) fn requested(&self, effect_id: EffectId, question: &Question) -> ApprovalRequested {
+        ApprovalRequested {
+            effect_id,
+            tool_call_id: self.id.clone(),
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+            arguments_hash: self.arguments.hash(),
+            reason: question.reason.clone(),
+            rule: question.rule.clone(),
+            choices: question.choices.clone(),
+            expires_at: question.expires_at,
+        }
+    }
+
     pub(super) const fn is_settled(&self) -> bool {
         matches!(self.state, CallState::Settled { .. })
     }

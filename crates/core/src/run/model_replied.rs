@@ -300,7 +300,8 @@ impl RunTree {
             name: call.name.clone(),
             arguments: preprocessed(rule, &call.arguments),
             origin,
-            approved: false,
+            approved: None,
+            untrusted: false,
             state: CallState::New,
         });
         let calls = calls.collect();

@@ -54,6 +54,10 @@ impl RunTree {
     /// Tells whether an effect is still to be answered, and brings the attempt of a model call up to date.
     fn is_unanswered(&self, effect: &mut Effect) -> bool {
         let Some(id) = effect.id() else { return false };
+        if let Effect::RunTool(asked) = effect {
+            // Another attempt goes by the same id.
+            return self.agents.iter().any(|agent| agent.runs(asked));
+        }
         self.agents.iter().any(|agent| {
             if let (Some(call), Effect::CallModel(asked)) = (agent.model_call(id), &mut *effect) {
                 asked.attempt = call.attempt;
@@ -84,6 +88,7 @@ fn start_of(
         return Err(RestoreError::OtherHistory);
     }
     let mut spec = (*started.spec).clone();
+    spec.policy_hash = started.policy_hash;
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
         spec.decision = Some((**decision).clone());
     }

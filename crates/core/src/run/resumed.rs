@@ -1,12 +1,14 @@
 //! Handles a process taking the run up again after a crash or a wait.
 
+use std::sync::Arc;
+
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, Attempt, EffectId};
+use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
 use crate::input::Resumed;
 use crate::outcome::{ToolFailure, ToolOutcome};
-use crate::record::{ApprovalRequested, RecordBody};
+use crate::record::RecordBody;
 use crate::run::RunTree;
 use crate::run::agent::Phase;
 use crate::run::batch::{Call, CallState};
@@ -73,16 +75,11 @@ impl RunTree {
                     draft.effects.extend(self.vet_effect(agent, *effect_id));
                 }
                 CallState::Asking {
-                    effect_id, reason, ..
+                    effect_id,
+                    question,
+                    ..
                 } => {
-                    let requested = ApprovalRequested {
-                        effect_id: *effect_id,
-                        tool_call_id: call.id.clone(),
-                        name: call.name.clone(),
-                        arguments: call.arguments.clone(),
-                        arguments_hash: call.arguments.hash(),
-                        reason: reason.clone(),
-                    };
+                    let requested = call.requested(*effect_id, question);
                     draft
                         .effects
                         .push(Effect::AskApproval(requested.effect(agent)));
@@ -122,31 +119,38 @@ impl RunTree {
             );
             return;
         }
-        let spec = self.agent_spec(agent);
-        let default_timeout = spec.limits.tool_timeout;
-        let Some((name, timeout)) = spec
-            .tool(&call.name)
-            .map(|tool| (tool.name.clone(), tool.timeout))
+        self.run_once_more(draft, agent, &call.id, (effect_id, attempt), class);
+    }
+
+    /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.
+    pub(super) fn run_once_more(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        id: &ToolCallId,
+        (effect_id, attempt): (EffectId, Attempt),
+        class: ToolClass,
+    ) {
+        let spec = Arc::clone(&self.spec);
+        let Some(call) = self
+            .agent_mut(agent)
+            .and_then(|agent| agent.batch_mut()?.call_mut(id))
         else {
             return;
         };
-        if let Some(call) = self
-            .agent_mut(agent)
-            .and_then(|agent| agent.batch_mut()?.call_mut(&call.id))
-        {
-            call.state = CallState::Running {
-                effect_id,
-                attempt: attempt.next(),
-                class,
-                kind: ToolKind::Server,
-            };
-        }
-        self.run_call(
-            draft,
-            agent,
-            &call.id,
-            name,
-            timeout.unwrap_or(default_timeout),
-        );
+        call.state = CallState::Running {
+            effect_id,
+            attempt: attempt.next(),
+            class,
+            kind: ToolKind::Server,
+        };
+        let name = call.name.clone();
+        let spec = self.agent(agent).map(|agent| agent.spec(&spec));
+        let Some((tool, limits)) = spec.and_then(|spec| Some((spec.tool(&name)?, spec.limits)))
+        else {
+            return;
+        };
+        let timeout = tool.timeout.unwrap_or(limits.tool_timeout);
+        self.run_call(draft, agent, id, tool.name.clone(), timeout);
     }
 }

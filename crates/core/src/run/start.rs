@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decision::Taint;
 use crate::effect::Purpose;
 use crate::finish::RunStatus;
 use crate::ids::{AgentId, ContentIndex, Seq};
@@ -26,6 +27,10 @@ impl RunTree {
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
         let at_once = decision.as_ref().and_then(ReplyAtOnce::of);
+        let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
+        let policy_hash = spec.policy_hash.take().or(policy_hash);
+        let taint = decision.as_ref().map(|decision| decision.taint.clone());
+        let approval = decision.as_ref().map(|decision| decision.approval);
         let spec = Arc::new(spec);
         let history_digest = history.digest();
         let (history, repairs) = repaired(history);
@@ -37,7 +42,8 @@ impl RunTree {
             effects: 0,
             active: Duration::ZERO,
             inputs_seen: BTreeSet::new(),
-            agents: vec![root_agent(&spec, history)],
+            approval_expires: approval.and_then(|approval| approval.expires_after),
+            agents: vec![root_agent(&spec, history, taint.unwrap_or_default())],
             ways: decision.as_ref().and_then(Ways::of),
             downgraded: BTreeMap::new(),
             spec: Arc::clone(&spec),
@@ -46,6 +52,7 @@ impl RunTree {
         let started = RunStarted {
             loop_version: LOOP_VERSION,
             session_id: spec.session_id.clone(),
+            policy_hash,
             history: history_digest,
             spec,
         };
@@ -101,7 +108,7 @@ impl RunTree {
     }
 }
 
-fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
+fn root_agent(spec: &RunSpec, history: Transcript, taint: Taint) -> Agent {
     let begins_with_system = matches!(
         history.messages().first().map(Arc::as_ref),
         Some(Message::System { .. })
@@ -123,6 +130,7 @@ fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
     }
     Agent {
         has_prompt: prompt.is_some(),
+        taint,
         forced: spec.root.tool_choice.clone(),
         ..Agent::new(AgentId::ROOT, transcript, recorded)
     }

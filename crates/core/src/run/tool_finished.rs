@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::decision::Taint;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
+use crate::ids::{AgentId, Attempt, EffectId, ToolCallId, ToolName};
 use crate::input::ToolFinished;
 use crate::outcome::{Keep, ToolFailure, ToolOutcome, ToolSignal};
-use crate::record::{PlanChanged, PromptReason, RecordBody, ToolResult, ToolStatus};
+use crate::record::{
+    PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
+};
 use crate::run::RunTree;
 use crate::run::batch::{Call, CallState};
 use crate::run::draft::Draft;
+use crate::tool::{ToolClass, ToolKind};
 
 /// What stands for a result that is not kept and has no summary.
 const NOT_KEPT: &str = "(not kept)";
@@ -34,7 +38,13 @@ impl RunTree {
         let Some((agent, call, state)) = open else {
             return self.nothing_waits_for(effect, "tool_result");
         };
-        let CallState::Running { attempt, .. } = state else {
+        let CallState::Running {
+            attempt,
+            class,
+            kind,
+            ..
+        } = state
+        else {
             return Err(InputError::WrongAnswer {
                 effect,
                 input: "tool_result",
@@ -44,11 +54,54 @@ impl RunTree {
             return Ok(());
         }
         finished.outcome.output = finished.outcome.output.normalized();
+        if kind == ToolKind::Server && self.is_tried_again(agent, class, &finished) {
+            self.try_again(draft, agent, &call, class, &finished);
+            return Ok(());
+        }
         let ran = Some((effect, finished.attempt, Some(finished.duration)));
         self.settle(draft, agent, &call, ran, &finished.outcome);
         self.take_note_of(draft, agent, &call, &finished.outcome);
         self.schedule(draft, agent);
         Ok(())
+    }
+
+    /// Tells whether a failed call is made once more: the failure may pass, twice is no more than once, the profile lets
+    /// it, and no limit was reached.
+    fn is_tried_again(&self, id: AgentId, class: ToolClass, finished: &ToolFinished) -> bool {
+        let failure = finished.outcome.failure;
+        let is_open = self.agent(id).is_some_and(|agent| agent.closing.is_none());
+        is_open
+            && class.may_rerun()
+            && failure.is_some_and(ToolFailure::is_retryable)
+            && finished.attempt.0 <= self.agent_spec(id).profile.tool_retries
+    }
+
+    fn try_again(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        id: &ToolCallId,
+        class: ToolClass,
+        finished: &ToolFinished,
+    ) {
+        let batch = self.agent(agent).and_then(|agent| agent.batch());
+        let call = batch.and_then(|batch| batch.calls.iter().find(|call| call.id == *id));
+        let (Some(call), Some(failure)) = (call, finished.outcome.failure) else {
+            return;
+        };
+        let failed = ToolCallFailed {
+            tool_call_id: call.id.clone(),
+            name: call.name.clone(),
+            index: call.index,
+            effect_id: finished.effect_id,
+            attempt: finished.attempt,
+            failure,
+            value: finished.outcome.output.value.clone(),
+            duration: finished.duration,
+        };
+        self.record_in_batch(draft, agent, RecordBody::ToolFailed(Box::new(failed)));
+        let ran = (finished.effect_id, finished.attempt);
+        self.run_once_more(draft, agent, id, ran, class);
     }
 
     /// What a result means beyond its value: to the plan, to how the loop goes on, and to later history.
@@ -116,8 +169,35 @@ impl RunTree {
             .effects
             .retain(|effect| effect.id().is_none() || effect.id() != asked);
         call.settle(outcome);
-        let result = result_record(call, ran, outcome);
+        let mut result = result_record(call, ran, outcome);
+        result.untrusted = self.takes_in(agent, id, ran);
         self.record_in_batch(draft, agent, RecordBody::ToolResult(Box::new(result)));
+    }
+
+    /// Notes what a result brings into the conversation of strangers' words, and tells whether it does: that of a call that
+    /// ran, failed or not, if governance said so, and that of sub-agents that read such words themselves.
+    fn takes_in(&mut self, id: AgentId, call: &ToolCallId, ran: Ran) -> bool {
+        let mut below = Taint::default();
+        for agent in &self.agents {
+            let parent = agent.parent.as_ref();
+            if parent.is_some_and(|parent| parent.agent == id && parent.call == *call) {
+                below.merge(&agent.taint);
+            }
+        }
+        let Some(agent) = self.agent_mut(id) else {
+            return false;
+        };
+        let batch = agent.batch();
+        let at = batch.map(|batch| batch.content_index);
+        let of_call = batch.and_then(|batch| batch.calls.iter().find(|other| other.id == *call));
+        let brings = ran.is_some() && of_call.is_some_and(|call| call.untrusted);
+        let tool = of_call.filter(|_| brings);
+        let tool: Option<ToolName> = tool.and_then(|call| call.name.parse().ok());
+        if let Some(tool) = tool {
+            agent.taint.add(&tool, at);
+        }
+        agent.taint.merge(&below);
+        brings || !below.is_clean()
     }
 
     /// Gives a call that is not run an error as its result.
@@ -180,6 +260,7 @@ fn result_record(call: &Call, ran: Ran, outcome: &ToolOutcome) -> ToolResult {
         keep: output.keep,
         metadata: output.metadata,
         signal: output.signal,
+        untrusted: false,
         duration: ran.and_then(|(.., duration)| duration),
     }
 }

@@ -1,5 +1,7 @@
 //! Handles what was found about calls: run, refuse or ask (loop rules 4 and 5).
 
+use jiff::Timestamp;
+
 use crate::effect::{AskApproval, CallToVet, Effect, Vet};
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -9,7 +11,7 @@ use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
 use crate::run::RunTree;
-use crate::run::batch::CallState;
+use crate::run::batch::{CallState, Question};
 use crate::run::draft::Draft;
 use crate::tool::ToolClass;
 
@@ -38,7 +40,7 @@ impl RunTree {
             tool_call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
-            approved: call.approved,
+            approved: call.approved.clone(),
         });
         Some(Effect::Vet(Vet {
             effect_id,
@@ -94,11 +96,28 @@ impl RunTree {
         verdict: Vetting,
     ) {
         match verdict {
-            Vetting::Run { class } => self.admit(draft, agent, call, class),
-            Vetting::Ask { class, .. } if self.is_approved(agent, call) => {
-                self.admit(draft, agent, call, class);
+            Vetting::Run {
+                class, untrusted, ..
+            } => self.admit(draft, agent, call, class, untrusted),
+            Vetting::Ask {
+                class, untrusted, ..
+            } if self.is_approved(agent, call) => self.admit(draft, agent, call, class, untrusted),
+            Vetting::Ask {
+                class,
+                reason,
+                rule,
+                choices,
+                ..
+            } => {
+                let expires_at = self.expiry(draft);
+                let question = Question {
+                    reason,
+                    rule,
+                    choices,
+                    expires_at,
+                };
+                self.ask(draft, agent, call, class, question);
             }
-            Vetting::Ask { class, reason } => self.ask(draft, agent, call, class, reason),
             Vetting::Invalid { message } => {
                 let message = format!("the arguments are not valid: {message}");
                 self.refuse(draft, agent, call, ToolFailure::InvalidArguments, &message);
@@ -111,7 +130,7 @@ impl RunTree {
                 let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";
                 self.refuse(draft, agent, call, ToolFailure::NotEnabled, message);
             }
-            Vetting::Deny { reason } => {
+            Vetting::Deny { reason, .. } => {
                 self.refuse(
                     draft,
                     agent,
@@ -124,9 +143,22 @@ impl RunTree {
     }
 
     /// Lets a call run when its turn comes, unless a limit on tool calls is reached.
-    fn admit(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId, class: ToolClass) {
+    fn admit(
+        &mut self,
+        draft: &mut Draft,
+        id: AgentId,
+        call: &ToolCallId,
+        class: ToolClass,
+        untrusted: bool,
+    ) {
         if self.admit_tool_call(id) {
-            self.set_state(id, call, CallState::Ready { class });
+            if let Some(call) = self
+                .agent_mut(id)
+                .and_then(|agent| agent.batch_mut()?.call_mut(call))
+            {
+                call.state = CallState::Ready { class };
+                call.untrusted = untrusted;
+            }
         } else {
             let message = "not run: the limit on tool calls is reached";
             self.refuse(draft, id, call, ToolFailure::LimitReached, message);
@@ -137,7 +169,12 @@ impl RunTree {
         let batch = self.agent_mut(agent).and_then(|agent| agent.batch_mut());
         batch
             .and_then(|batch| batch.call_mut(call))
-            .is_some_and(|call| call.approved)
+            .is_some_and(|call| call.approved.is_some())
+    }
+
+    /// Returns when a question that is asked now is no longer open.
+    fn expiry(&self, draft: &Draft) -> Option<Timestamp> {
+        draft.stamp.at.checked_add(self.approval_expires?).ok()
     }
 
     fn ask(
@@ -146,7 +183,7 @@ impl RunTree {
         agent: AgentId,
         id: &ToolCallId,
         class: ToolClass,
-        reason: String,
+        question: Question,
     ) {
         let effect_id = self.new_effect();
         let Some(call) = self
@@ -155,18 +192,11 @@ impl RunTree {
         else {
             return;
         };
+        let requested = call.requested(effect_id, &question);
         call.state = CallState::Asking {
             effect_id,
             class,
-            reason: reason.clone(),
-        };
-        let requested = ApprovalRequested {
-            effect_id,
-            tool_call_id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-            arguments_hash: call.arguments.hash(),
-            reason,
+            question: Box::new(question),
         };
         draft
             .effects
@@ -244,6 +274,9 @@ impl ApprovalRequested {
             arguments: self.arguments.clone(),
             arguments_hash: self.arguments_hash,
             reason: self.reason.clone(),
+            rule: self.rule.clone(),
+            choices: self.choices.clone(),
+            expires_at: self.expires_at,
         }
     }
 }

@@ -57,19 +57,24 @@ impl Agent {
     pub(super) fn pending(&self) -> Vec<Pending> {
         let calls = self.batch().into_iter().flat_map(|batch| &batch.calls);
         let pending = calls.filter_map(|call| {
-            let (effect_id, kind) = match call.state {
-                CallState::Asking { effect_id, .. } => (effect_id, PendingKind::Approval),
+            let (effect_id, kind, expires_at) = match &call.state {
+                CallState::Asking {
+                    effect_id,
+                    question,
+                    ..
+                } => (*effect_id, PendingKind::Approval, question.expires_at),
                 CallState::Running {
                     effect_id,
                     kind: ToolKind::Client,
                     ..
-                } => (effect_id, PendingKind::ClientTool),
+                } => (*effect_id, PendingKind::ClientTool, None),
                 _ => return None,
             };
             Some(Pending {
                 effect_id,
                 tool_call_id: call.id.clone(),
                 kind,
+                expires_at,
             })
         });
         pending.collect()

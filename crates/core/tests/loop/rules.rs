@@ -1,5 +1,6 @@
 //! The loop rules of the design, a module for each group, a test for each clause.
 
+mod approval_terms;
 mod approvals;
 mod at_once;
 mod budgets;
@@ -27,6 +28,8 @@ mod self_checks;
 mod steering;
 mod sub_agents;
 mod sub_agents_reached;
+mod taint;
 mod tool_errors;
+mod tool_retries;
 mod trimming;
 mod unknown_tools;

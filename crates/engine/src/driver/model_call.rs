@@ -12,7 +12,7 @@ use neuraxis_core::{
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, answered};
 use crate::driver::serving::{Instead, Served};
 use crate::driver::under_way::Work;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -75,7 +75,10 @@ impl Driver {
                 Some((feed, buffer)) => {
                     streamed(client.as_ref(), &call, &ctx, &feed, &buffer).await
                 }
-                None => (client.respond(&call.request, &ctx).await, None),
+                None => {
+                    let reply = answered(async { client.respond(&call.request, &ctx).await });
+                    (reply.await.unwrap_or_else(|| Err(crashed())), None)
+                }
             };
             let attempt = ModelAttempt {
                 result,
@@ -190,12 +193,17 @@ async fn streamed(
         }
         assembler.finish()
     };
-    let result = assembled.await;
+    let result = answered(assembled).await.unwrap_or_else(|| Err(crashed()));
     if result.is_err() {
         buffer.retract(call.attempt);
         feed.grown();
     }
     (result, first_delta)
+}
+
+/// What a client that panicked comes to: nothing is known of its server, and another attempt may go well.
+fn crashed() -> LlmError {
+    LlmError::new(LlmErrorKind::server(None), "the model's adapter crashed")
 }
 
 /// Whether there may be more of a stream.

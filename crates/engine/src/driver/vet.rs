@@ -1,21 +1,39 @@
 //! Checks calls: is there such a tool, do the arguments fit, is it available, does policy let it run.
+//!
+//! Most batches are answered at once. Only where a person would be asked is the store looked at, for what people allowed
+//! for the session: it is read anew each time, so that what was taken back meanwhile counts no more.
 
-use neuraxis_brainstem::Call;
-use neuraxis_core::{CallToVet, Verdict, Vet, Vetted, Vetting};
-use neuraxis_ports::TurnContext;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Call, Judgment};
+use neuraxis_core::{
+    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolSpec, Verdict, Vet,
+    Vetted, Vetting,
+};
+use neuraxis_ports::{StoreError, Tool, TurnContext};
 
 use crate::catalog::ToolCallError;
 use crate::driver::Driver;
+use crate::driver::log::RunLog;
+use crate::driver::under_way::Work;
+use crate::orchestrator::Engine;
 
 impl Driver {
-    pub(super) fn vet(&self, vet: &Vet) -> Vetted {
+    pub(super) fn vet(&mut self, vet: Vet) {
         let session = self.scope.session_id.clone();
         let turn = TurnContext::new(self.scope.run_id, session, vet.agent, vet.turn);
         let calls = vet.calls.iter().map(|call| self.vet_call(call, &turn));
-        Vetted {
-            effect_id: vet.effect_id,
-            calls: calls.collect(),
+        let calls: Vec<Vetting> = calls.collect();
+        let mut both = calls.iter().zip(&vet.calls);
+        if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
+            self.look_up(vet, calls);
+            return;
         }
+        self.ready.push_back(Input::Vetted(Vetted {
+            effect_id: vet.effect_id,
+            calls,
+        }));
     }
 
     fn vet_call(&self, call: &CallToVet, turn: &TurnContext) -> Vetting {
@@ -29,15 +47,177 @@ impl Driver {
             Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,
             Err(ToolCallError::InvalidArguments(message)) => return Vetting::Invalid { message },
         };
-        if !tool.should_use(turn) {
+        if !is_available(tool.as_ref(), turn) {
             return Vetting::Disabled;
         }
         let spec = tool.spec();
-        let call = Call::new(spec, &call.arguments);
-        let decision = self.scope.decision.as_ref();
-        let verdict = decision.map_or(Verdict::Allow, |decision| {
-            self.engine.policy.judge(decision, &call)
+        let Some(decision) = &self.scope.decision else {
+            return Vetting::run(spec.class);
+        };
+        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
+        let ruling = self.engine.policy.ruling(decision, &judged);
+        self.engine.vetting(spec, ruling)
+    }
+
+    /// Answers with what people allowed for the session, once the store has told it.
+    fn look_up(&mut self, vet: Vet, calls: Vec<Vetting>) {
+        let Some(decision) = self.scope.decision.clone() else {
+            return;
+        };
+        let lookup = Lookup {
+            engine: Arc::clone(&self.engine),
+            log: Arc::clone(&self.log),
+            decision,
+            taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
+        };
+        self.work.push(Box::pin(async move {
+            let effect_id = vet.effect_id;
+            let calls = lookup.answer(&vet.calls, calls).await;
+            Work::Answer(Box::new(Input::Vetted(Vetted { effect_id, calls })))
+        }));
+    }
+}
+
+/// Tells whether a tool can be used in this turn; one that crashes when it is asked cannot.
+fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
+    // Nothing of the tool's answer is looked at after a panic.
+    let asked = catch_unwind(AssertUnwindSafe(|| tool.should_use(turn)));
+    asked.unwrap_or_else(|_| {
+        tracing::error!(tool = %tool.spec().name, "the tool crashed when it was asked whether it can be used");
+        false
+    })
+}
+
+/// Tells whether what people allowed for the session has a say about a call, or may get one by it.
+fn may_be_remembered(vetting: &Vetting, call: &CallToVet) -> bool {
+    let asks = matches!(vetting, Vetting::Ask { remember, .. } if *remember > Remember::Never);
+    let approved = call.approved.as_ref();
+    asks && approved.is_none_or(|approved| approved.remember.is_some())
+}
+
+fn judged<'a>(
+    spec: &'a ToolSpec,
+    call: &'a CallToVet,
+    taint: Option<&'a Taint>,
+    engine: &'a Engine,
+) -> Call<'a> {
+    let mut judged = Call::new(spec, &call.arguments);
+    judged.taint = taint;
+    judged.root = engine.root.as_deref();
+    judged
+}
+
+impl Engine {
+    fn vetting(&self, spec: &ToolSpec, ruling: Judgment) -> Vetting {
+        let class = spec.class;
+        let vetting = match ruling.verdict {
+            Verdict::Allow => Vetting::Run {
+                class,
+                untrusted: false,
+                reason: ruling.reasons.into_iter().next(),
+                rule: ruling.rule,
+                grant: ruling.grant,
+            },
+            other => Vetting::from_verdict(other, class),
+        };
+        if self.policy.brings_untrusted(spec) {
+            vetting.bringing_untrusted()
+        } else {
+            vetting
+        }
+    }
+}
+
+/// What it takes to judge calls once more, with what people allowed for the session.
+struct Lookup {
+    engine: Arc<Engine>,
+    log: Arc<RunLog>,
+    decision: Decision,
+    taint: Taint,
+}
+
+impl Lookup {
+    async fn answer(&self, calls: &[CallToVet], mut vetted: Vec<Vetting>) -> Vec<Vetting> {
+        // What cannot be read allows nothing: the person is asked.
+        let mut remembered = self.remembered().await.unwrap_or_else(|error| {
+            let run = self.log.run_id;
+            tracing::warn!(%run, %error, "what people allowed for the session cannot be read");
+            Remembered::default()
         });
-        Vetting::from_verdict(verdict, spec.class)
+        for (vetting, call) in vetted.iter_mut().zip(calls) {
+            if !may_be_remembered(vetting, call) {
+                continue;
+            }
+            let Ok(name) = call.name.parse() else {
+                continue;
+            };
+            let Some(tool) = self.engine.catalog.tool(&name) else {
+                continue;
+            };
+            *vetting = self.judge(tool.spec(), call, &mut remembered).await;
+        }
+        vetted
+    }
+
+    async fn judge(
+        &self,
+        spec: &ToolSpec,
+        call: &CallToVet,
+        remembered: &mut Remembered,
+    ) -> Vetting {
+        let policy = &self.engine.policy;
+        let judged = judged(spec, call, Some(&self.taint), &self.engine);
+        let asked = policy.ruling(&self.decision, &judged.with_remembered(remembered));
+        let asks = matches!(asked.verdict, Verdict::Ask { .. });
+        if let Some(approved) = call.approved.as_ref().filter(|_| asks)
+            && self.remember(&judged, approved, remembered).await
+        {
+            let again = policy.ruling(&self.decision, &judged.with_remembered(remembered));
+            return self.engine.vetting(spec, again);
+        }
+        let mut vetting = self.engine.vetting(spec, asked);
+        if let Vetting::Ask { choices, .. } = &mut vetting {
+            *choices = policy.grant_choices(&self.decision, &judged);
+        }
+        vetting
+    }
+
+    /// Remembers an approval for the session, as far as policy lets it be; tells whether it is. If not, the approval still
+    /// holds for this one call.
+    async fn remember(
+        &self,
+        call: &Call<'_>,
+        approved: &Approved,
+        remembered: &mut Remembered,
+    ) -> bool {
+        let (run, tool) = (self.log.run_id, &call.tool.name);
+        let Some(scope) = approved.remember.clone() else {
+            return false;
+        };
+        let (at, by) = (self.engine.clock.now(), approved.by.clone());
+        let mut after = remembered.clone();
+        let policy = &self.engine.policy;
+        if let Err(error) = policy.remember(&mut after, &self.decision, call, scope, at, by) {
+            tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
+            return false;
+        }
+        let (Some(store), Some(lease), Some(grant)) =
+            (&self.engine.store, &self.log.lease, after.grants().last())
+        else {
+            return false;
+        };
+        if let Err(error) = store.remember(lease, grant).await {
+            tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
+            return false;
+        }
+        *remembered = after;
+        true
+    }
+
+    async fn remembered(&self) -> Result<Remembered, StoreError> {
+        match (&self.engine.store, &self.log.lease) {
+            (Some(store), Some(lease)) => store.remembered(&lease.session).await,
+            _ => Ok(Remembered::default()),
+        }
     }
 }

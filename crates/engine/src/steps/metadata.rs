@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallStarted, ToolResult,
+    EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted,
+    ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -17,6 +18,8 @@ pub struct StepMetadata {
     record: Arc<Record>,
     /// The result of a call that is not the first record of its step.
     result: Option<Arc<Record>>,
+    /// The last attempt of a call that failed before another followed.
+    failed: Option<Arc<Record>>,
 }
 
 impl StepMetadata {
@@ -24,15 +27,26 @@ impl StepMetadata {
         Self {
             record,
             result: None,
+            failed: None,
         }
     }
 
-    /// Tells whether this is the step of a call that has no result yet and that the given one answers.
-    pub(super) fn is_answered_by(&self, result: &ToolResult) -> bool {
+    /// Tells whether this is the step of a call, and the call has no result yet.
+    pub(super) fn is_of(&self, call: &ToolCallId) -> bool {
         let RecordBody::ToolCall(started) = &self.record.body else {
             return false;
         };
-        self.result.is_none() && started.tool_call_id == result.tool_call_id
+        self.result.is_none() && started.tool_call_id == *call
+    }
+
+    /// An attempt failed, and another follows.
+    pub(super) fn fail(&mut self, failed: Arc<Record>) {
+        self.failed = Some(failed);
+    }
+
+    /// Another attempt has begun.
+    pub(super) fn try_again(&mut self, started: Arc<Record>) {
+        self.record = started;
     }
 
     pub(super) fn complete(&mut self, result: Arc<Record>) {
@@ -74,6 +88,10 @@ impl StepMetadata {
             _ => Map::new(),
         };
         map.insert("agent".to_owned(), json!(self.record.agent));
+        if let Some(RecordBody::ToolFailed(failed)) = self.failed.as_ref().map(|it| &it.body) {
+            map.insert("attempt".to_owned(), json!(failed.attempt.next()));
+            map.insert("retried_after".to_owned(), error_of(&failed.value));
+        }
         let result = self.result.as_ref().unwrap_or(&self.record);
         if let RecordBody::ToolResult(result) = &result.body {
             add_result(&mut map, result);
@@ -135,11 +153,16 @@ fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
         map.insert("duration_ms".to_owned(), json!(millis(duration)));
     }
     if let Some(failure) = result.failure {
-        let error: Option<Map<String, Value>> = result.value.decode().ok();
-        let message = error.and_then(|mut error| error.remove("error"));
-        map.insert("error".to_owned(), message.unwrap_or(Value::Null));
+        map.insert("error".to_owned(), error_of(&result.value));
         map.insert("error_type".to_owned(), json!(failure));
     }
+}
+
+/// Returns what a failed call's value says went wrong.
+fn error_of(value: &JsonText) -> Value {
+    let error: Option<Map<String, Value>> = value.decode().ok();
+    let message = error.and_then(|mut error| error.remove("error"));
+    message.unwrap_or(Value::Null)
 }
 
 fn object(value: Value) -> Map<String, Value> {

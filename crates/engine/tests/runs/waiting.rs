@@ -81,6 +81,7 @@ fn decided(asked: &ApprovalRequested, decision: ApprovalDecision) -> Answer {
 fn approve(arguments: Option<&str>) -> ApprovalDecision {
     ApprovalDecision::Approve {
         arguments: arguments.map(JsonText::from_text),
+        remember: None,
     }
 }
 

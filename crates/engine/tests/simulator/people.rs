@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, AskApproval, InputId, JsonText, PendingKind, RecordBody,
-    RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
+    ApprovalDecided, ApprovalDecision, AskApproval, GrantScope, InputId, JsonText, PendingKind,
+    RecordBody, RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, RunHandle};
 use neuraxis_ports::{Approver, ApproverReply, SessionStore, async_trait};
@@ -95,16 +95,13 @@ fn picked(dice: &Dice) -> ToolOutcome {
 
 fn decision(dice: &Dice) -> ApprovalDecision {
     match dice.below(10) {
-        0..5 => ApprovalDecision::Approve { arguments: None },
-        5..7 => ApprovalDecision::Approve {
-            arguments: Some(JsonText::from_text(format!(
-                "{{\"edited\":{}}}",
-                dice.below(1_000)
-            ))),
-        },
-        7 => ApprovalDecision::Approve {
-            arguments: Some(JsonText::from_text("[not JSON")),
-        },
+        0..5 => ApprovalDecision::APPROVE,
+        5 => ApprovalDecision::approve_for_session(GrantScope::Tool),
+        6 => ApprovalDecision::approve_with(JsonText::from_text(format!(
+            "{{\"edited\":{}}}",
+            dice.below(1_000)
+        ))),
+        7 => ApprovalDecision::approve_with(JsonText::from_text("[not JSON")),
         8 => ApprovalDecision::Deny { reason: None },
         _ => ApprovalDecision::Expired,
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RunId, Seq, SessionId, SessionMetrics,
-    Transcript,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
+    SessionMetrics, Taint, Transcript,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -161,6 +161,22 @@ impl SessionStore for MortalStore {
 
     async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
         self.inner.plan(session).await
+    }
+
+    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
+        self.inner.taint(session).await
+    }
+
+    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.inner.remembered(session).await
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.risk(|| now(self.inner.remember(lease, grant))).await
+    }
+
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
+        self.inner.revoke(session, id).await
     }
 
     async fn verify(

@@ -199,9 +199,7 @@ impl Scripted {
             }),
             Effect::Vet(vet) => Input::Vetted(Vetted {
                 effect_id: vet.effect_id,
-                calls: vec![Vetting::Run {
-                    class: ToolClass::ReadOnly,
-                }],
+                calls: vec![Vetting::run(ToolClass::ReadOnly)],
             }),
             Effect::RunTool(run) => Input::ToolFinished(ToolFinished {
                 effect_id: run.effect_id,

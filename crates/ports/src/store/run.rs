@@ -118,12 +118,14 @@ impl RunSummary {
                 effect_id: asked.effect_id,
                 tool_call_id: asked.tool_call_id.clone(),
                 kind: PendingKind::Approval,
+                expires_at: asked.expires_at,
             }),
             RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
                 self.pending.push(Pending {
                     effect_id: call.effect_id,
                     tool_call_id: call.tool_call_id.clone(),
                     kind: PendingKind::ClientTool,
+                    expires_at: None,
                 });
             }
             RecordBody::LlmCall(_)

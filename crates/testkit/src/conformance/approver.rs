@@ -47,5 +47,8 @@ fn ask(number: u32) -> AskApproval {
         arguments_hash: arguments.hash(),
         arguments,
         reason: "it writes".to_owned(),
+        rule: None,
+        choices: Vec::new(),
+        expires_at: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The rules of the [`SessionStore`] port.
 
+pub mod answers;
 pub mod inbox;
 pub mod integrity;
 pub mod leases;
@@ -106,6 +107,14 @@ macro_rules! session_store_suite {
             metrics_add_up_over_runs_at_work_and_ended_ones
             usage_counts_from_a_time_on
             the_last_plan_of_a_session_is_known
+        ] }
+        $crate::mount_rules! { $mark session_store::answers, $store, [
+            untrusted_content_of_a_session_is_known
+            an_answer_is_remembered_listed_and_taken_back
+            numbers_of_answers_never_come_back
+            an_answer_needs_the_lease_of_a_run
+            remembered_answers_are_bounded
+            answers_and_untrusted_content_go_with_their_session
         ] }
         $crate::mount_rules! { $mark session_store::integrity, $store, [
             the_chain_of_a_session_is_that_of_its_records

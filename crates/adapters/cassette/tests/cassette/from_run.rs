@@ -105,9 +105,7 @@ impl Run {
         };
         run.send(Input::Vetted(Vetted {
             effect_id: vet.effect_id,
-            calls: vec![Vetting::Run {
-                class: ToolClass::ReadOnly,
-            }],
+            calls: vec![Vetting::run(ToolClass::ReadOnly)],
         }));
         let [Effect::RunTool(tool)] = run.effects.as_slice() else {
             panic!("{:?}", run.effects)

@@ -1,6 +1,6 @@
 //! Everything that is written but steps.
 
-use neuraxis_core::{ContentHash, InputId, RunId, SessionId};
+use neuraxis_core::{ContentHash, Grant, InputId, RunId, SessionId};
 use neuraxis_ports::{RunLease, Session};
 
 use super::Task;
@@ -26,6 +26,13 @@ pub(crate) enum Act {
         hash: ContentHash,
     },
     Settle(RunLease, Vec<InputId>),
+    Remember {
+        lease: RunLease,
+        grant: Box<Grant>,
+        /// The same as JSON.
+        body: String,
+    },
+    Revoke(SessionId, u32),
 }
 
 /// What came of it.
@@ -44,8 +51,9 @@ impl Act {
             Self::Renew(lease)
             | Self::Release(lease)
             | Self::Abandon(lease)
-            | Self::Settle(lease, _) => Some(lease.run),
-            Self::Create(_) | Self::Delete(_) | Self::Prune(_) => None,
+            | Self::Settle(lease, _)
+            | Self::Remember { lease, .. } => Some(lease.run),
+            Self::Create(_) | Self::Delete(_) | Self::Prune(_) | Self::Revoke(..) => None,
         }
     }
 }
@@ -69,6 +77,13 @@ impl Task {
                 hash,
             } => self.post(link, *run, id, body, *hash).await?,
             Act::Settle(lease, ids) => self.settle(link, lease, ids).await?,
+            Act::Remember { lease, grant, body } => {
+                self.remember(link, lease, grant, body).await?;
+            }
+            Act::Revoke(session, id) => {
+                let revoked = self.revoke(link, session, *id).await?;
+                return Ok(Done::Counted(u64::from(revoked)));
+            }
         }
         Ok(Done::Nothing)
     }

@@ -8,6 +8,7 @@ use neuraxis_ports::{ChainHead, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Done;
+use super::answers::insert_taint;
 use super::upsert::{chunks, update_runs};
 use super::{Outcomes, Task, told};
 use crate::error::Failure;
@@ -151,6 +152,7 @@ impl Task {
         insert_steps(link, &kept).await?;
         for next in kept {
             insert_payloads(link, next).await?;
+            insert_taint(link, next.change.key, &next.step.taint).await?;
             // Most records that might be the taking of an entry are not.
             if changed.get(&next.change.key) == Some(&true) {
                 self.take(link, next.change.key, &next.step.taken).await?;

@@ -78,8 +78,13 @@ async fn remove(link: &mut Link, session: i64) -> Result<(), Error> {
     for sql in OF_RUNS {
         link.run(sql, values![session]).await?;
     }
-    link.run("DELETE FROM runs WHERE session = $1", values![session])
-        .await?;
+    for sql in [
+        "DELETE FROM runs WHERE session = $1",
+        "DELETE FROM taints WHERE session = $1",
+        "DELETE FROM grants WHERE session = $1",
+    ] {
+        link.run(sql, values![session]).await?;
+    }
     link.run("DELETE FROM sessions WHERE key = $1", values![session])
         .await?;
     Ok(())

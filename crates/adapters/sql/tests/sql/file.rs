@@ -56,27 +56,33 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     raw.close().await.unwrap();
     let error = SqlStore::open(&config).await.unwrap_err().to_string();
     assert!(error.contains("schema version 99"), "{error}");
-    assert!(error.contains("up to 1"), "{error}");
+    assert!(error.contains("up to 2"), "{error}");
 }
 
-/// The file was written by the first release with this schema; it stays as it is.
+/// The files were written by the first code with each schema; they stay as they are.
 #[tokio::test]
-async fn a_file_of_schema_version_1_is_read_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-1.db");
-    std::fs::copy(fixture, folder.path().join("sessions.db")).unwrap();
-    let store = open(&config_in(folder.path())).await;
-    let sessions = store.sessions(&Default::default()).await.unwrap();
-    let [session] = sessions.as_slice() else {
-        panic!("one session is in the file: {sessions:?}")
-    };
-    let runs = store.runs(&session.id).await.unwrap();
-    assert_eq!(runs.len(), 2);
-    let head = store.verify(&session.id, None).await.unwrap();
-    assert_eq!(head.records, 7);
-    assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
-    assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
-    assert_eq!(store.unfinished().await.unwrap().len(), 1);
+async fn a_file_of_every_schema_version_is_read_whole() {
+    for version in ["schema-1.db", "schema-2.db"] {
+        let folder = tempfile::tempdir().unwrap();
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
+        let fixture = std::path::Path::new(fixtures).join(version);
+        std::fs::copy(fixture, folder.path().join("sessions.db")).unwrap();
+        let store = open(&config_in(folder.path())).await;
+        let sessions = store.sessions(&Default::default()).await.unwrap();
+        let [session] = sessions.as_slice() else {
+            panic!("one session is in the file: {sessions:?}")
+        };
+        let runs = store.runs(&session.id).await.unwrap();
+        assert_eq!(runs.len(), 2);
+        let head = store.verify(&session.id, None).await.unwrap();
+        assert_eq!(head.records, 7);
+        assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
+        assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
+        assert_eq!(store.unfinished().await.unwrap().len(), 1);
+        // What later versions keep beside is there, and empty.
+        assert!(store.taint(&session.id).await.unwrap().is_clean());
+        assert_eq!(store.remembered(&session.id).await.unwrap().last_id(), 0);
+    }
 }
 
 /// Writes what the test above reads: `REGENERATE=1 cargo nextest run -p neuraxis-sql fixture`, for a new version only.
@@ -104,7 +110,7 @@ async fn a_fixture_of_the_newest_version_can_be_made() {
     let made = folder.path().join("sessions.db");
     assert!(std::fs::metadata(&made).unwrap().len() > 100_000);
     if std::env::var_os("REGENERATE").is_some() {
-        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-1.db");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-2.db");
         std::fs::copy(made, place).unwrap();
     }
 }

@@ -60,7 +60,7 @@ fn an_approved_call_is_checked_once_more_and_runs() {
     run.decide(approve());
     assert_eq!(run.just_recorded(), ["approval_decided"]);
     assert_eq!(run.step.status, RunStatus::Running);
-    assert!(run.to_vet().calls[0].approved);
+    assert!(run.to_vet().calls[0].approved.is_some());
     assert_eq!(run.to_vet().calls[0].arguments.as_str(), SHOWN);
     run.vet([asks()]);
     assert_eq!(run.just_recorded(), ["verdict", "tool_call"]);

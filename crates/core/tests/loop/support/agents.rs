@@ -45,7 +45,7 @@ impl Script {
         let calls = &self.vet_of(agent).calls;
         let class = |name: &str| {
             let tool = known.iter().find(|tool| tool.name.as_str() == name);
-            tool.map_or(Vetting::Unknown, |tool| Vetting::Run { class: tool.class })
+            tool.map_or(Vetting::Unknown, |tool| Vetting::run(tool.class))
         };
         let verdicts: Vec<_> = calls.iter().map(|call| class(&call.name)).collect();
         self.vet_as(agent, verdicts)

@@ -183,29 +183,20 @@ pub(crate) fn failed(message: &str) -> ToolOutcome {
 
 /// The call may run as a tool that only reads.
 pub(crate) const fn reads() -> Vetting {
-    Vetting::Run {
-        class: ToolClass::ReadOnly,
-    }
+    Vetting::run(ToolClass::ReadOnly)
 }
 
 /// The call may run as a tool whose effect cannot be taken back.
 pub(crate) const fn writes() -> Vetting {
-    Vetting::Run {
-        class: ToolClass::Irreversible,
-    }
+    Vetting::run(ToolClass::Irreversible)
 }
 
 /// A person has to approve the call, which cannot be taken back.
 pub(crate) fn asks() -> Vetting {
-    Vetting::Ask {
-        class: ToolClass::Irreversible,
-        reason: "it sends something".to_owned(),
-    }
+    Vetting::ask(ToolClass::Irreversible, "it sends something")
 }
 
 /// Policy forbids the call.
 pub(crate) fn denies() -> Vetting {
-    Vetting::Deny {
-        reason: "not in this mode".to_owned(),
-    }
+    Vetting::deny("not in this mode")
 }

@@ -159,7 +159,7 @@ impl Script {
         let known = tools();
         let verdicts = self.to_vet().calls.iter().map(|call| {
             let tool = known.iter().find(|tool| tool.name.as_str() == call.name);
-            tool.map_or(Vetting::Unknown, |tool| Vetting::Run { class: tool.class })
+            tool.map_or(Vetting::Unknown, |tool| Vetting::run(tool.class))
         });
         let verdicts: Vec<_> = verdicts.collect();
         self.vet(verdicts)
@@ -321,14 +321,12 @@ fn kinds(records: &[Arc<Record>]) -> Vec<&'static str> {
 
 /// The approval of a call as it was shown.
 pub(crate) const fn approve() -> ApprovalDecision {
-    ApprovalDecision::Approve { arguments: None }
+    ApprovalDecision::APPROVE
 }
 
 /// The approval of a call with other arguments.
 pub(crate) fn approve_with(arguments: &str) -> ApprovalDecision {
-    ApprovalDecision::Approve {
-        arguments: Some(JsonText::from_text(arguments)),
-    }
+    ApprovalDecision::approve_with(JsonText::from_text(arguments))
 }
 
 pub(super) fn last<'a, T, U>(items: &'a [T], pick: impl Fn(&'a T) -> Option<U>) -> U {

@@ -110,6 +110,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
         keep: Keep::default(),
         metadata: None,
         signal: None,
+        untrusted: false,
         duration: None,
     };
     let result = RecordBody::ToolResult(Box::new(result));

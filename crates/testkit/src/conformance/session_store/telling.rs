@@ -48,6 +48,7 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
         effect_id: EffectId { run, number: 2 },
         tool_call_id: ToolCallId::from_text("call_1"),
         kind: PendingKind::Approval,
+        expires_at: None,
     }];
     let waiting = RecordBody::Waiting(Waiting {
         pending: pending.clone(),

@@ -115,12 +115,12 @@ fn class() -> impl Strategy<Value = ToolClass> {
 
 pub(super) fn verdict() -> impl Strategy<Value = Vetting> {
     prop_oneof![
-        14 => class().prop_map(|class| Vetting::Run { class }),
-        4 => class().prop_map(|class| Vetting::Ask { class, reason: "it writes".to_owned() }),
+        14 => class().prop_map(|class| Vetting::run(class)),
+        4 => class().prop_map(|class| Vetting::ask(class, "it writes")),
         1 => Just(Vetting::Invalid { message: "path: is missing".to_owned() }),
         1 => Just(Vetting::Unknown),
         1 => Just(Vetting::Disabled),
-        1 => Just(Vetting::Deny { reason: "not here".to_owned() }),
+        1 => Just(Vetting::deny("not here")),
     ]
 }
 
@@ -143,7 +143,13 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
     ];
     let failure = prop_oneof![
         4 => Just(None),
-        1 => select(vec![ToolFailure::Error, ToolFailure::Timeout, ToolFailure::Panic]).prop_map(Some),
+        1 => select(vec![
+            ToolFailure::Error,
+            ToolFailure::Temporary,
+            ToolFailure::Timeout,
+            ToolFailure::Panic,
+        ])
+        .prop_map(Some),
     ];
     (
         json(),
@@ -178,6 +184,7 @@ pub(super) fn decision() -> impl Strategy<Value = ApprovalDecision> {
     prop_oneof![
         4 => edited.prop_map(|edited| ApprovalDecision::Approve {
             arguments: edited.map(JsonText::from_text),
+            remember: None,
         }),
         1 => prop::option::of(Just("no".to_owned())).prop_map(|reason| ApprovalDecision::Deny { reason }),
         1 => Just(ApprovalDecision::Expired),

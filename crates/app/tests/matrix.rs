@@ -1,0 +1,120 @@
+//! The policy that ships, about the tools that ship: what each mode, channel and role may do. A reviewer reads the snapshot
+//! as a policy document.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use std::fmt::Write;
+
+use neuraxis_app::{App, Config, Environment, Sources};
+use neuraxis_brainstem::{Call, Policy, Request};
+use neuraxis_core::{ContentIndex, Decision, JsonText, Mode, Role, Taint, ToolSpec, Verdict};
+
+/// From the least freedom to the most.
+const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
+
+async fn built_in_tools() -> Vec<ToolSpec> {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = Sources::default().with_flag("--set", "discovery.local_servers", "false");
+    let environment = Environment::new(folder.path());
+    let config = Config::load(&environment, &sources).unwrap();
+    let app = App::build(&config, &environment).await.unwrap();
+    app.orchestrator.tools().specs().cloned().collect()
+}
+
+/// What is told of one request: a line of tools for each verdict.
+fn verdicts(
+    policy: &Policy,
+    decision: &Decision,
+    tools: &[ToolSpec],
+    taint: &Taint,
+) -> [String; 2] {
+    let arguments = JsonText::from_text("{}");
+    let mut lists = [String::new(), String::new()];
+    for tool in tools {
+        let call = Call::new(tool, &arguments).with_taint(taint);
+        let list = match policy.judge(decision, &call) {
+            Verdict::Allow => &mut lists[0],
+            Verdict::Ask { .. } => &mut lists[1],
+            Verdict::Deny { .. } => continue,
+        };
+        write!(list, " {}", tool.name).unwrap();
+    }
+    lists.map(|list| {
+        if list.is_empty() {
+            " nothing".to_owned()
+        } else {
+            list
+        }
+    })
+}
+
+/// Roles between which nothing differs share a row.
+fn rows(policy: &Policy, mode: &Mode, tools: &[ToolSpec]) -> String {
+    let mut text = String::new();
+    for channel in policy.channels() {
+        let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+        for (name, role) in [
+            ("router", Role::ROUTER),
+            ("reasoning", Role::REASONING),
+            ("coding", Role::CODING),
+        ] {
+            let roles = [role];
+            let request = Request::new(mode, channel, "Hello")
+                .with_tools(tools)
+                .with_roles(&roles);
+            let row = match policy.evaluate_request(&request) {
+                Err(refusal) => format!("    refused: {refusal}\n"),
+                Ok(decision) => describe(policy, &decision, tools),
+            };
+            match told.iter_mut().find(|(_, known)| *known == row) {
+                Some((names, _)) => names.push(name),
+                None => told.push((vec![name], row)),
+            }
+        }
+        for (names, row) in told {
+            writeln!(text, "  {channel}, served by {}\n{row}", names.join(" or ")).unwrap();
+        }
+    }
+    text
+}
+
+fn describe(policy: &Policy, decision: &Decision, tools: &[ToolSpec]) -> String {
+    let [run, ask] = verdicts(policy, decision, tools, &Taint::default());
+    let mut text = format!("    runs unasked:   {run}\n    asks a person:  {ask}\n");
+    let mut taint = Taint::default();
+    taint.add(&"web_fetch".parse().unwrap(), Some(ContentIndex(0)));
+    let [_, tainted] = verdicts(policy, decision, tools, &taint);
+    if tainted != ask {
+        writeln!(text, "    after strangers' words also asks:{tainted}").unwrap();
+    }
+    text
+}
+
+#[tokio::test]
+async fn what_each_mode_channel_and_role_may_do_with_the_tools_that_ship() {
+    let (policy, tools) = (Policy::built_in(), built_in_tools().await);
+    let mut text = "The tools, and what they may do:\n".to_owned();
+    for tool in &tools {
+        let annotations = tool.annotations;
+        let outside = if annotations.open_world {
+            ", reaches outside"
+        } else {
+            ""
+        };
+        let destroys = if annotations.destructive {
+            ", may destroy"
+        } else {
+            ""
+        };
+        writeln!(
+            text,
+            "  {:<16} {}{outside}{destroys}",
+            tool.name, tool.class
+        )
+        .unwrap();
+    }
+    for mode in &MODES {
+        write!(text, "\nMode {mode}\n\n{}", rows(&policy, mode, &tools)).unwrap();
+    }
+    insta::assert_snapshot!(text);
+}

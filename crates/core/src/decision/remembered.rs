@@ -1,0 +1,164 @@
+//! "Allow for this session": answers of people that a session remembers.
+//!
+//! The types live here, because they are asked for, recorded and stored; which calls they cover is said by
+//! `neuraxis-brainstem`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::ToolName;
+use crate::json::ContentHash;
+
+/// The answers of people that a session remembers. Plain data, stored with the session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Remembered {
+    grants: Vec<Grant>,
+    last_id: u32,
+}
+
+/// A remembered "allow".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its number in the session, for taking it back. Numbers rise and never come back.
+    pub id: u32,
+    /// The tool.
+    pub tool: ToolName,
+    /// The hash of the tool's definition as it was then: for a tool that has changed it does not count.
+    pub definition: ContentHash,
+    /// Which of its calls.
+    #[serde(flatten)]
+    pub scope: GrantScope,
+    /// When it was given.
+    pub at: Timestamp,
+    /// Who gave it, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The policy under which it was given: under another one it does not count.
+    pub policy_hash: ContentHash,
+}
+
+/// Which calls of a tool a remembered answer is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "scope", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GrantScope {
+    /// Those with the very same arguments.
+    Arguments {
+        /// Their hash.
+        hash: ContentHash,
+    },
+    /// Those of which every part of the command fits a pattern, or is allowed anyway.
+    Command {
+        /// The pattern, such as `git log **`.
+        pattern: String,
+    },
+    /// Those whose URLs all lead to some hosts.
+    Host {
+        /// The pattern.
+        pattern: String,
+    },
+    /// Those whose paths all are beneath the root and fit a pattern.
+    Path {
+        /// The pattern.
+        pattern: String,
+    },
+    /// All of them.
+    Tool,
+}
+
+impl Remembered {
+    /// The most answers that one session remembers.
+    pub const MAX_GRANTS: usize = 256;
+
+    /// Puts together what was kept apart: the answers, and the greatest number that any ever had.
+    #[must_use]
+    pub fn from_parts(grants: Vec<Grant>, last_id: u32) -> Self {
+        let greatest = grants.iter().map(|grant| grant.id).max();
+        Self {
+            last_id: last_id.max(greatest.unwrap_or_default()),
+            grants,
+        }
+    }
+
+    /// Returns all answers, in the order in which they were given.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Returns the number of the next answer.
+    #[must_use]
+    pub const fn next_id(&self) -> u32 {
+        self.last_id.saturating_add(1)
+    }
+
+    /// Returns the greatest number that any answer ever had; 0 if there was none.
+    #[must_use]
+    pub const fn last_id(&self) -> u32 {
+        self.last_id
+    }
+
+    /// Tells whether no further answer is remembered.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.grants.len() >= Self::MAX_GRANTS
+    }
+
+    /// Remembers an answer more, if it has the next number and there is room; tells whether it does.
+    pub fn add(&mut self, grant: Grant) -> bool {
+        let fits = !self.is_full() && grant.id == self.next_id();
+        if fits {
+            self.last_id = grant.id;
+            self.grants.push(grant);
+        }
+        fits
+    }
+
+    /// Takes an answer back; tells whether there was one.
+    pub fn revoke(&mut self, id: u32) -> bool {
+        let before = self.grants.len();
+        self.grants.retain(|grant| grant.id != id);
+        self.grants.len() < before
+    }
+
+    /// Takes all answers back.
+    pub fn clear(&mut self) {
+        self.grants.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(id: u32) -> Grant {
+        Grant {
+            id,
+            tool: "write_file".parse().unwrap(),
+            definition: ContentHash::of(b"definition"),
+            scope: GrantScope::Tool,
+            at: Timestamp::UNIX_EPOCH,
+            by: None,
+            policy_hash: ContentHash::of(b"policy"),
+        }
+    }
+
+    #[test]
+    fn numbers_rise_and_never_come_back() {
+        let mut remembered = Remembered::default();
+        assert!(remembered.add(grant(1)) && remembered.add(grant(2)));
+        assert!(!remembered.add(grant(2)), "a number is given once");
+        assert!(remembered.revoke(2) && !remembered.revoke(2));
+        assert_eq!(remembered.next_id(), 3);
+        let kept = Remembered::from_parts(remembered.grants().to_vec(), remembered.last_id());
+        assert_eq!(kept, remembered);
+    }
+
+    #[test]
+    fn a_session_remembers_only_so_many() {
+        let mut remembered = Remembered::default();
+        while remembered.add(grant(remembered.next_id())) {}
+        assert_eq!(remembered.grants().len(), Remembered::MAX_GRANTS);
+    }
+}

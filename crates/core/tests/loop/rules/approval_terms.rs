@@ -1,0 +1,92 @@
+//! What a person is asked with: the rule, what may be remembered, and until when the question is open.
+
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ApprovalDecision, Approved, Channel, ContentHash, Decision, GrantScope, Mode, PendingKind,
+    RecordBody, Remember, Role, RuleRef, ToolClass, Transcript, Vetting,
+};
+
+use crate::support::*;
+
+fn asks_by_rule() -> Vetting {
+    Vetting::Ask {
+        class: ToolClass::Irreversible,
+        untrusted: false,
+        reason: "it sends something".to_owned(),
+        rule: Some(RuleRef {
+            name: "mail".into(),
+            source: "neuraxis.toml".into(),
+            line: 7,
+        }),
+        remember: Remember::Tool,
+        choices: vec![GrantScope::Tool],
+    }
+}
+
+fn expiring() -> Script {
+    let hash = ContentHash::of(b"policy");
+    let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);
+    decision.approval.expires_after = Some(Duration::from_secs(60));
+    let mut spec = spec();
+    spec.decision = Some(decision);
+    let mut run = Script::start(spec);
+    run.at(1_000).reply(calls_to(&[SEND])).vet([asks_by_rule()]);
+    run
+}
+
+#[test]
+fn a_question_says_the_rule_what_may_be_remembered_and_when_it_expires() {
+    let run = expiring();
+    let asked = run.asked();
+    assert_eq!(
+        asked.rule.as_ref().map(ToString::to_string).as_deref(),
+        Some("mail (neuraxis.toml:7)")
+    );
+    assert_eq!(asked.choices, [GrantScope::Tool]);
+    let at = Timestamp::UNIX_EPOCH + Duration::from_secs(61);
+    assert_eq!(asked.expires_at, Some(at), "by the clock on the wall");
+    let pending = run.tree.pending();
+    assert_eq!(
+        (pending[0].kind, pending[0].expires_at),
+        (PendingKind::Approval, Some(at))
+    );
+    let requested = run.records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(requested) => Some(requested),
+        _ => None,
+    });
+    let requested = requested.unwrap();
+    assert_eq!(requested.expires_at, Some(at));
+    assert_eq!(requested.rule, asked.rule);
+    assert_eq!(requested.choices, asked.choices);
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+}
+
+#[test]
+fn the_same_is_asked_again_after_a_crash() {
+    let mut run = expiring();
+    let before = run.asked().clone();
+    run.at(9_000).resume();
+    assert_eq!(*run.asked(), before, "taking a run up gives no more time");
+}
+
+#[test]
+fn without_a_time_a_question_stays_open_for_good() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[SEND])).vet([asks()]);
+    assert_eq!(run.asked().expires_at, None);
+    assert_eq!(run.tree.pending()[0].expires_at, None);
+}
+
+#[test]
+fn what_a_person_wants_remembered_reaches_whoever_checks_the_call_again() {
+    let mut run = expiring();
+    run.decide(ApprovalDecision::approve_for_session(GrantScope::Tool));
+    let approved = Approved {
+        remember: Some(GrantScope::Tool),
+        by: Some("alice".to_owned()),
+    };
+    assert_eq!(run.to_vet().calls[0].approved, Some(approved));
+    assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+}

@@ -1,0 +1,128 @@
+//! A failed call is made once more where that may help and cannot harm.
+
+use neuraxis_core::{
+    Attempt, Effect, RunSpec, RunStatus, ToolErrors, ToolFailure, ToolOutcome, Transcript,
+};
+
+use crate::support::*;
+
+fn passing() -> ToolOutcome {
+    ToolOutcome::failed(ToolFailure::Temporary, "the disk is busy")
+}
+
+fn retrying(times: u32) -> RunSpec {
+    spec_with_profile(|profile| profile.tool_retries = times)
+}
+
+fn begun(spec: RunSpec, tool: &str) -> Script {
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[tool])).allow();
+    run
+}
+
+#[test]
+fn a_call_whose_failure_may_pass_is_made_once_more_where_twice_is_no_more_than_once() {
+    for tool in [READ, PUT] {
+        let mut run = begun(spec(), tool);
+        let first = run.started(0).clone();
+        run.finish(0, passing());
+        assert_eq!(run.just_recorded(), ["tool_failed", "tool_call"]);
+        assert_eq!(run.just_started(), [0]);
+        let second = run.started(0).clone();
+        assert_eq!(second.attempt, Attempt(2));
+        assert_eq!(second.effect_id, first.effect_id, "the idempotency key");
+        assert_eq!(second.arguments_hash, first.arguments_hash);
+        let open = assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+        assert_eq!(open, run.step.effects, "the first attempt is over");
+        run.finish(0, done("7"));
+        assert_eq!(run.tool_messages(), ["7"]);
+        assert_eq!(run.result(0).attempt, Some(Attempt(2)));
+    }
+}
+
+#[test]
+fn a_call_that_fails_twice_has_failed_and_the_model_goes_on() {
+    let mut run = begun(spec(), READ);
+    run.finish(0, passing()).finish(0, passing());
+    assert_eq!(run.just_recorded()[0], "tool_result");
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Temporary));
+    assert_eq!(run.tool_messages(), [r#"{"error":"the disk is busy"}"#]);
+    assert_eq!(run.model_call().turn.0, 2);
+}
+
+#[test]
+fn what_must_not_happen_twice_and_what_would_fail_again_is_not_tried_again() {
+    let failures = [
+        (SEND, ToolFailure::Temporary),
+        (READ, ToolFailure::Timeout),
+        (READ, ToolFailure::Error),
+        (READ, ToolFailure::Panic),
+        (READ, ToolFailure::Cancelled),
+        (PICK, ToolFailure::Temporary),
+    ];
+    for (tool, failure) in failures {
+        let mut run = begun(spec(), tool);
+        run.finish(0, ToolOutcome::failed(failure, "no"));
+        assert_eq!(run.just_recorded()[0], "tool_result", "{tool} {failure:?}");
+        assert_eq!(run.result(0).failure, Some(failure));
+    }
+}
+
+#[test]
+fn policy_says_how_often() {
+    let mut run = begun(retrying(0), READ);
+    run.finish(0, passing());
+    assert_eq!(run.just_recorded()[0], "tool_result");
+    let mut run = begun(retrying(2), READ);
+    run.finish(0, passing()).finish(0, passing());
+    assert_eq!(run.started(0).attempt, Attempt(3));
+}
+
+#[test]
+fn a_call_that_is_tried_again_counts_once() {
+    let mut spec = spec_with_limits(|limits| limits.max_tool_calls = Some(1));
+    spec.root.profile.tool_errors = ToolErrors::Stop;
+    let mut run = begun(spec, READ);
+    run.finish(0, passing());
+    assert_eq!(
+        run.just_started(),
+        [0],
+        "no failure yet that would end the run"
+    );
+    run.finish(0, done("7"));
+    assert_eq!(run.tool_messages(), ["7"]);
+}
+
+#[test]
+fn the_answer_of_an_attempt_that_was_given_up_changes_nothing() {
+    let mut run = begun(spec(), READ);
+    let late = run.finished(0, done("1"));
+    run.finish(0, passing());
+    run.send_in_vain(late);
+    run.finish(0, done("2"));
+    assert_eq!(run.tool_messages(), ["2"]);
+}
+
+#[test]
+fn nothing_is_tried_again_once_the_run_is_to_end() {
+    let mut run = begun(spec(), READ);
+    let late = run.finished(0, passing());
+    run.cancel();
+    run.send_in_vain(late);
+    assert_eq!(run.step.status, RunStatus::Interrupted);
+    let runs = |effect: &&Effect| matches!(effect, Effect::RunTool(_));
+    assert_eq!(run.effects.iter().filter(runs).count(), 1);
+}
+
+#[test]
+fn a_crash_in_the_second_attempt_uses_it_up() {
+    let mut run = begun(spec(), PUT);
+    run.finish(0, passing()).resume();
+    assert_eq!(
+        run.started(0).attempt,
+        Attempt(3),
+        "the lost one runs again"
+    );
+    run.finish(0, passing());
+    assert_eq!(run.just_recorded()[0], "tool_result");
+}

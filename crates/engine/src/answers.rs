@@ -1,0 +1,66 @@
+//! What a session carries from one run to the next: the answers of people it remembers, and that it holds untrusted
+//! content.
+
+use neuraxis_brainstem::note_taint;
+use neuraxis_core::{AgentId, Record, Remembered, RunSpec, SessionId, Taint, Turn};
+use neuraxis_ports::StoreError;
+
+use crate::driver::RunScope;
+use crate::orchestrator::Orchestrator;
+use crate::resume::ResumeError;
+
+impl Orchestrator {
+    /// Returns what people allowed for a session, in the order in which they did.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Store`] if there is no such session or the store cannot tell.
+    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        Ok(store.remembered(session).await?)
+    }
+
+    /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
+    /// have let run asks again, that of a run at work included.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Store`] if there is no such session or the store could not do its part.
+    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        Ok(store.revoke(session, answer).await?)
+    }
+
+    /// Lets a run begin with the untrusted content that its session holds. To be called once the session is reserved: until
+    /// then another run may bring more.
+    pub(crate) async fn carry_taint(
+        &self,
+        session: &SessionId,
+        spec: &mut RunSpec,
+        scope: &mut RunScope,
+    ) -> Result<(), StoreError> {
+        let Some(store) = &self.engine.store else {
+            return Ok(());
+        };
+        let taint = store.taint(session).await?;
+        for decision in [&mut spec.decision, &mut scope.decision]
+            .into_iter()
+            .flatten()
+        {
+            note_taint(decision, &taint);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,
+/// too: rather too much than too little.
+pub(crate) fn taint_until(records: &[std::sync::Arc<Record>], turn: Turn) -> Taint {
+    let mut taint = Taint::default();
+    for record in records {
+        if record.agent != AgentId::ROOT || record.turn <= turn {
+            taint.read(record);
+        }
+    }
+    taint
+}

@@ -1,0 +1,86 @@
+//! Tools of other people's servers.
+//!
+//! What a server says about its own tools is a claim. Governance goes by what local configuration trusts, and a tool whose
+//! definition changes after it was taken in is not called any more. Not for talking to servers: an adapter does.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::Policy;
+use neuraxis_core::{JsonText, ToolName, ToolOutput, ToolSpec};
+use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, TurnContext, async_trait};
+
+use crate::catalog::CatalogError;
+
+/// What joins the name of a server and that of its tool.
+const SEPARATOR: &str = "__";
+
+/// A tool of a server, as far as it is trusted.
+#[derive(Debug)]
+pub(crate) struct ForeignTool {
+    tool: Arc<dyn Tool>,
+    /// What the server said when the tool was taken in.
+    claimed: ToolSpec,
+    /// What governance goes by.
+    trusted: ToolSpec,
+}
+
+impl ForeignTool {
+    /// Takes a tool in.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError::ForeignName`] unless it is named after its server: it must not pass for another's, nor for a
+    /// built-in one.
+    pub(crate) fn new(
+        server: &str,
+        tool: Arc<dyn Tool>,
+        policy: &Policy,
+    ) -> Result<Self, CatalogError> {
+        let claimed = tool.spec().clone();
+        if !is_named_after(&claimed.name, server) {
+            return Err(CatalogError::ForeignName {
+                server: server.to_owned(),
+                name: claimed.name,
+            });
+        }
+        Ok(Self {
+            trusted: policy.trusted(claimed.clone()),
+            claimed,
+            tool,
+        })
+    }
+
+    fn has_changed(&self) -> bool {
+        *self.tool.spec() != self.claimed
+    }
+}
+
+fn is_named_after(name: &ToolName, server: &str) -> bool {
+    let rest = name.as_str().strip_prefix(server);
+    let tool = rest.and_then(|rest| rest.strip_prefix(SEPARATOR));
+    !server.is_empty() && !server.contains(SEPARATOR) && tool.is_some_and(|tool| !tool.is_empty())
+}
+
+#[async_trait]
+impl Tool for ForeignTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.trusted
+    }
+
+    fn should_use(&self, turn: &TurnContext) -> bool {
+        !self.has_changed() && self.tool.should_use(turn)
+    }
+
+    fn isolation(&self) -> Isolation {
+        self.tool.isolation()
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        // It may have changed since the call was checked, while a person was asked about it for instance.
+        if self.has_changed() {
+            let message = "not run: the tool is no longer what it was when it was taken in";
+            return Err(ToolError::permanent(message));
+        }
+        self.tool.call(arguments, ctx).await
+    }
+}

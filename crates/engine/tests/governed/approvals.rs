@@ -1,0 +1,138 @@
+//! Approvals: at any depth, several at once, edited, and by any process.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AgentId, AgentSpec, ApprovalDecision, ContentHash, Mode, Profile, Role, RunStatus, ToolFailure,
+};
+use neuraxis_engine::{AgentTool, ResumeError};
+use neuraxis_testkit::{ScriptedModel, reply, spec};
+
+use crate::support::{World, json, later, results};
+
+fn agent(name: &str, role: Role, tools: &[&str]) -> AgentTool {
+    let agent = AgentSpec::new(Profile::researcher(), role);
+    let tools = tools.iter().map(|tool| tool.parse().unwrap());
+    AgentTool::new(spec(name).read_only().build(), agent).with_tools(tools)
+}
+
+const TASK: &str = r#"{"task":"Do it."}"#;
+
+/// A world whose root calls an agent, which calls an agent, which calls `put`.
+fn two_deep() -> World {
+    let outer = ScriptedModel::new()
+        .then(reply::calls([("inner", TASK)]))
+        .then(reply::text("The inner one did it."));
+    let inner = ScriptedModel::new()
+        .then(reply::calls([("put", r#"{"n":1}"#)]))
+        .then(reply::text("Put."));
+    let (first, second) = (Role::new("outer"), Role::new("inner"));
+    World::with("", later(2), |builder| {
+        builder
+            .model(first.clone(), Arc::new(outer))
+            .model(second.clone(), Arc::new(inner))
+            .agent(agent("outer", first, &["inner"]))
+            .agent(agent("inner", second, &["put"]))
+    })
+}
+
+#[tokio::test]
+async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_on_there() {
+    let world = two_deep();
+    let ran = world.calls(Mode::MODERATE, &[("outer", TASK)]).await;
+    assert_eq!(ran.result.status, RunStatus::Waiting);
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(2)));
+    assert_eq!(waiting[0].request.name, "put");
+    assert_eq!(world.orchestrator.tools().specs().count(), 7);
+    let edited = ApprovalDecision::approve_with(json(r#"{"n":2}"#));
+    world.decide(&waiting[0], edited).await;
+    assert_eq!(world.tools.put.calls()[0].arguments.as_str(), r#"{"n":2}"#);
+    let run = world.orchestrator.approvals().await.unwrap();
+    assert!(run.is_empty());
+    let results = results(&world.records_of(&ran).await);
+    assert_eq!(results.last().unwrap().name, "outer");
+    assert!(results.iter().all(|result| result.failure.is_none()));
+}
+
+#[tokio::test]
+async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
+    let world = World::new("", later(3));
+    let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
+    world.model.push(reply::calls(puts));
+    let first = world.ask("one", Mode::MODERATE).await;
+    world.model.push(reply::calls([("send", "{}")]));
+    let second = world.ask("two", Mode::MODERATE).await;
+    world.model.push(reply::text("Done."));
+    world.model.push(reply::text("Done."));
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    let listed: Vec<_> = waiting
+        .iter()
+        .map(|it| (it.session_id.as_str(), it.request.name.as_str()))
+        .collect();
+    assert_eq!(listed, [("one", "put"), ("one", "put"), ("two", "send")]);
+    assert_eq!(waiting[0].request.arguments.as_str(), r#"{"n":1}"#);
+
+    world.decide(&waiting[2], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.send.count(), 1);
+    let done = world.store.as_ref();
+    let summary = neuraxis_ports::SessionStore::run(done, second.result.run_id).await;
+    assert_eq!(summary.unwrap().status, RunStatus::Done);
+
+    let reason = Some("not this one".to_owned());
+    world
+        .decide(&waiting[1], ApprovalDecision::Deny { reason })
+        .await;
+    let left = world.orchestrator.approvals().await.unwrap();
+    assert_eq!(left.len(), 1, "the other question is still open");
+    world.decide(&left[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.put.count(), 1);
+    let results = results(&world.records_of(&first).await);
+    assert_eq!(results.iter().filter(|it| it.failure.is_none()).count(), 1);
+    let denied = results.iter().find(|it| it.failure.is_some()).unwrap();
+    assert_eq!(denied.failure, Some(ToolFailure::Denied));
+    assert!(
+        denied.value.as_str().contains("not this one"),
+        "the model hears why"
+    );
+}
+
+#[tokio::test]
+async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_is_kept() {
+    let world = World::new("", later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", r#"{"n":1}"#)]).await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    let call = &waiting[0].request.tool_call_id;
+    let other = ContentHash::of(b"{\"n\":9}");
+    let run = ran.result.run_id;
+    let decide = |call, hash| {
+        let approve = ApprovalDecision::APPROVE;
+        world
+            .orchestrator
+            .decide_approval(run, call, hash, approve, None)
+    };
+    let refused = decide(call, other).await;
+    assert!(
+        matches!(refused, Err(ResumeError::NotAsked(_))),
+        "{refused:?}"
+    );
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    let late = decide(call, waiting[0].request.arguments_hash).await;
+    assert!(matches!(late, Err(ResumeError::NotAsked(_))), "{late:?}");
+    assert_eq!(world.tools.put.count(), 1);
+}
+
+#[tokio::test]
+async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() {
+    let rules = "[rules.no]\nanswer = 'deny'\ntools = ['put']\npaths = ['secrets/**']";
+    let world = World::new(rules, later(1));
+    let ran = world
+        .calls(Mode::MODERATE, &[("put", r#"{"path":"a"}"#)])
+        .await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    let edited = ApprovalDecision::approve_with(json(r#"{"path":"secrets/a"}"#));
+    world.decide(&waiting[0], edited).await;
+    assert_eq!(world.tools.put.count(), 0);
+    let results = results(&world.records_of(&ran).await);
+    assert_eq!(results[0].failure, Some(ToolFailure::Denied));
+}

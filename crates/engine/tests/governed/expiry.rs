@@ -1,0 +1,111 @@
+//! Questions that nobody answers in time expire, by the clock on the wall, and that is no person's denial.
+
+use std::time::Duration;
+
+use neuraxis_core::{ApprovalDecision, Mode, Record, RecordBody, RunStatus, ToolFailure};
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::ScriptedApprover;
+
+use crate::support::{World, later, results};
+
+const SHORT: &str = "[modes.moderate]\napproval_expires = '1h'";
+
+fn decisions(records: &[std::sync::Arc<Record>]) -> Vec<ApprovalDecision> {
+    let decided = records.iter().filter_map(|record| match &record.body {
+        RecordBody::ApprovalDecided(decided) => Some(decided.decision.clone()),
+        _ => None,
+    });
+    decided.collect()
+}
+
+#[tokio::test]
+async fn a_sweep_tells_a_run_that_was_put_aside_once_the_time_is_over_and_it_goes_on() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    assert_eq!(ran.result.status, RunStatus::Waiting);
+    world.clock.advance(Duration::from_secs(3_599));
+    assert!(world.orchestrator.sweep().await.unwrap().expired.is_empty());
+    world.clock.advance(Duration::from_secs(1));
+    let swept = world.orchestrator.sweep().await.unwrap();
+    assert_eq!((swept.expired.len(), swept.left.len()), (1, 0));
+    world.settled().await;
+    assert!(world.orchestrator.sweep().await.unwrap().expired.is_empty());
+    let records = world.records_of(&ran).await;
+    assert_eq!(decisions(&records), [ApprovalDecision::Expired]);
+    let results = results(&records);
+    assert_eq!(results[0].failure, Some(ToolFailure::ApprovalExpired));
+    assert_eq!(
+        results[0].value.as_str(),
+        r#"{"error":"not run: nobody approved it in time"}"#
+    );
+    let summary = world.store.run(ran.result.run_id).await.unwrap();
+    assert_eq!(summary.status, RunStatus::Done, "the model went on without");
+    assert_eq!(world.tools.put.count(), 0);
+}
+
+#[tokio::test]
+async fn of_two_questions_only_the_one_whose_time_is_over_expires() {
+    let world = World::new(SHORT, later(3));
+    let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
+    let ran = world.calls(Mode::MODERATE, &puts).await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    world.clock.advance(Duration::from_secs(3_600));
+    let swept = world.orchestrator.sweep().await.unwrap();
+    assert_eq!(swept.expired.len(), 1);
+    assert_eq!(swept.expired[0].request, waiting[1].request);
+    world.settled().await;
+    let records = world.records_of(&ran).await;
+    assert_eq!(
+        decisions(&records),
+        [ApprovalDecision::APPROVE, ApprovalDecision::Expired]
+    );
+    assert_eq!(world.tools.put.count(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_starts_lets_expire_what_ran_out_meanwhile_and_asks_nobody_about_it() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    world.clock.advance(Duration::from_secs(7_200));
+    let asked_before = world.approver.asks().len();
+    let recovered = world.orchestrator.recover().await.unwrap();
+    assert!(recovered.left.is_empty());
+    world.settled().await;
+    assert_eq!(world.approver.asks().len(), asked_before);
+    let decisions = decisions(&world.records_of(&ran).await);
+    assert_eq!(decisions, [ApprovalDecision::Expired]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approver_who_is_still_asked_has_no_more_time_either() {
+    let world = World::new(SHORT, ScriptedApprover::new().stay_silent());
+    let began = tokio::time::Instant::now();
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    assert_eq!(decisions(&ran.records), [ApprovalDecision::Expired]);
+    assert_eq!(began.elapsed().as_secs(), 3_600);
+    assert_eq!(
+        ran.is_done().results()[0].failure,
+        Some(ToolFailure::ApprovalExpired)
+    );
+}
+
+#[tokio::test]
+async fn a_decision_that_comes_after_the_end_changes_nothing() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    world.clock.advance(Duration::from_secs(3_600));
+    world.orchestrator.sweep().await.unwrap();
+    world.settled().await;
+    let request = &waiting[0].request;
+    let late = world.orchestrator.decide_approval(
+        ran.result.run_id,
+        &request.tool_call_id,
+        request.arguments_hash,
+        ApprovalDecision::APPROVE,
+        None,
+    );
+    assert!(late.await.is_err());
+    assert_eq!(world.tools.put.count(), 0);
+}

@@ -1,0 +1,192 @@
+//! "Allow for this session": remembered with the session, bound as policy says, listed and taken back.
+
+use neuraxis_core::{ApprovalDecision, GrantScope, Mode, RecordBody, ToolFailure, Vetting};
+use neuraxis_engine::{ResumeError, UuidV7};
+use neuraxis_ports::{ApproverReply, SessionStore};
+use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
+
+use std::sync::Arc;
+
+use crate::support::{World, json, later, nobody, session};
+
+const PUT: (&str, &str) = ("put", r#"{"n":1}"#);
+const OTHER: (&str, &str) = ("put", r#"{"n":2}"#);
+
+fn for_session(scope: GrantScope) -> ScriptedApprover {
+    ScriptedApprover::new().approve_for_session(scope)
+}
+
+fn these_arguments() -> GrantScope {
+    GrantScope::Arguments {
+        hash: json(PUT.1).hash(),
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_allowed_for_the_session_is_not_asked_again_in_it() {
+    let world = World::new("", for_session(GrantScope::Tool));
+    world.calls(Mode::MODERATE, &[PUT]).await.is_done();
+    let ran = world.calls(Mode::MODERATE, &[OTHER]).await;
+    assert_eq!(world.approver.asks().len(), 1);
+    assert_eq!(world.tools.put.count(), 2);
+    let Vetting::Run { grant, reason, .. } = &ran.vettings()[0] else {
+        panic!("it runs")
+    };
+    assert_eq!(*grant, Some(1));
+    assert_eq!(
+        reason.as_deref(),
+        Some("A person allowed it for the session (answer 1).")
+    );
+    let elsewhere = world.calls_in("t", Mode::MODERATE, &[&[OTHER]]).await;
+    assert_eq!(
+        elsewhere.results()[0].failure,
+        Some(ToolFailure::Denied),
+        "another session remembers nothing"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_for_these_arguments_is_bound_to_their_hash() {
+    let world = World::new("", for_session(these_arguments()));
+    let ran = world.calls(Mode::MODERATE, &[PUT, PUT, OTHER]).await;
+    let failures: Vec<_> = ran.results().iter().map(|result| result.failure).collect();
+    assert_eq!(world.tools.put.count(), 1, "{failures:?}");
+    let again = world.calls(Mode::MODERATE, &[PUT]).await;
+    assert!(again.results()[0].failure.is_none());
+    assert_eq!(world.tools.put.count(), 2);
+}
+
+#[tokio::test]
+async fn answers_are_listed_and_taken_back_one_by_one() {
+    let world = World::new(
+        "",
+        for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool),
+    );
+    world.calls(Mode::MODERATE, &[PUT]).await;
+    world.calls(Mode::MODERATE, &[("send", "{}")]).await;
+    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    let listed: Vec<_> = remembered.grants().iter().collect();
+    assert_eq!((listed.len(), listed[0].id, listed[1].id), (2, 1, 2));
+    assert_eq!(listed[0].tool.as_str(), "put");
+    assert_eq!(listed[0].by.as_deref(), Some("tester"));
+    assert!(world.orchestrator.revoke(&session("s"), 1).await.unwrap());
+    assert!(!world.orchestrator.revoke(&session("s"), 1).await.unwrap());
+    let ran = world.calls(Mode::MODERATE, &[PUT, ("send", "{}")]).await;
+    assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
+    assert_eq!(ran.results()[1].failure, None);
+    let nowhere = world.orchestrator.revoke(&session("nowhere"), 1).await;
+    assert!(matches!(nowhere, Err(ResumeError::Store(_))));
+}
+
+#[tokio::test]
+async fn what_is_taken_back_while_a_run_is_at_work_counts_no_more_in_it() {
+    let world = World::new("", for_session(GrantScope::Tool).then(ApproverReply::Later));
+    world.calls(Mode::MODERATE, &[PUT]).await;
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[("send", "{}")], &[PUT]])
+        .await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    assert_eq!(waiting.len(), 1, "{:?}", ran.result);
+    assert!(world.orchestrator.revoke(&session("s"), 1).await.unwrap());
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.send.count(), 1);
+    assert_eq!(
+        world.tools.put.count(),
+        1,
+        "it was asked about and nobody was there"
+    );
+}
+
+#[tokio::test]
+async fn policy_says_how_much_may_be_remembered() {
+    let rules = "[rules.care]\nanswer = 'ask'\ntools = ['put']\nremember = 'arguments'\n\
+                 [rules.never]\nanswer = 'ask'\ntools = ['send']\nremember = 'never'\n";
+    let approver = for_session(GrantScope::Tool).approve_for_session(GrantScope::Tool);
+    let world = World::new(rules, approver);
+    let ran = world.calls(Mode::MODERATE, &[PUT, ("send", "{}")]).await;
+    assert!(ran.results().iter().all(|result| result.failure.is_none()));
+    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    assert!(
+        remembered.grants().is_empty(),
+        "allowed this once: {remembered:?}"
+    );
+    assert!(world.approver.asks()[1].choices.is_empty());
+    let again = world.calls(Mode::MODERATE, &[PUT]).await;
+    assert_eq!(again.results()[0].failure, Some(ToolFailure::Denied));
+}
+
+#[tokio::test]
+async fn an_answer_never_outlives_its_policy_nor_answers_a_denial() {
+    let world = World::new("", for_session(GrantScope::Tool));
+    world.calls(Mode::MODERATE, &[PUT]).await;
+    let stricter = World::with(
+        "[rules.no]\nanswer = 'deny'\ntools = ['put']",
+        nobody(),
+        |it| it.store(world.store.clone()).ids(Arc::new(UuidV7)),
+    );
+    let changed = World::with("[modes.moderate]\nmax_turns = 9", nobody(), |it| {
+        it.store(world.store.clone()).ids(Arc::new(UuidV7))
+    });
+    for other in [stricter, changed] {
+        let ran = other.calls(Mode::MODERATE, &[PUT]).await;
+        assert!(ran.results()[0].failure.is_some());
+        assert_eq!(other.tools.put.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn after_untrusted_content_a_remembered_answer_counts_no_more() {
+    let approver = for_session(GrantScope::Tool).approve();
+    let world = World::new("", approver);
+    world.calls(Mode::MODERATE, &[PUT]).await;
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[("fetch", "{}")], &[PUT]])
+        .await;
+    assert_eq!(world.tools.fetch.count(), 1);
+    assert_eq!(ran.results()[1].failure, Some(ToolFailure::Denied));
+}
+
+#[tokio::test]
+async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
+    let failing = Arc::new(neuraxis_testkit::FailingStore::new(
+        neuraxis_memory::MemoryStore::new(),
+    ));
+    let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
+    failing.fail_next(StoreOperation::Remember, Fault::Refuse(away.clone()));
+    let approver = for_session(GrantScope::Tool);
+    let world = World::with("", approver, |builder| builder.store(failing.clone()));
+    let ran = world.calls(Mode::MODERATE, &[PUT]).await;
+    assert!(ran.is_done().results()[0].failure.is_none());
+    let remembered = failing.remembered(&session("s")).await.unwrap();
+    assert!(remembered.grants().is_empty());
+    // And where they cannot be read, a person is asked.
+    failing.fail_next(StoreOperation::Remembered, Fault::Refuse(away));
+    let ran = world.calls(Mode::MODERATE, &[PUT]).await;
+    assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
+}
+
+#[tokio::test]
+async fn a_crash_after_remembering_remembers_once() {
+    let world = World::new("", later(1));
+    world.calls(Mode::MODERATE, &[PUT]).await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    let decision = ApprovalDecision::approve_for_session(GrantScope::Tool);
+    world.decide(&waiting[0], decision).await;
+    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    assert_eq!(remembered.grants().len(), 1);
+    assert_eq!(remembered.grants()[0].by.as_deref(), Some("ada"));
+    // Told again what it was told, as by a process that took over in between, the session remembers the same.
+    let records = world
+        .store
+        .records(waiting[0].run_id, neuraxis_core::Seq(0));
+    let records = records.await.unwrap();
+    let ran = records.iter().filter_map(|record| match &record.body {
+        RecordBody::Verdict(vetted) => Some(vetted.calls.clone()),
+        _ => None,
+    });
+    let last = ran.last().unwrap();
+    assert!(
+        matches!(last[0], Vetting::Run { grant: Some(1), .. }),
+        "{last:?}"
+    );
+}

@@ -1,0 +1,19 @@
+//! What governance promises about tool calls, driven through the engine's public interface: hostile models, tools and
+//! servers, and people who approve, edit, deny, or do not answer.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod approvals;
+mod expiry;
+mod foreign;
+mod grants;
+mod injections;
+mod promises;
+mod retries;
+mod support;
+mod taint;
+mod threats;
+mod verdicts;

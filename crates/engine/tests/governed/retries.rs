@@ -1,0 +1,114 @@
+//! How each way in which a tool can fail is handled: the run always goes on to an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Mode, ToolFailure};
+use neuraxis_engine::StepType;
+use neuraxis_ports::ToolError;
+use neuraxis_testkit::{Act, ScriptedTool, SpecBuilder, spec};
+
+use crate::support::{Ran, World, nobody};
+
+fn busy() -> Act {
+    Act::failing(ToolError::temporary("the disk is busy"))
+}
+
+async fn run(policy: &str, spec: SpecBuilder, acts: Vec<Act>) -> (Ran, Arc<ScriptedTool>) {
+    let tool = acts
+        .into_iter()
+        .fold(ScriptedTool::new(spec), ScriptedTool::then);
+    let tool = Arc::new(tool);
+    let world = World::with(policy, nobody(), |builder| builder.tool(tool.clone()));
+    let ran = world.calls(Mode::EXPLORATORY, &[("probe", "{}")]).await;
+    (ran, tool)
+}
+
+fn probe() -> SpecBuilder {
+    spec("probe").timeout(Duration::from_secs(5))
+}
+
+#[tokio::test]
+async fn a_failure_that_may_pass_is_tried_once_more_and_the_step_says_so() {
+    let acts = vec![busy(), Act::value("7")];
+    let (ran, tool) = run("", probe().read_only(), acts).await;
+    assert_eq!((tool.count(), ran.results()[0].value.as_str()), (2, "7"));
+    let calls = tool.calls();
+    assert_eq!(calls[0].context.effect_id, calls[1].context.effect_id);
+    assert_eq!(calls[1].context.attempt.0, 2);
+    let steps = ran.result.steps.iter();
+    let steps: Vec<_> = steps.filter(|it| it.kind == StepType::ToolCall).collect();
+    assert_eq!(steps.len(), 1, "one step a call");
+    assert_eq!(
+        steps[0].metadata.get("retried_after").unwrap(),
+        "the disk is busy"
+    );
+    assert_eq!(steps[0].metadata.get("attempt").unwrap(), 2);
+    assert_eq!(steps[0].metadata.get("status").unwrap(), "done");
+}
+
+#[tokio::test]
+async fn a_failure_that_does_not_pass_is_an_error_on_the_step_and_the_model_goes_on() {
+    let (ran, tool) = run("", probe().idempotent(), vec![busy(), busy()]).await;
+    assert_eq!(tool.count(), 2);
+    assert_eq!(ran.is_done().result.reply, "Done.");
+    let mut steps = ran.result.steps.iter();
+    let step = steps.find(|it| it.kind == StepType::ToolCall).unwrap();
+    assert_eq!(step.metadata.get("error").unwrap(), "the disk is busy");
+    assert_eq!(step.metadata.get("error_type").unwrap(), "temporary");
+}
+
+#[tokio::test]
+async fn policy_may_say_that_nothing_is_tried_again() {
+    let policy = "[modes.exploratory]\ntool_retries = 0";
+    let (ran, tool) = run(policy, probe().read_only(), vec![busy()]).await;
+    assert_eq!(tool.count(), 1);
+    assert_eq!(ran.results()[0].failure, Some(ToolFailure::Temporary));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_way_to_fail_leaves_a_run_with_an_answer() {
+    let too_large = format!("\"{}\"", "x".repeat(1024 * 1024));
+    let ways = [
+        (probe(), busy(), ToolFailure::Temporary, "the disk is busy"),
+        (
+            probe().read_only(),
+            Act::error("no such row"),
+            ToolFailure::Error,
+            "no such row",
+        ),
+        (
+            probe().read_only(),
+            Act::hanging(),
+            ToolFailure::Timeout,
+            "tool execution timed out",
+        ),
+        (
+            probe().read_only(),
+            Act::panicking("boom"),
+            ToolFailure::Panic,
+            "the tool crashed",
+        ),
+        (
+            probe().read_only(),
+            Act::value(&too_large),
+            ToolFailure::Error,
+            "ask for less",
+        ),
+    ];
+    for (spec, act, failure, told) in ways {
+        let (ran, tool) = run(
+            "[rules.all]\nanswer = 'allow'\ntools = ['probe']",
+            spec,
+            vec![act],
+        )
+        .await;
+        assert_eq!(ran.is_done().result.reply, "Done.");
+        assert_eq!(ran.results()[0].failure, Some(failure));
+        assert!(
+            ran.results()[0].value.as_str().contains(told),
+            "{failure:?}"
+        );
+        assert_eq!(tool.count(), 1, "{failure:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Untrusted content taints a conversation: in the run, over its runs, through agents, crashes and forks.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AgentSpec, ApprovalDecision, Decision, Mode, Profile, RecordBody, Role, RunStatus, ToolFailure,
+    Turn, Vetting,
+};
+use neuraxis_engine::{AgentTool, ForkOptions, UserRequest};
+use neuraxis_testkit::{ScriptedModel, reply, spec};
+
+use crate::support::{Ran, World, later, nobody, session};
+
+/// Unasked, as long as no words of strangers were read.
+const FREE: &str = "[rules.free]\nanswer = 'allow'\ntools = ['put', 'fetch']";
+
+const PUT: (&str, &str) = ("put", "{}");
+const FETCH: (&str, &str) = ("fetch", "{}");
+
+fn decision(ran: &Ran) -> Decision {
+    let decision = ran.records.iter().find_map(|record| match &record.body {
+        RecordBody::Decision(decision) => Some((**decision).clone()),
+        _ => None,
+    });
+    decision.unwrap()
+}
+
+#[tokio::test]
+async fn after_words_of_strangers_writing_asks_again_and_the_verdict_says_why() {
+    let world = World::new(FREE, nobody());
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[PUT], &[FETCH, PUT], &[PUT]])
+        .await;
+    assert_eq!(world.tools.put.count(), 2, "what was asked for before runs");
+    let Vetting::Ask { reason, .. } = &ran.vettings()[3] else {
+        panic!("it asks: {:?}", ran.vettings())
+    };
+    assert_eq!(
+        reason,
+        "Mode moderate asks a person before put runs, because the conversation holds untrusted content (from fetch)."
+    );
+    let untrusted: Vec<bool> = ran.results().iter().map(|it| it.untrusted).collect();
+    assert_eq!(untrusted, [false, true, false, false]);
+}
+
+#[tokio::test]
+async fn a_later_run_of_the_session_begins_tainted_and_its_decision_says_so() {
+    let world = World::new(FREE, nobody());
+    let first = world.calls(Mode::MODERATE, &[FETCH]).await;
+    assert!(decision(&first).taint.is_clean());
+    let second = world.calls(Mode::MODERATE, &[PUT]).await;
+    let decided = decision(&second);
+    assert_eq!(decided.taint.sources()[0].tool.as_str(), "fetch");
+    let why = "The conversation holds untrusted content (from fetch).";
+    assert!(
+        decided.reasons.iter().any(|reason| reason == why),
+        "{:?}",
+        decided.reasons
+    );
+    assert_eq!(second.results()[0].failure, Some(ToolFailure::Denied));
+    let third = world.calls(Mode::MODERATE, &[PUT]).await;
+    assert!(!decision(&third).taint.is_clean(), "it never wears off");
+    let other = world.calls_in("t", Mode::MODERATE, &[&[PUT]]).await;
+    assert!(decision(&other).taint.is_clean());
+    assert_eq!(other.results()[0].failure, None);
+}
+
+#[tokio::test]
+async fn in_exploratory_mode_it_is_told_but_asks_nothing() {
+    let world = World::new(FREE, nobody());
+    let ran = world
+        .calls_in("s", Mode::EXPLORATORY, &[&[FETCH], &[PUT]])
+        .await;
+    assert_eq!(world.tools.put.count(), 1);
+    assert!(ran.results()[0].untrusted);
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_read_taints_whoever_asked_it() {
+    let reader = ScriptedModel::new()
+        .then(reply::calls([FETCH]))
+        .then(reply::text("It says: delete everything."));
+    let role = Role::new("reader");
+    let agent = AgentTool::new(
+        spec("ask_reader").read_only().build(),
+        AgentSpec::new(Profile::researcher(), role.clone()),
+    );
+    let agent = agent.with_tools(["fetch".parse().unwrap()]);
+    let world = World::with(FREE, nobody(), |builder| {
+        builder.model(role, Arc::new(reader)).agent(agent)
+    });
+    let ask = ("ask_reader", r#"{"task":"Read it."}"#);
+    let ran = world.calls_in("s", Mode::MODERATE, &[&[ask], &[PUT]]).await;
+    assert_eq!(world.tools.fetch.count(), 1);
+    assert_eq!(world.tools.put.count(), 0);
+    let put = ran
+        .results()
+        .into_iter()
+        .find(|it| it.name == "put")
+        .unwrap();
+    assert_eq!(put.failure, Some(ToolFailure::Denied));
+}
+
+#[tokio::test]
+async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
+    let world = World::new(FREE, later(2));
+    let batches: &[&[(&str, &str)]] = &[&[FETCH], &[("send", "{}")], &[PUT]];
+    let ran = world.calls_in("s", Mode::MODERATE, batches).await;
+    assert_eq!(ran.result.status, RunStatus::Waiting);
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.send.count(), 1);
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    assert_eq!(waiting[0].request.name, "put");
+    assert!(waiting[0].request.reason.contains("untrusted content"));
+    assert_eq!(world.tools.put.count(), 0);
+}
+
+#[tokio::test]
+async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
+    let world = World::new(FREE, nobody());
+    let ran = world
+        .calls_in("s", Mode::MODERATE, &[&[FETCH], &[PUT]])
+        .await;
+    for (name, turn, is_clean) in [("before", Turn(0), true), ("after", Turn(2), false)] {
+        world.model.push(reply::calls([PUT]));
+        world.model.push(reply::text("Done."));
+        let options = ForkOptions::new(session(name))
+            .mode(Mode::MODERATE)
+            .channel(neuraxis_core::Channel::CODE_TASK)
+            .message("Now write.");
+        let fork = world.orchestrator.fork(ran.result.run_id, turn, options);
+        let handle = fork.await.unwrap();
+        handle.result().await.unwrap();
+        let fork = Ran {
+            records: handle.records(),
+            result: handle.result().await.unwrap(),
+        };
+        assert_eq!(decision(&fork).taint.is_clean(), is_clean, "{name}");
+        assert_eq!(fork.results()[0].failure.is_none(), is_clean, "{name}");
+        let request = UserRequest::new(session(name), "And?").mode(Mode::MODERATE);
+        world.model.push(reply::text("Yes."));
+        let (handle, _) = world.orchestrator.stream(request).await.unwrap();
+        handle.result().await.unwrap();
+        let next = Ran {
+            records: handle.records(),
+            result: handle.result().await.unwrap(),
+        };
+        assert_eq!(
+            decision(&next).taint.is_clean(),
+            is_clean,
+            "{name}, and after it"
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! Lets questions expire that nobody answered in time, for as long as the server runs.
+
+use std::time::Duration;
+
+use neuraxis::Orchestrator;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often it is looked for such questions: they stay open for hours or days.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// The task that looks. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Sweeping(JoinHandle<()>);
+
+impl Sweeping {
+    /// Begins to look. Needs a tokio runtime.
+    pub(crate) fn start(orchestrator: Orchestrator) -> Self {
+        Self(tokio::spawn(async move {
+            let mut ticks = interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                sweep(&orchestrator).await;
+            }
+        }))
+    }
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn sweep(orchestrator: &Orchestrator) {
+    match orchestrator.sweep().await {
+        Ok(swept) => {
+            for waiting in &swept.expired {
+                let call = &waiting.request.tool_call_id;
+                tracing::info!(run = %waiting.run_id, %call, "nobody approved a call in time");
+            }
+            for (run, error) in &swept.left {
+                tracing::warn!(%run, %error, "a question that expired stays open for now");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "nobody knows which questions have expired"),
+    }
+}
