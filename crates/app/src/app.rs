@@ -207,7 +207,6 @@ fn replayed(
     })
 }
 
-
 /// Returns the folder that paths in calls are judged from: that of the file tools.
 fn root(config: &Config) -> String {
     let root = config.project_root();

@@ -171,7 +171,7 @@ fn read_open(session: &SessionId, records: &[Arc<Record>]) -> Vec<WaitingApprova
                     run_id: record.run_id,
                     agent: record.agent,
                     requested_at: record.at,
-                    request: request.clone(),
+                    request: ApprovalRequested::clone(request),
                 });
                 continue;
             }

@@ -181,7 +181,10 @@ impl Driver {
             let wake_at = step.wake_at;
             self.active.follow(step.status);
             self.unwritten.append(&mut step.records);
-            let begins_something = !step.effects.iter().all(|effect| matches!(effect, Effect::Vet(_)));
+            let begins_something = !step
+                .effects
+                .iter()
+                .all(|effect| matches!(effect, Effect::Vet(_)));
             if (begins_something || step.status.is_ended()) && !self.write().await {
                 break;
             }

@@ -22,7 +22,7 @@ impl RunTree {
             .downgraded
             .insert(downgraded.from.clone(), downgraded.to.clone());
         if before.as_ref() != Some(&downgraded.to) {
-            let body = RecordBody::RoleDowngraded(downgraded.clone());
+            let body = RecordBody::RoleDowngraded(Box::new(downgraded.clone()));
             self.record(draft, id, None, body);
         }
     }

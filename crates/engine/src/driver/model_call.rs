@@ -12,9 +12,9 @@ use neuraxis_core::{
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
-use crate::driver::{Driver, answered};
 use crate::driver::serving::{Instead, Served};
 use crate::driver::under_way::Work;
+use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::request::Delivery;
 

@@ -39,7 +39,7 @@ fn a_role_that_another_serves_for_is_recorded_once() {
     run.send(last);
     assert_eq!(records(&run), 1);
     assert!(run.records.iter().any(
-        |record| matches!(&record.body, RecordBody::RoleDowngraded(it) if *it == *downgraded())
+        |record| matches!(&record.body, RecordBody::RoleDowngraded(it) if **it == *downgraded())
     ));
     run.assert_replays();
 }
