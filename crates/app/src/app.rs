@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::Role;
-use neuraxis_engine::{Orchestrator, SystemClock};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
@@ -52,6 +52,20 @@ impl App {
         environment: &Environment,
         tape: Tape,
     ) -> Result<Self, BuildError> {
+        Self::build_extended(config, environment, tape, |builder| builder).await
+    }
+
+    /// Wires an engine with more than the configuration says: tools of an embedding program, or an approver.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_extended(
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
+    ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
             .store(store(config).await?)
@@ -70,7 +84,7 @@ impl App {
             builder.model(role, client)
         });
         Ok(Self {
-            orchestrator: builder.build()?,
+            orchestrator: extend(builder).build()?,
             notices,
             tapes,
         })

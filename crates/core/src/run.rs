@@ -23,6 +23,7 @@ mod draft;
 mod finish;
 mod gather;
 mod last_answer;
+mod long_log;
 mod model_call;
 mod model_failed;
 mod model_replied;
@@ -90,6 +91,9 @@ pub struct RunTree {
     active: Duration,
     inputs_seen: BTreeSet<InputId>,
     agents: Vec<Agent>,
+    /// How many bytes its records weigh.
+    log_bytes: u64,
+    warned_of_log: bool,
 }
 
 impl RunTree {
@@ -174,7 +178,8 @@ impl RunTree {
         if !draft.records.is_empty() {
             self.active = draft.stamp.active_elapsed;
         }
-        let draft = self.settle_status(draft);
+        let mut draft = self.settle_status(draft);
+        self.mind_the_log(&mut draft);
         Step {
             status: self.status,
             effects: draft.effects,

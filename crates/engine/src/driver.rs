@@ -14,18 +14,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
-    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, InboxEntry,
-    Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage,
-    SessionId, Stamp, Step, Transcript,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, BudgetKind, CancelModel,
+    CancelTool, Cancelled, ClientResult, Consult, DataPolicy, Decision, Effect, EffectId,
+    FinishReason, Hook, Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
+    RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::feed::Feed;
-use crate::orchestrator::Engine;
+use crate::orchestrator::{Engine, Orchestrator};
 use crate::request::Delivery;
 use crate::reservation::AtWork;
 use crate::resume::{RestoredRun, ResumeError};
@@ -66,6 +67,8 @@ pub(crate) struct Driver {
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
+    /// What was found in the run's inbox and is still to be taken.
+    mail: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     active: ActiveTime,
@@ -90,7 +93,7 @@ impl Driver {
         let (tree, mut step) = RunTree::start(spec, history, stamp);
         let active = ActiveTime::start();
         let (mut driver, link) = Self::new(engine, scope, (lease, policy), tree, active);
-        driver.log.append(std::mem::take(&mut step.records)).await?;
+        driver.log.append(&mut step.records).await?;
         driver.first = Some(step);
         Ok((driver, link))
     }
@@ -118,10 +121,7 @@ impl Driver {
         driver.log.feed.publish(records);
         let stamp = driver.stamp();
         let mut first = told(&mut driver.tree, stamp, inputs)?;
-        driver
-            .log
-            .append(std::mem::take(&mut first.records))
-            .await?;
+        driver.keep(&mut first).await?;
         driver.first = Some(first);
         Ok((driver, link))
     }
@@ -160,6 +160,7 @@ impl Driver {
             inbox,
             end,
             ready: VecDeque::new(),
+            mail: Vec::new(),
             running: Vec::new(),
             active,
             alarm: Alarm::default(),
@@ -183,10 +184,17 @@ impl Driver {
             if self.stands_still(step.status) && !self.takes_mail().await {
                 let log = Arc::clone(&self.log);
                 log.release().await;
+                // Who posted while the run was held left it to this process.
+                if self.takes_mail().await {
+                    let engine = Arc::clone(&self.engine);
+                    let run_id = self.scope.run_id;
+                    self.conclude(place);
+                    return take_up_again(engine, run_id);
+                }
                 break;
             }
             let input = self.next_input(wake_at).await;
-            let posted = posted_id(&input);
+            let posted = self.posted_id(&input);
             let told = self.tree.advance(self.stamp(), input);
             let names_nothing = told.as_ref().map_or(true, |step| step.records.is_empty());
             if let Some(id) = posted.filter(|_| names_nothing) {
@@ -206,15 +214,32 @@ impl Driver {
                     }
                 }
             };
-            let log = Arc::clone(&self.log);
-            let records = std::mem::take(&mut step.records);
-            if let Err(error) = log.append(records).await {
+            if let Err(error) = self.keep(&mut step).await {
                 tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
                 self.outcome = Some(unrecorded(&error));
                 break;
             }
         }
         self.conclude(place);
+    }
+
+    /// Keeps the records of a step. If the log has no room for them, the run ends with this step: nothing of it is lost.
+    async fn keep(&mut self, step: &mut Step) -> Result<(), StoreError> {
+        let log = Arc::clone(&self.log);
+        let error = match log.append(&mut step.records).await {
+            Err(error @ StoreError::RunTooLarge { .. }) if !step.status.is_ended() => error,
+            other => return other,
+        };
+        tracing::warn!(run = %self.scope.run_id, %error, "the run ends here");
+        let id = InputId::new(format!("log-full-{}", self.scope.run_id));
+        let full = Input::Cancelled(Cancelled::at_limit(id, BudgetKind::Log));
+        let Ok(end) = self.tree.advance(self.stamp(), full) else {
+            return Err(error);
+        };
+        // What the step asks for has not begun and is not begun any more.
+        (step.status, step.effects, step.wake_at) = (end.status, end.effects, end.wake_at);
+        step.records.extend(end.records);
+        log.append(&mut step.records).await
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -274,14 +299,32 @@ impl Driver {
     /// Takes over what was posted to the run, by whichever process; true if there was anything.
     async fn takes_mail(&mut self) -> bool {
         let posted = self.log.mail().await;
-        let is_known =
-            |known: &Input, entry: &InboxEntry| posted_id(known).as_ref() == Some(&entry.id);
-        for entry in &posted {
-            if !self.ready.iter().any(|known| is_known(known, entry)) {
+        let is_any = !posted.is_empty();
+        for entry in posted {
+            if !self.mail.contains(&entry.id) {
                 self.ready.push_back(entry.input.input());
+                self.mail.push(entry.id);
             }
         }
-        !posted.is_empty()
+        is_any
+    }
+
+    /// Returns the id of an input that was found in the inbox, and no longer counts it as something to be taken.
+    fn posted_id(&mut self, input: &Input) -> Option<InputId> {
+        if self.mail.is_empty() {
+            return None;
+        }
+        let id = match input {
+            Input::ApprovalDecided(decided) => decided.id.clone(),
+            Input::Steered(steered) => steered.id.clone(),
+            Input::Cancelled(cancelled) => cancelled.id.clone(),
+            Input::ToolFinished(finished) => {
+                ClientResult::input_id(finished.effect_id, finished.attempt)
+            }
+            _ => return None,
+        };
+        let place = self.mail.iter().position(|known| *known == id)?;
+        Some(self.mail.swap_remove(place))
     }
 
     fn work_over(&mut self, work: Work) -> Input {
@@ -382,14 +425,16 @@ impl Driver {
     }
 }
 
-/// Returns the id under which an input may have been posted, if it is of a kind that is.
-fn posted_id(input: &Input) -> Option<InputId> {
-    match input {
-        Input::ApprovalDecided(decided) => Some(decided.id.clone()),
-        Input::Steered(steered) => Some(steered.id.clone()),
-        Input::Cancelled(cancelled) => Some(cancelled.id.clone()),
-        _ => None,
-    }
+/// Lets a run go on that was put aside while somebody posted to it. As a task of its own: this one is over.
+fn take_up_again(engine: Arc<Engine>, run_id: RunId) {
+    let tasks = engine.tasks.clone();
+    let orchestrator = Orchestrator { engine };
+    let resumed: BoxFuture<'static, ()> = Box::pin(async move {
+        if let Err(error) = orchestrator.resume(run_id, Vec::new()).await {
+            tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");
+        }
+    });
+    tasks.spawn(resumed);
 }
 
 /// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.

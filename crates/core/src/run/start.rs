@@ -37,6 +37,8 @@ impl RunTree {
             inputs_seen: BTreeSet::new(),
             agents: vec![root_agent(&spec, history)],
             spec: Arc::clone(&spec),
+            log_bytes: 0,
+            warned_of_log: false,
         };
         let mut draft = Draft::new(spec.run_id, stamp);
         let started = RunStarted {

@@ -8,6 +8,7 @@
 mod agents;
 mod approvals;
 mod client_tools;
+mod closings;
 mod context;
 mod crashes;
 mod delivery;
@@ -15,7 +16,9 @@ mod endings;
 mod events;
 mod faults;
 mod forks;
+mod full_logs;
 mod hooks;
+mod inboxes;
 mod isolation;
 mod logs;
 mod sessions;
