@@ -57,6 +57,7 @@ pub(crate) struct World {
 /// A server at work. It dies with the test.
 pub(crate) struct Server {
     process: Child,
+    channel: &'static str,
     url: String,
     _stdout: BufReader<ChildStdout>,
 }
@@ -131,7 +132,7 @@ impl World {
             }
             Program::WithTools => {
                 let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args(["--exact", "at_random_points_on_sqlite", "--nocapture"]);
+                command.args(["--exact", "random::at_random_points_on_sqlite", "--nocapture"]);
                 command
             }
         };
@@ -161,6 +162,10 @@ impl World {
         };
         Server {
             process,
+            channel: match self.program {
+                Program::Real => "system_health",
+                Program::WithTools => "chat",
+            },
             url,
             _stdout: stdout,
         }
@@ -267,8 +272,8 @@ impl Server {
     /// Sends a turn and listens to it.
     pub(crate) fn ask(&self) -> Client {
         let told = Arc::new(Mutex::new(Vec::new()));
-        let (url, heard) = (self.url.clone(), Arc::clone(&told));
-        let task = tokio::spawn(async move { listen(&url, &heard).await });
+        let (url, channel, heard) = (self.url.clone(), self.channel, Arc::clone(&told));
+        let task = tokio::spawn(async move { listen(&url, channel, &heard).await });
         Client { told, task }
     }
 
@@ -279,9 +284,9 @@ impl Server {
 }
 
 /// Listens until the server is gone.
-async fn listen(url: &str, told: &Mutex<Vec<String>>) {
+async fn listen(url: &str, channel: &str, told: &Mutex<Vec<String>>) {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let body = json!({"message": "go", "mode": "exploratory", "channel": channel()});
+    let body = json!({"message": "go", "mode": "exploratory", "channel": channel});
     let sent = http
         .post(format!("{url}/api/v1/sessions/s/turns"))
         .header("accept", "text/event-stream")
@@ -303,10 +308,6 @@ async fn listen(url: &str, told: &Mutex<Vec<String>>) {
             }
         }
     }
-}
-
-fn channel() -> &'static str {
-    "chat"
 }
 
 impl Client {
