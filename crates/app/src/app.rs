@@ -186,7 +186,9 @@ async fn store(config: &Config) -> Result<Arc<dyn SessionStore>, BuildError> {
             scheme: scheme.map(shown),
         });
     }
-    let opened = SqlStore::open(&SqlConfig::new(url)).await;
+    let mut database = SqlConfig::new(url);
+    database.log.clone_from(&config.store().log);
+    let opened = SqlStore::open(&database).await;
     let store = opened.map_err(|source| BuildError::Database {
         at: config.origin("store.url"),
         source,

@@ -1,5 +1,6 @@
 //! Finds the runs that a process left behind, and lets them go on.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
@@ -48,11 +49,12 @@ impl Orchestrator {
     pub async fn keep_recovering(&self, every: Duration) {
         let shutdown = &self.engine.shutdown;
         let sleep = || shutdown.run_until_cancelled(tokio::time::sleep(every));
+        let mut told = HashSet::new();
         while sleep().await.is_some() {
             // Who was asked before about a run that waits is not asked again.
             let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
             match self.recover_each(is_due).await {
-                Ok(recovered) => tell(&recovered),
+                Ok(recovered) => told = tell(&recovered, &told),
                 Err(error) => tracing::warn!(%error, "nobody knows which runs were left"),
             }
         }
@@ -106,11 +108,13 @@ impl Orchestrator {
     }
 }
 
-fn tell(recovered: &Recovered) {
+/// Logs what came of it, and returns what is left: nobody needs to hear of that again and again.
+fn tell(recovered: &Recovered, told: &HashSet<RunId>) -> HashSet<RunId> {
     for run in &recovered.resumed {
         tracing::info!(run = %run.run_id(), "an interrupted run goes on");
     }
-    for (run, error) in &recovered.left {
+    for (run, error) in recovered.left.iter().filter(|(run, _)| !told.contains(run)) {
         tracing::warn!(%run, %error, "an interrupted run cannot go on");
     }
+    recovered.left.iter().map(|(run, _)| *run).collect()
 }

@@ -121,3 +121,6 @@ async fn apply(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

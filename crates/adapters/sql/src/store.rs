@@ -19,6 +19,7 @@ use crate::config::SqlConfig;
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
+use crate::log_copy::Copier;
 use crate::read::{self, history::Histories};
 use crate::step::Step;
 use crate::writer::{Act, Done, Settings, Writer};
@@ -54,7 +55,11 @@ impl SqlStore {
             lease: config.lease,
             bounds: config.bounds,
         };
-        let (writer, task) = Writer::start(Arc::clone(&database), settings);
+        let copier = config.log.clone().map(|log| {
+            let path = log.folder.clone();
+            Copier::open(log).map_err(|source| OpenError::File { path, source })
+        });
+        let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
         Ok(Self(Arc::new(Inner {
             database,
             histories: Histories::default(),

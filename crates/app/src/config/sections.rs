@@ -11,6 +11,7 @@ use neuraxis_brainstem::{
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_deepseek::DeepSeekConfig;
 use neuraxis_llama::LlamaConfig;
+use neuraxis_sql::LogCopy;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
@@ -97,12 +98,15 @@ pub struct StoreConfig {
     /// Which store: `memory:`, which keeps nothing beyond the process, a file as `sqlite://PATH`, or a server as
     /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
     pub url: String,
+    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out. Only a database is copied.
+    pub log: Option<LogCopy>,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             url: "memory:".to_owned(),
+            log: None,
         }
     }
 }

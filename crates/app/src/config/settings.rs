@@ -58,6 +58,16 @@ impl Config {
         }
         let url = Value::String(self.store.url.clone());
         self.add(&mut list, "store.url".to_owned(), &url);
+        if let Some(log) = &self.store.log {
+            let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+            for (name, value) in [
+                ("folder", Value::String(log.folder.display().to_string())),
+                ("max_bytes", number(log.max_bytes)),
+                ("files", number(log.files.into())),
+            ] {
+                self.add(&mut list, format!("store.log.{name}"), &value);
+            }
+        }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
         let listen = Value::String(self.server.listen.to_string());

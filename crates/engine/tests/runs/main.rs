@@ -7,7 +7,9 @@
 
 mod agents;
 mod approvals;
+mod cancelling;
 mod client_tools;
+mod clocks;
 mod closings;
 mod context;
 mod crashes;

@@ -15,6 +15,8 @@
 mod approvals;
 mod child;
 mod model;
+mod owners;
 mod points;
 mod random;
+mod withheld;
 mod world;

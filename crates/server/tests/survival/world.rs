@@ -51,7 +51,7 @@ pub(crate) struct World {
     program: Program,
     folder: TempDir,
     url: String,
-    _postgres: Option<Postgres>,
+    postgres: Mutex<Option<Postgres>>,
 }
 
 /// A server at work. It dies with the test.
@@ -86,6 +86,16 @@ pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 impl World {
     pub(crate) async fn new(program: Program, kept: Kept, script: fn(usize) -> Said) -> Self {
+        Self::configured(program, kept, script, "").await
+    }
+
+    /// With more in its configuration.
+    pub(crate) async fn configured(
+        program: Program,
+        kept: Kept,
+        script: fn(usize) -> Said,
+        more: &str,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (url, postgres) = match kept {
             Kept::InFile => {
@@ -101,7 +111,7 @@ impl World {
         let config = format!(
             "[store]\nurl = {url:?}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
              base_url = {:?}\nmodel = \"scripted\"\napi_key_env = \"MODEL_KEY\"\n\
-             [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n",
+             [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n{more}",
             model.url()
         );
         fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
@@ -113,7 +123,7 @@ impl World {
             program,
             folder,
             url,
-            _postgres: postgres,
+            postgres: Mutex::new(postgres),
         }
     }
 
@@ -181,6 +191,32 @@ impl World {
                 sqlx::query(AssertSqlSafe(sql)).execute(&mut link).await.unwrap();
             }
         }
+    }
+
+    /// Crashes the database server and starts it again.
+    pub(crate) fn database_crashes(&self) {
+        let mut server = self.postgres.lock().unwrap();
+        let server = server.as_mut().unwrap();
+        server.crash();
+        server.restart();
+    }
+
+    /// Returns how many rows of the database server hold a text, wherever.
+    pub(crate) async fn rows_with(&self, text: &str) -> i64 {
+        let Locked::Server(mut link) = self.connect().await else {
+            panic!("a file is looked through as a whole")
+        };
+        let mut count = 0;
+        for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
+            // As a row is printed: bytes as their hexadecimal digits.
+            let sql = format!(
+                "SELECT count(*) FROM neuraxis.{table} it WHERE position($1 IN it::text) > 0 \
+                 OR position(encode(convert_to($1, 'UTF8'), 'hex') IN it::text) > 0"
+            );
+            let rows = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql)).bind(text);
+            count += rows.fetch_one(&mut link).await.unwrap();
+        }
+        count
     }
 
     /// Keeps everybody from writing.
@@ -275,6 +311,26 @@ impl Server {
         let (url, channel, heard) = (self.url.clone(), self.channel, Arc::clone(&told));
         let task = tokio::spawn(async move { listen(&url, channel, &heard).await });
         Client { told, task }
+    }
+
+    /// Takes a turn of a session and returns the status of the answer with its text.
+    pub(crate) async fn turn(&self, session: &str, message: &str) -> (u16, String) {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let body = json!({"message": message, "mode": "exploratory", "channel": self.channel});
+        let sent = http
+            .post(format!("{}/api/v1/sessions/{session}/turns", self.url))
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .send();
+        let response = sent.await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// Lets it do nothing at all, or go on.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.process.id().unwrap().try_into().unwrap();
+        let id = rustix::process::Pid::from_raw(id).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
     }
 
     /// Kills it with SIGKILL.
