@@ -2,7 +2,9 @@
 
 mod active_time;
 mod alarm;
+mod keep;
 mod log;
+mod mail;
 mod model_call;
 mod tool_call;
 mod under_way;
@@ -14,19 +16,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, BudgetKind, CancelModel,
-    CancelTool, Cancelled, ClientResult, Consult, DataPolicy, Decision, Effect, EffectId,
-    FinishReason, Hook, Input, InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
-    RunUsage, SessionId, Stamp, Step, Transcript,
+    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, CancelModel, CancelTool,
+    Cancelled, Consult, DataPolicy, Decision, Effect, EffectId, FinishReason, Hook, Input,
+    InputError, InputId, RunId, RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId,
+    Stamp, Step, Transcript,
 };
 use neuraxis_ports::{ApproverReply, CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::feed::Feed;
-use crate::orchestrator::{Engine, Orchestrator};
+use crate::orchestrator::Engine;
 use crate::request::Delivery;
 use crate::reservation::AtWork;
 use crate::resume::{RestoredRun, ResumeError};
@@ -189,7 +190,7 @@ impl Driver {
                     let engine = Arc::clone(&self.engine);
                     let run_id = self.scope.run_id;
                     self.conclude(place);
-                    return take_up_again(engine, run_id);
+                    return mail::take_up_again(engine, run_id);
                 }
                 break;
             }
@@ -221,25 +222,6 @@ impl Driver {
             }
         }
         self.conclude(place);
-    }
-
-    /// Keeps the records of a step. If the log has no room for them, the run ends with this step: nothing of it is lost.
-    async fn keep(&mut self, step: &mut Step) -> Result<(), StoreError> {
-        let log = Arc::clone(&self.log);
-        let error = match log.append(&mut step.records).await {
-            Err(error @ StoreError::RunTooLarge { .. }) if !step.status.is_ended() => error,
-            other => return other,
-        };
-        tracing::warn!(run = %self.scope.run_id, %error, "the run ends here");
-        let id = InputId::new(format!("log-full-{}", self.scope.run_id));
-        let full = Input::Cancelled(Cancelled::at_limit(id, BudgetKind::Log));
-        let Ok(end) = self.tree.advance(self.stamp(), full) else {
-            return Err(error);
-        };
-        // What the step asks for has not begun and is not begun any more.
-        (step.status, step.effects, step.wake_at) = (end.status, end.effects, end.wake_at);
-        step.records.extend(end.records);
-        log.append(&mut step.records).await
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -294,37 +276,6 @@ impl Driver {
             self.takes_mail().await;
         }
         Input::TimePassed
-    }
-
-    /// Takes over what was posted to the run, by whichever process; true if there was anything.
-    async fn takes_mail(&mut self) -> bool {
-        let posted = self.log.mail().await;
-        let is_any = !posted.is_empty();
-        for entry in posted {
-            if !self.mail.contains(&entry.id) {
-                self.ready.push_back(entry.input.input());
-                self.mail.push(entry.id);
-            }
-        }
-        is_any
-    }
-
-    /// Returns the id of an input that was found in the inbox, and no longer counts it as something to be taken.
-    fn posted_id(&mut self, input: &Input) -> Option<InputId> {
-        if self.mail.is_empty() {
-            return None;
-        }
-        let id = match input {
-            Input::ApprovalDecided(decided) => decided.id.clone(),
-            Input::Steered(steered) => steered.id.clone(),
-            Input::Cancelled(cancelled) => cancelled.id.clone(),
-            Input::ToolFinished(finished) => {
-                ClientResult::input_id(finished.effect_id, finished.attempt)
-            }
-            _ => return None,
-        };
-        let place = self.mail.iter().position(|known| *known == id)?;
-        Some(self.mail.swap_remove(place))
     }
 
     fn work_over(&mut self, work: Work) -> Input {
@@ -423,18 +374,6 @@ impl Driver {
     fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
         self.end
     }
-}
-
-/// Lets a run go on that was put aside while somebody posted to it. As a task of its own: this one is over.
-fn take_up_again(engine: Arc<Engine>, run_id: RunId) {
-    let tasks = engine.tasks.clone();
-    let orchestrator = Orchestrator { engine };
-    let resumed: BoxFuture<'static, ()> = Box::pin(async move {
-        if let Err(error) = orchestrator.resume(run_id, Vec::new()).await {
-            tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");
-        }
-    });
-    tasks.spawn(resumed);
 }
 
 /// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.

@@ -21,7 +21,10 @@ fn model() -> ScriptedModel {
             "First.",
             [("look", "{}"), ("note", "{}"), ("pay", "{}")],
         )))
-        .then(slowly(reply::text_and_calls("Second.", [("pay", "{\"n\":2}")])))
+        .then(slowly(reply::text_and_calls(
+            "Second.",
+            [("pay", "{\"n\":2}")],
+        )))
         .then(slowly(reply::text("Done.")))
 }
 
@@ -70,7 +73,10 @@ async fn cancelled_after(records: usize) -> usize {
         .flat_map(|tool| tool.calls())
         .map(|call| call.context.effect_id)
         .collect();
-    Aftermath::of(&kept).told(&told).effects(&begun).assert_ended();
+    Aftermath::of(&kept)
+        .told(&told)
+        .effects(&begun)
+        .assert_ended();
     assert_eq!(told.len(), kept.len());
     neuraxis_engine::replay(&Transcript::default(), &kept).unwrap();
     assert_paired(store.history(&session()).await.unwrap().messages());

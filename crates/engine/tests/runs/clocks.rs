@@ -39,7 +39,10 @@ async fn a_clock_that_jumps_two_hours_changes_no_timeout_and_no_order() {
         assert_eq!(began.elapsed().as_secs(), 35, "{jump}");
         let records = store.records(result.run_id, Seq(0)).await.unwrap();
         Aftermath::of(&records).assert_ended();
-        let active: Vec<_> = records.iter().filter_map(|record| record.active_ms).collect();
+        let active: Vec<_> = records
+            .iter()
+            .filter_map(|record| record.active_ms)
+            .collect();
         assert!(active.is_sorted(), "{active:?}");
         let told = records.last().unwrap().at;
         assert_eq!(told > before, jump > 0, "the records tell the wall's time");

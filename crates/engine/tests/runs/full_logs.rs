@@ -18,7 +18,7 @@ fn bounded(max_records: u64) -> Arc<MemoryStore> {
 
 #[tokio::test]
 async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
-    for max_records in 12..40 {
+    for max_records in 12..32 {
         let store = bounded(max_records);
         let model = ScriptedModel::always(reply::text_and_calls(
             "I look.",

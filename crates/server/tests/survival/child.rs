@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
-use neuraxis::ports::{
-    Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait,
-};
+use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
 use neuraxis_app::{App, Config, Environment, Sources, Tape};
 use neuraxis_server::Server;
 use neuraxis_testkit::spec;
@@ -34,7 +32,9 @@ pub(crate) fn serve(folder: &Path) {
         let server = server.await.unwrap();
         println!("listening on {}", server.url());
         tokio::spawn(async move {
-            orchestrator.keep_recovering(Duration::from_millis(100)).await;
+            orchestrator
+                .keep_recovering(Duration::from_millis(100))
+                .await;
         });
         server.serve(std::future::pending()).await.unwrap();
     });
@@ -64,7 +64,10 @@ impl Counting {
     fn write(&self, what: &str, ctx: &ToolContext) {
         let line = format!("{what} {} {}\n", self.spec.name, ctx.effect_id);
         let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).open(self.folder.join("effects"));
+        let file = options
+            .append(true)
+            .create(true)
+            .open(self.folder.join("effects"));
         file.unwrap().write_all(line.as_bytes()).unwrap();
     }
 }

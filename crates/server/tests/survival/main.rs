@@ -18,5 +18,6 @@ mod model;
 mod owners;
 mod points;
 mod random;
+mod server;
 mod withheld;
 mod world;

@@ -92,7 +92,10 @@ impl Model {
     /// Waits until it has given so many replies whole.
     pub(crate) async fn has_given(&self, replies: usize) {
         let mut given = self.0.given.subscribe();
-        given.wait_for(|(_, whole)| *whole >= replies).await.unwrap();
+        given
+            .wait_for(|(_, whole)| *whole >= replies)
+            .await
+            .unwrap();
     }
 
     async fn wait(&self, results: usize, at: Hold) {
@@ -153,13 +156,19 @@ fn frames(said: &Said) -> Vec<String> {
     let mut frames = Vec::new();
     match said {
         Said::Calls(asked) => {
-            frames.push(chunk(json!({"role": "assistant", "content": "I look. "}), Value::Null));
+            frames.push(chunk(
+                json!({"role": "assistant", "content": "I look. "}),
+                Value::Null,
+            ));
             frames.push(chunk(json!({"tool_calls": calls(asked)}), Value::Null));
             frames.push(chunk(json!({}), json!("tool_calls")));
         }
         Said::Text(text) => {
             let (first, rest) = text.split_at(text.len() / 2);
-            frames.push(chunk(json!({"role": "assistant", "content": first}), Value::Null));
+            frames.push(chunk(
+                json!({"role": "assistant", "content": first}),
+                Value::Null,
+            ));
             frames.push(chunk(json!({"content": rest}), Value::Null));
             frames.push(chunk(json!({}), json!("stop")));
         }

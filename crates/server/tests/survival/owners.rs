@@ -51,7 +51,11 @@ async fn two_servers_share_a_database(kept: Kept) {
     assert_eq!(status, 409, "{text}");
     assert!(text.contains(&run.to_string()), "{text}");
     tokio::time::sleep(A_WHILE).await;
-    assert_eq!(world.records(run).await.len(), before, "somebody took it over");
+    assert_eq!(
+        world.records(run).await.len(),
+        before,
+        "somebody took it over"
+    );
     world.model.let_go();
     let (status, _) = second.turn("another", "go").await;
     assert_eq!(status, 200);
@@ -100,10 +104,17 @@ async fn a_file_that_stays_locked_is_answered_with_503_in_time() {
     let (status, text) = server.turn("new", "go").await;
     assert_eq!(status, 503, "{text}");
     assert!(text.contains("store-unavailable"), "{text}");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     locked.open().await;
     let session = "new".parse().unwrap();
-    assert!(world.store.session(&session).await.is_err(), "it was half made");
+    assert!(
+        world.store.session(&session).await.is_err(),
+        "it was half made"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +132,9 @@ async fn a_run_goes_on_after_the_database_server_crashed() {
     server.kill().await;
     world.check(run, &client.told().await).await;
     let records = world.store.records(run, Seq(0)).await.unwrap();
-    let replies = records.iter().filter(|record| record.body.kind() == "llm_call");
+    let replies = records
+        .iter()
+        .filter(|record| record.body.kind() == "llm_call");
     assert_eq!(replies.count(), 3);
     assert_eq!(world.effects("begun", "").len(), 5);
 }

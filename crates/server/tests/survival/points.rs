@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use crate::model::{Hold, Said};
-use crate::world::{Client, Kept, Program, Server, World, until};
+use crate::server::{Client, Server};
+use crate::world::{Kept, Program, World, until};
 
 /// Two turns with calls, and an answer.
 pub(crate) fn two_turns(results: usize) -> Said {
     match results {
-        0 => Said::Calls(&[("look", "{\"n\":1}"), ("note", "{\"n\":2}"), ("pay", "{\"n\":3}")]),
+        0 => Said::Calls(&[
+            ("look", "{\"n\":1}"),
+            ("note", "{\"n\":2}"),
+            ("pay", "{\"n\":3}"),
+        ]),
         3 => Said::Calls(&[("pay", "{\"n\":4}"), ("look", "{\"n\":5}")]),
         5 => Said::Text("All is done."),
         other => panic!("a conversation with {other} results"),
@@ -84,16 +89,25 @@ async fn killed_at(world: &World, point: Point, server: Server, last: usize) -> 
         Point::WhileAToolRuns(tool) => {
             world.hold_tool(tool);
             let client = server.ask();
-            until("the tool begins", async || !world.effects("begun", tool).is_empty()).await;
+            until("the tool begins", async || {
+                !world.effects("begun", tool).is_empty()
+            })
+            .await;
             client
         }
         Point::AfterAToolBeforeItsCommit(tool) => {
             world.hold_tool(tool);
             let client = server.ask();
-            until("the tool begins", async || !world.effects("begun", tool).is_empty()).await;
+            until("the tool begins", async || {
+                !world.effects("begun", tool).is_empty()
+            })
+            .await;
             let locked = world.lock().await;
             world.let_tools_go();
-            until("the tool is done", async || !world.effects("done", tool).is_empty()).await;
+            until("the tool is done", async || {
+                !world.effects("done", tool).is_empty()
+            })
+            .await;
             tokio::time::sleep(A_MOMENT).await;
             server.kill().await;
             locked.open().await;
@@ -153,7 +167,11 @@ async fn dies_at(point: Point, kept: Kept) {
     let told = killed_at(&world, point, server, 5).await;
     world.leases_run_out().await;
     let before = world.run().await;
-    assert_eq!(before.is_none(), point == Point::BeforeItsFirstCommit, "{point:?}");
+    assert_eq!(
+        before.is_none(),
+        point == Point::BeforeItsFirstCommit,
+        "{point:?}"
+    );
     let asked = [0, 3, 5].map(|results| world.model.asked(results));
     let committed = match before {
         Some(run) => replies(&world, run).await,
@@ -172,21 +190,35 @@ async fn dies_at(point: Point, kept: Kept) {
     calls_were_made_as_often_as_they_may(&world, point);
     for (turn, results) in [0, 3, 5].into_iter().enumerate() {
         let again = world.model.asked(results) - asked[turn];
-        assert_eq!(again, usize::from(turn >= committed), "{point:?}: turn {turn}");
+        assert_eq!(
+            again,
+            usize::from(turn >= committed),
+            "{point:?}: turn {turn}"
+        );
     }
 }
 
 /// How many replies of the model were committed.
 async fn replies(world: &World, run: neuraxis::core::RunId) -> usize {
     let records = world.records(run).await;
-    let replies = records.iter().filter(|record| record.body.kind() == "llm_call");
+    let replies = records
+        .iter()
+        .filter(|record| record.body.kind() == "llm_call");
     replies.count()
 }
 
 fn calls_were_made_as_often_as_they_may(world: &World, point: Point) {
     let count = |name| world.effects("begun", name).len();
-    assert!((2..=3).contains(&count("look")), "{point:?}: {}", count("look"));
-    assert!((1..=2).contains(&count("note")), "{point:?}: {}", count("note"));
+    assert!(
+        (2..=3).contains(&count("look")),
+        "{point:?}: {}",
+        count("look")
+    );
+    assert!(
+        (1..=2).contains(&count("note")),
+        "{point:?}: {}",
+        count("note")
+    );
     assert_eq!(count("pay"), 2, "{point:?}");
     let again = match point {
         Point::WhileAToolRuns(tool) | Point::AfterAToolBeforeItsCommit(tool) => tool,

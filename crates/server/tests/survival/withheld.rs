@@ -51,7 +51,10 @@ async fn nothing_withheld_is_stored(kept: Kept) {
     assert_nowhere(world.folder(), SECRET);
     if kept == Kept::OnServer {
         assert_eq!(world.rows_with(SECRET).await, 0);
-        assert!(world.rows_with("scripted").await > 0, "nothing is found at all");
+        assert!(
+            world.rows_with("scripted").await > 0,
+            "nothing is found at all"
+        );
     }
 }
 

@@ -10,15 +10,14 @@ use neuraxis::core::{EffectId, Record, RunId, Seq};
 use neuraxis::ports::SessionStore;
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Aftermath, Postgres};
-use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
-use tokio::task::JoinHandle;
+use tokio::process::Command;
 
 use crate::child;
 use crate::model::{Model, Said};
+use crate::server::Server;
 
 /// A secret that the server is given and must tell nobody.
 pub(crate) const CANARY: &str = "canary-5e1d0c";
@@ -52,20 +51,6 @@ pub(crate) struct World {
     folder: TempDir,
     url: String,
     postgres: Mutex<Option<Postgres>>,
-}
-
-/// A server at work. It dies with the test.
-pub(crate) struct Server {
-    process: Child,
-    channel: &'static str,
-    url: String,
-    _stdout: BufReader<ChildStdout>,
-}
-
-/// A client of a turn, and what it was told: the records, byte for byte.
-pub(crate) struct Client {
-    told: Arc<Mutex<Vec<String>>>,
-    task: JoinHandle<()>,
 }
 
 /// A lock that lets nobody write.
@@ -142,11 +127,18 @@ impl World {
             }
             Program::WithTools => {
                 let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args(["--exact", "random::at_random_points_on_sqlite", "--nocapture"]);
+                command.args([
+                    "--exact",
+                    "random::at_random_points_on_sqlite",
+                    "--nocapture",
+                ]);
                 command
             }
         };
-        let log = fs::File::options().create(true).append(true).open(folder.join("log"));
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("log"));
         command
             .current_dir(folder)
             .env_clear()
@@ -183,12 +175,16 @@ impl World {
 
     /// Lets time pass until the leases of a dead server have run out.
     pub(crate) async fn leases_run_out(&self) {
-        let sql = "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
+        let sql =
+            "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
         match self.connect().await {
             Locked::File(mut link) => drop(sqlx::query(sql).execute(&mut link).await.unwrap()),
             Locked::Server(mut link) => {
                 let sql = sql.replace("runs", "neuraxis.runs");
-                sqlx::query(AssertSqlSafe(sql)).execute(&mut link).await.unwrap();
+                sqlx::query(AssertSqlSafe(sql))
+                    .execute(&mut link)
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -259,7 +255,8 @@ impl World {
         let text = fs::read_to_string(self.folder().join("effects")).unwrap_or_default();
         let effects = text.lines().filter_map(|line| {
             let mut words = line.split(' ');
-            let is_it = words.next() == Some(what) && words.next().is_some_and(|it| name.is_empty() || it == name);
+            let is_it = words.next() == Some(what)
+                && words.next().is_some_and(|it| name.is_empty() || it == name);
             is_it.then(|| words.next().unwrap().parse().unwrap())
         });
         effects.collect()
@@ -269,7 +266,9 @@ impl World {
     pub(crate) async fn run(&self) -> Option<RunId> {
         let session = "s".parse().unwrap();
         let runs = self.store.runs(&session).await.ok()?;
-        runs.first().filter(|run| run.records > 0).map(|run| run.run_id)
+        runs.first()
+            .filter(|run| run.records > 0)
+            .map(|run| run.run_id)
     }
 
     pub(crate) async fn records(&self, run: RunId) -> Vec<Arc<Record>> {
@@ -304,85 +303,6 @@ impl World {
     }
 }
 
-impl Server {
-    /// Sends a turn and listens to it.
-    pub(crate) fn ask(&self) -> Client {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (url, channel, heard) = (self.url.clone(), self.channel, Arc::clone(&told));
-        let task = tokio::spawn(async move { listen(&url, channel, &heard).await });
-        Client { told, task }
-    }
-
-    /// Takes a turn of a session and returns the status of the answer with its text.
-    pub(crate) async fn turn(&self, session: &str, message: &str) -> (u16, String) {
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let body = json!({"message": message, "mode": "exploratory", "channel": self.channel});
-        let sent = http
-            .post(format!("{}/api/v1/sessions/{session}/turns", self.url))
-            .header("content-type", "application/json")
-            .body(body.to_string())
-            .send();
-        let response = sent.await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
-    }
-
-    /// Lets it do nothing at all, or go on.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let id = self.process.id().unwrap().try_into().unwrap();
-        let id = rustix::process::Pid::from_raw(id).unwrap();
-        rustix::process::kill_process(id, signal).unwrap();
-    }
-
-    /// Kills it with SIGKILL.
-    pub(crate) async fn kill(mut self) {
-        self.process.kill().await.unwrap();
-    }
-}
-
-/// Listens until the server is gone.
-async fn listen(url: &str, channel: &str, told: &Mutex<Vec<String>>) {
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let body = json!({"message": "go", "mode": "exploratory", "channel": channel});
-    let sent = http
-        .post(format!("{url}/api/v1/sessions/s/turns"))
-        .header("accept", "text/event-stream")
-        .header("content-type", "application/json")
-        .body(body.to_string())
-        .send();
-    let Ok(mut response) = sent.await else { return };
-    assert_eq!(response.status(), 200);
-    let mut buffer = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        buffer.extend_from_slice(&chunk);
-        while let Some(end) = buffer.windows(2).position(|it| it == b"\n\n") {
-            let frame: Vec<u8> = buffer.drain(..end + 2).collect();
-            let frame = String::from_utf8(frame).unwrap();
-            // A record has an id, what only passes has none.
-            if frame.contains("id: ") {
-                let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
-                told.lock().unwrap().push(data.unwrap().to_owned());
-            }
-        }
-    }
-}
-
-impl Client {
-    /// Waits until it was told of a record of this kind.
-    pub(crate) async fn hears(&self, kind: &str) {
-        let kind = format!("\"type\":\"{kind}\"");
-        until(&kind, async || {
-            self.told.lock().unwrap().iter().any(|told| told.contains(&kind))
-        })
-        .await;
-    }
-
-    /// Returns all it was told, once the server is gone.
-    pub(crate) async fn told(self) -> Vec<String> {
-        self.task.await.unwrap();
-        Arc::into_inner(self.told).unwrap().into_inner().unwrap()
-    }
-}
-
 impl Locked {
     /// Lets everybody write again.
     pub(crate) async fn open(self) {
@@ -398,7 +318,10 @@ fn build_journalctl(folder: &Path) {
     use std::os::unix::fs::PermissionsExt;
 
     let script = folder.join("journalctl");
-    let text = format!("#!/bin/sh\necho begun >> '{0}/journal'\nwhile [ -e '{0}/hold-journal' ]; do sleep 0.01; done\n", folder.display());
+    let text = format!(
+        "#!/bin/sh\necho begun >> '{0}/journal'\nwhile [ -e '{0}/hold-journal' ]; do sleep 0.01; done\n",
+        folder.display()
+    );
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
 }
