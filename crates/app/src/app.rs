@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::Role;
-use neuraxis_engine::{Orchestrator, SystemClock};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, ProjectError};
@@ -69,15 +69,33 @@ impl App {
         tape: Tape,
         approver: Option<Arc<dyn Approver>>,
     ) -> Result<Self, BuildError> {
+        Self::build_extended(config, environment, tape, |builder| match approver {
+            Some(approver) => builder.approver(approver),
+            None => builder,
+        })
+        .await
+    }
+
+    /// Wires an engine with more than the configuration says: tools of an embedding program, or an approver.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build_extended(
+        config: &Config,
+        environment: &Environment,
+        tape: Tape,
+        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
+    ) -> Result<Self, BuildError> {
         let store = OpenStore::open(config).await?;
-        let mut app = Self::build_on(store, config, environment, tape, approver).await?;
+        let mut app = Self::build_on(store, config, environment, tape, extend).await?;
         if !app.outlives_the_process() && config.origin("store.url") == Origin::Default {
             app.notices.push(NO_DATA_FOLDER.to_owned());
         }
         Ok(app)
     }
 
-    /// Wires an engine on a store, whichever the configuration names.
+    /// Wires an engine on a store, whichever the configuration names, with more than the configuration says.
     ///
     /// # Errors
     ///
@@ -87,17 +105,13 @@ impl App {
         config: &Config,
         environment: &Environment,
         tape: Tape,
-        approver: Option<Arc<dyn Approver>>,
+        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
     ) -> Result<Self, BuildError> {
         let builder = Orchestrator::builder()
             .policy(config.policy().clone())
             .root(root(config))
             .store(opened.sessions())
             .tools(tools(config)?);
-        let builder = match approver {
-            Some(approver) => builder.approver(approver),
-            None => builder,
-        };
         let Cast {
             models,
             notices,
@@ -112,7 +126,7 @@ impl App {
             builder.model(role, client)
         });
         Ok(Self {
-            orchestrator: builder.build()?,
+            orchestrator: extend(builder).build()?,
             store: opened.sessions(),
             opened,
             notices,

@@ -68,7 +68,7 @@ impl Setup {
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
         let store = OpenStore::in_memory();
-        Ok(App::build_on(store, &config, &environment, Tape::Off, None).await?)
+        Ok(App::build_on(store, &config, &environment, Tape::Off, |builder| builder).await?)
     }
 
     /// Wires an engine.

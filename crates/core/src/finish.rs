@@ -59,6 +59,8 @@ pub enum FinishReason {
     ClientTools,
     /// It could not go on; the text says why.
     Failed(String),
+    /// Its process ended, and no other can go on with it; the text says why.
+    Interrupted(String),
 }
 
 impl FinishReason {
@@ -84,6 +86,7 @@ impl fmt::Display for FinishReason {
             Self::Clarify => f.write_str("a question"),
             Self::ClientTools => f.write_str("client tools"),
             Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::Interrupted(why) => write!(f, "interrupted: {why}"),
         }
     }
 }
@@ -107,6 +110,8 @@ pub enum BudgetKind {
     UnknownTools,
     /// The patience with the same call again and again (loop rule 14).
     RepeatedCalls,
+    /// The room that a run's log may take.
+    Log,
 }
 
 impl fmt::Display for BudgetKind {
@@ -119,6 +124,7 @@ impl fmt::Display for BudgetKind {
             Self::ModelCalls => "the model calls",
             Self::UnknownTools => "the patience with unknown tools",
             Self::RepeatedCalls => "the patience with the same call",
+            Self::Log => "the room for the log",
         })
     }
 }
@@ -144,7 +150,7 @@ impl RunOutcome {
             FinishReason::Failed(_) | FinishReason::ToolError | FinishReason::UnknownTool(_) => {
                 RunStatus::Failed
             }
-            FinishReason::Cancelled => RunStatus::Interrupted,
+            FinishReason::Cancelled | FinishReason::Interrupted(_) => RunStatus::Interrupted,
             _ => RunStatus::Done,
         }
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{GrantScope, Remember, RuleRef, Verdict};
 use crate::duration;
 use crate::error::LlmError;
+use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Attempt, EffectId, InputId, Role, ToolCallId, ToolName};
 use crate::json::{ContentHash, JsonText};
 use crate::limits::MicroUsd;
@@ -425,6 +426,9 @@ pub struct Cancelled {
     /// The agent that is to end, with all below it; the root agent for the whole run.
     #[serde(default, skip_serializing_if = "AgentId::is_root")]
     pub agent: AgentId,
+    /// The limit outside of the machine that makes the whole run end, if it is one: the run then ends as at any limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<BudgetKind>,
 }
 
 impl Cancelled {
@@ -435,6 +439,17 @@ impl Cancelled {
             id,
             reason: reason.into(),
             agent: AgentId::ROOT,
+            limit: None,
+        }
+    }
+
+    /// As [`new`](Self::new), because a limit outside of the machine is reached.
+    #[must_use]
+    pub fn at_limit(id: InputId, limit: BudgetKind) -> Self {
+        let limit = Some(limit);
+        Self {
+            limit,
+            ..Self::new(id, "a limit is reached")
         }
     }
 }

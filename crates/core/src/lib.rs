@@ -108,7 +108,9 @@ pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
     Profile, Repeats, ResultRule, ToolErrors, TurnRoles, UnknownTool, UsageScope,
 };
-pub use project::{Conversations, continued_history, forked_history, run_messages};
+pub use project::{
+    Conversations, LogEnd, closing_records, continued_history, forked_history, run_messages,
+};
 pub use record::{
     ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,
     LimitReachedRecord, LlmCall, LlmFailed, MaxTurnsPromptInjected, MaxTurnsReached, Origin,

@@ -3,6 +3,7 @@
 //! Reading needs no replay, so it works for logs of any loop version. Property tests hold it equal to what the machine
 //! itself has.
 
+mod closing;
 mod conversations;
 mod reader;
 
@@ -18,6 +19,7 @@ use crate::transcript::Transcript;
 use conversations::shorten;
 use reader::{Reader, Trims};
 
+pub use closing::{LogEnd, closing_records};
 pub use conversations::Conversations;
 
 /// Returns the messages that a run added: those it was started with, its replies, and the results of its calls, whatever

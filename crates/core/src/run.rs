@@ -26,6 +26,7 @@ mod escalation;
 mod finish;
 mod gather;
 mod last_answer;
+mod long_log;
 mod model_call;
 mod model_failed;
 mod model_replied;
@@ -107,6 +108,9 @@ pub struct RunTree {
     /// The roles that others serve for now, with those.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     downgraded: BTreeMap<Role, Role>,
+    /// How many bytes its records weigh.
+    log_bytes: u64,
+    warned_of_log: bool,
 }
 
 impl RunTree {
@@ -197,7 +201,8 @@ impl RunTree {
         if !draft.records.is_empty() {
             self.active = draft.stamp.active_elapsed;
         }
-        let draft = self.settle_status(draft);
+        let mut draft = self.settle_status(draft);
+        self.mind_the_log(&mut draft);
         Step {
             status: self.status,
             effects: draft.effects,

@@ -3,7 +3,9 @@
 mod active_time;
 mod alarm;
 mod ask;
+mod keep;
 mod log;
+mod mail;
 mod model_call;
 mod serving;
 mod tool_call;
@@ -18,8 +20,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
-    EffectId, FinishReason, Hook, InboxEntry, Input, InputError, InputId, Record, RunId,
-    RunOutcome, RunSpec, RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
+    EffectId, FinishReason, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec,
+    RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, Transcript,
 };
 use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -69,6 +71,8 @@ pub(crate) struct Driver {
     ready: VecDeque<Input>,
     /// The records of steps that followed one another without waiting: they are written together.
     unwritten: Vec<Arc<Record>>,
+    /// What was found in the run's inbox and is still to be taken.
+    mail: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     active: ActiveTime,
@@ -93,7 +97,7 @@ impl Driver {
         let (tree, mut step) = RunTree::start(spec, history, stamp);
         let active = ActiveTime::start();
         let (mut driver, link) = Self::new(engine, scope, (lease, policy), tree, active);
-        driver.log.append(std::mem::take(&mut step.records)).await?;
+        driver.log.append(&mut step.records).await?;
         driver.first = Some(step);
         Ok((driver, link))
     }
@@ -121,10 +125,7 @@ impl Driver {
         driver.log.feed.publish(records);
         let stamp = driver.stamp();
         let mut first = told(&mut driver.tree, stamp, inputs)?;
-        driver
-            .log
-            .append(std::mem::take(&mut first.records))
-            .await?;
+        driver.keep(&mut first).await?;
         driver.first = Some(first);
         Ok((driver, link))
     }
@@ -164,6 +165,7 @@ impl Driver {
             end,
             ready: VecDeque::new(),
             unwritten: Vec::new(),
+            mail: Vec::new(),
             running: Vec::new(),
             active,
             alarm: Alarm::default(),
@@ -178,31 +180,36 @@ impl Driver {
             return;
         };
         loop {
-            let wake_at = step.wake_at;
             self.active.follow(step.status);
             self.unwritten.append(&mut step.records);
-            let begins_something = !step
-                .effects
-                .iter()
-                .all(|effect| matches!(effect, Effect::Vet(_)));
-            if (begins_something || step.status.is_ended()) && !self.write().await {
+            let begins_something = !step.effects.iter().all(|effect| matches!(effect, Effect::Vet(_)));
+            if (begins_something || step.status.is_ended()) && !self.keep(&mut step).await {
                 break;
             }
-            self.perform(step.effects);
+            self.perform(std::mem::take(&mut step.effects));
             // Nothing waits with what happened still unwritten.
-            if self.ready.is_empty() && !self.write().await {
+            if self.ready.is_empty() && !self.keep(&mut step).await {
                 break;
             }
             if step.status.is_ended() {
+                self.perform(std::mem::take(&mut step.effects));
                 break;
             }
+            let wake_at = step.wake_at;
             if self.stands_still(step.status) && !self.takes_mail().await {
                 let log = Arc::clone(&self.log);
                 log.release().await;
+                // Who posted while the run was held left it to this process.
+                if self.takes_mail().await {
+                    let engine = Arc::clone(&self.engine);
+                    let run_id = self.scope.run_id;
+                    self.conclude(place);
+                    return mail::take_up_again(engine, run_id);
+                }
                 break;
             }
             let input = self.next_input(wake_at).await;
-            let posted = posted_id(&input);
+            let posted = self.posted_id(&input);
             let told = self.tree.advance(self.stamp(), input);
             let names_nothing = told.as_ref().map_or(true, |step| step.records.is_empty());
             if let Some(id) = posted.filter(|_| names_nothing) {
@@ -224,21 +231,6 @@ impl Driver {
             };
         }
         self.conclude(place);
-    }
-
-    /// Writes what happened since the last time. False if it cannot be kept: then the run ends here.
-    async fn write(&mut self) -> bool {
-        let records = std::mem::take(&mut self.unwritten);
-        if records.is_empty() {
-            return true;
-        }
-        let log = Arc::clone(&self.log);
-        let Err(error) = log.append(records).await else {
-            return true;
-        };
-        tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
-        self.outcome = Some(unrecorded(&error));
-        false
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -290,19 +282,6 @@ impl Driver {
             self.takes_mail().await;
         }
         Input::TimePassed
-    }
-
-    /// Takes over what was posted to the run, by whichever process; true if there was anything.
-    async fn takes_mail(&mut self) -> bool {
-        let posted = self.log.mail().await;
-        let is_known =
-            |known: &Input, entry: &InboxEntry| posted_id(known).as_ref() == Some(&entry.id);
-        for entry in &posted {
-            if !self.ready.iter().any(|known| is_known(known, entry)) {
-                self.ready.push_back(entry.input.input());
-            }
-        }
-        !posted.is_empty()
     }
 
     fn work_over(&mut self, work: Work) -> Input {
@@ -372,16 +351,6 @@ impl Driver {
 
     fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
         self.end
-    }
-}
-
-/// Returns the id under which an input may have been posted, if it is of a kind that is.
-fn posted_id(input: &Input) -> Option<InputId> {
-    match input {
-        Input::ApprovalDecided(decided) => Some(decided.id.clone()),
-        Input::Steered(steered) => Some(steered.id.clone()),
-        Input::Cancelled(cancelled) => Some(cancelled.id.clone()),
-        _ => None,
     }
 }
 

@@ -188,7 +188,7 @@ impl Orchestrator {
 }
 
 /// Tells whether a model has something to say next: unless it had the last word itself.
-fn waits_for_an_answer(history: &Transcript) -> bool {
+pub(crate) fn waits_for_an_answer(history: &Transcript) -> bool {
     match history.messages().last().map(Arc::as_ref) {
         None | Some(Message::System { .. }) => false,
         Some(Message::User { .. } | Message::Tool(_)) => true,

@@ -1,17 +1,17 @@
 //! The entry point: user messages in, runs out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, Role, RunId, RunSpec, SessionId,
-    ToolName,
+    AgentSpec, Channel, Decision, Hook, Input, Limits, Message, Mode, Role, RunId, RunSpec,
+    SessionId, ToolName,
 };
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,6 +33,9 @@ use crate::run_handle::{RunHandle, RunLink};
 pub struct Orchestrator {
     pub(crate) engine: Arc<Engine>,
 }
+
+/// Runs at work, each with its way in.
+pub(crate) type RunsAtWork = HashMap<RunId, Option<mpsc::Sender<Box<Input>>>>;
 
 /// What all runs of an orchestrator share.
 #[derive(Debug)]
@@ -58,7 +61,8 @@ pub(crate) struct Engine {
     pub(crate) retry: RetryPolicy,
     pub(crate) project_id: Option<Arc<str>>,
     pub(crate) tool_permits: Arc<Semaphore>,
-    pub(crate) at_work: Mutex<HashSet<RunId>>,
+    /// The runs at work here, each with what reaches it once it can be reached.
+    pub(crate) at_work: Mutex<RunsAtWork>,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
@@ -120,7 +124,7 @@ impl Engine {
         specs.collect()
     }
 
-    pub(crate) fn runs_at_work(&self) -> MutexGuard<'_, HashSet<RunId>> {
+    pub(crate) fn runs_at_work(&self) -> MutexGuard<'_, RunsAtWork> {
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -259,6 +263,7 @@ impl Orchestrator {
             }
         };
         reserved.keep();
+        place.reached_by(&link);
         self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(RunHandle {
             link,

@@ -1,5 +1,6 @@
 //! What a run holds while it is at work: its session, and its place among the runs of this process.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use backon::{ExponentialBuilder, Retryable};
@@ -7,6 +8,7 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
 use crate::orchestrator::Engine;
+use crate::run_handle::RunLink;
 
 /// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
 /// nobody but this run could free it.
@@ -33,11 +35,20 @@ pub(crate) struct AtWork {
 impl AtWork {
     /// Takes the place of a run; `None` if it is taken.
     pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
-        let is_new = engine.runs_at_work().insert(run);
-        is_new.then(|| Self {
+        match engine.runs_at_work().entry(run) {
+            Entry::Vacant(place) => place.insert(None),
+            Entry::Occupied(_) => return None,
+        };
+        Some(Self {
             engine: Arc::clone(engine),
             run,
         })
+    }
+
+    /// Lets what is posted to the run here reach it at once.
+    pub(crate) fn reached_by(&self, link: &RunLink) {
+        let inbox = Some(link.inbox.clone());
+        self.engine.runs_at_work().insert(self.run, inbox);
     }
 }
 

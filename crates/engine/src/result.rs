@@ -108,6 +108,7 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
 pub(crate) fn reply(outcome: &RunOutcome) -> String {
     let notice = match &outcome.finish_reason {
         FinishReason::Failed(why) => format!("I could not finish this: {why}"),
+        FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
         FinishReason::ToolError => "I stopped because a tool failed.".to_owned(),
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")

@@ -10,6 +10,7 @@ use neuraxis_core::{
 };
 use neuraxis_ports::StoreError;
 
+use crate::closing::Unreadable;
 use crate::driver::{Driver, RunScope, told};
 use crate::orchestrator::{Orchestrator, trace_of};
 use crate::request::Delivery;
@@ -55,6 +56,15 @@ pub enum ResumeError {
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
     Restore(#[from] RestoreError),
+    /// The run's log cannot be replayed, so that nobody could go on with it. It was ended as interrupted, and its session
+    /// is free.
+    #[error("run {run} could not go on and was ended as interrupted: {why}")]
+    Closed {
+        /// The run.
+        run: RunId,
+        /// Why its log cannot be replayed.
+        why: String,
+    },
     /// The run refuses what it is brought.
     #[error("the run refuses the answer")]
     Refused(#[from] InputError),
@@ -67,16 +77,6 @@ pub enum ResumeError {
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     ShuttingDown,
-}
-
-/// What became of the runs that a process left behind.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct Recovered {
-    /// The runs that go on.
-    pub resumed: Vec<RunHandle>,
-    /// The runs that cannot, and why.
-    pub left: Vec<(RunId, ResumeError)>,
 }
 
 impl Orchestrator {
@@ -100,19 +100,33 @@ impl Orchestrator {
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
-        let records = store.records(run_id, Seq(0)).await?;
-        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
+        let records = match store.records(run_id, Seq(0)).await {
+            Err(StoreError::Damaged(why)) => {
+                let why = Unreadable::Damaged(why);
+                return self.close(store, run_id, Vec::new(), why, place).await;
+            }
+            records => records?,
+        };
         if has_ended(&records) {
             return Err(ResumeError::Ended(run_id));
+        }
+        if records.is_empty() {
+            return Err(RestoreError::NoStart.into());
         }
         let decision = decision_of(&records);
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
         let read = RestoredRun::read(history.clone(), records.clone(), &answers, &[]);
         let may_have_mail = matches!(read, Err(ResumeError::NothingToDo));
-        if let (Err(error), false) = (read, may_have_mail) {
-            return Err(error);
+        match read {
+            Err(ResumeError::Restore(why)) => {
+                let why = Unreadable::Log(why);
+                return self.close(store, run_id, records, why, place).await;
+            }
+            Err(error) if !may_have_mail => return Err(error),
+            _ => {}
         }
+        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
         let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = store.inbox(&lease).await?;
@@ -135,6 +149,7 @@ impl Orchestrator {
         };
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        place.reached_by(&link);
         self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(RunHandle {
             link,
@@ -155,7 +170,12 @@ impl Orchestrator {
     /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
     pub async fn post(&self, run_id: RunId, input: InboxInput) -> Result<(), ResumeError> {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
+        let way = self.engine.runs_at_work().get(&run_id).cloned().flatten();
+        if way.is_some_and(|way| way.try_send(told).is_ok()) {
+            return Ok(());
+        }
         match self.resume(run_id, Vec::new()).await {
             Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
             // Another process drives it and looks into the inbox by itself.
@@ -165,55 +185,6 @@ impl Orchestrator {
             }
         }
         Ok(())
-    }
-
-    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
-    /// Returns those that go on, and those that cannot, with the reason.
-    ///
-    /// # Errors
-    ///
-    /// A [`ResumeError`] if the store cannot tell which runs there are.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, some runs may have been taken up.
-    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        // What expired while nobody looked is told first, so that nobody is asked about it again.
-        let swept = self.sweep().await?;
-        let mut recovered = Recovered {
-            left: swept.left,
-            ..Recovered::default()
-        };
-        for run in store.unfinished().await? {
-            match self.resume(run.run_id, Vec::new()).await {
-                Ok(handle) => recovered.resumed.push(handle),
-                // It waits, or somebody else was quicker.
-                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
-                Err(error) => recovered.left.push((run.run_id, error)),
-            }
-        }
-        Ok(recovered)
-    }
-
-    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
-    /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped in the middle, the session may stay reserved.
-    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let _place = AtWork::claim(&self.engine, run).ok_or(ResumeError::AtWork(run))?;
-        if !store.records(run, Seq(0)).await?.is_empty() {
-            return Err(ResumeError::AtWork(run));
-        }
-        let lease = reserve(store.as_ref(), session, run).await?;
-        Ok(store.abandon_run(&lease).await?)
     }
 }
 
@@ -334,7 +305,7 @@ fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
 }
 
 /// Returns what governance decided about a run.
-fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
+pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
     records
         .iter()
         .take(2)
@@ -344,7 +315,7 @@ fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
         })
 }
 
-fn has_ended(records: &[Arc<Record>]) -> bool {
+pub(crate) fn has_ended(records: &[Arc<Record>]) -> bool {
     records.last().is_some_and(|record| {
         record.agent == AgentId::ROOT
             && matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))

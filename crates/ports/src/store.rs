@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     ContentHash, Grant, InboxEntry, InputId, JsonText, Record, RecordBody, Remembered, RunId, Seq,
-    SessionId, SessionMetrics, Taint, Transcript,
+    SessionId, SessionMetrics, Taint, Transcript, continued_history,
 };
 
 pub use bounds::{
@@ -82,34 +82,20 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
 
     /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
     ///
-    /// As provided, it finds them at the beginning of the session's history, which later runs only add to unless they
-    /// leave something out to make room. A store that can tell more should.
+    /// As provided, it reads all runs before it. A store that can tell it with less work should.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if the history of then can no longer be told.
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if a run before it cannot be read.
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
-        let records = self.records(run, Seq(0)).await?;
-        let started = records.first().and_then(|record| match &record.body {
-            RecordBody::RunStarted(started) => Some(started),
-            _ => None,
-        });
-        let session = started.and_then(|started| Some((started.session_id.as_ref()?, started)));
-        let Some((session, started)) = session else {
-            return Err(StoreError::Damaged(format!(
-                "run {run} does not say which session it belongs to"
-            )));
-        };
-        let history = self.history(session).await?;
-        let count = usize::try_from(started.history.count).unwrap_or(usize::MAX);
-        let before: Transcript = history.messages().iter().take(count).cloned().collect();
-        if before.digest() == started.history {
-            Ok(before)
-        } else {
-            Err(StoreError::Damaged(format!(
-                "the history that run {run} began with is no longer there"
-            )))
+        let session = self.run(run).await?.session;
+        let mut history = self.session(&session).await?.seed;
+        let before = self.runs(&session).await?.into_iter();
+        for earlier in before.take_while(|earlier| earlier.run_id != run) {
+            let records = self.records(earlier.run_id, Seq(0)).await?;
+            history = continued_history(&history, &records);
         }
+        Ok(history)
     }
 
     /// Reserves a session for a run: from now on until that run has ended, nobody else can.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use neuraxis::Orchestrator;
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
@@ -14,6 +15,9 @@ use crate::stop;
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
+
+/// How often the server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
+const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Wires an engine as the configuration says, and serves it until a signal comes. Prints one line on standard output once
 /// it listens.
@@ -37,7 +41,8 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     take_up(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let stop = stop::signal()?;
-    let server = Server::bind(listen, app.orchestrator).await?;
+    let server = Server::bind(listen, app.orchestrator.clone()).await?;
+    tokio::spawn(async move { app.orchestrator.keep_recovering(RECOVERY).await });
     announce(&server.url());
     server.serve(stop).await?;
     tracing::info!("stopped");

@@ -9,6 +9,7 @@
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
 //! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
+//! - the checks of what a fault leaves behind, [`Aftermath`];
 //! - the suite that every implementation of a port must pass, in [`conformance`].
 //!
 //! **Not for** production: what is wrong with a test is told by a panic. The crate also turns on tokio's `test-util`,
@@ -32,6 +33,7 @@
 //! ```
 
 mod advisor;
+mod aftermath;
 mod approver;
 mod clock;
 pub mod conformance;
@@ -53,6 +55,7 @@ mod tool_runner;
 mod trace;
 
 pub use advisor::ScriptedAdvisor;
+pub use aftermath::{Aftermath, assert_nowhere};
 pub use approver::ScriptedApprover;
 pub use clock::{START, VirtualClock};
 pub use context::{call_context, tool_context};

@@ -219,6 +219,7 @@ impl Run {
     pub(crate) fn summary(&self) -> RunSummary {
         let mut summary = RunSummary::new(self.id, self.session.clone());
         self.records.iter().for_each(|record| summary.read(record));
+        summary.has_mail = self.inbox.iter().any(|posted| posted.entry.is_some());
         summary
     }
 

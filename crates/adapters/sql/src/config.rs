@@ -7,6 +7,7 @@ use neuraxis_ports::RunBounds;
 use serde::{Deserialize, Deserializer};
 
 use crate::database::shown;
+use crate::log_copy::LogCopy;
 
 /// Which database, and what it promises.
 ///
@@ -47,6 +48,9 @@ pub struct SqlConfig {
         deserialize_with = "millis"
     )]
     pub patience: Duration,
+    /// Where the log is copied to as JSON Lines; nowhere if nothing is said.
+    #[serde(default)]
+    pub log: Option<LogCopy>,
     /// How long one run may become; not part of the section.
     #[serde(skip)]
     pub bounds: RunBounds,
@@ -64,6 +68,7 @@ impl SqlConfig {
             lease: default_lease(),
             max_connections: default_max_connections(),
             patience: default_patience(),
+            log: None,
             bounds: RunBounds::default(),
             max_pages: None,
         }
@@ -79,6 +84,7 @@ impl fmt::Debug for SqlConfig {
             .field("lease", &self.lease)
             .field("max_connections", &self.max_connections)
             .field("patience", &self.patience)
+            .field("log", &self.log)
             .field("bounds", &self.bounds)
             .field("max_pages", &self.max_pages)
             .finish()

@@ -46,18 +46,23 @@ enum Pools {
 impl Database {
     /// Connects, and brings the schema up to date.
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
-        let database = match scheme(&config.url) {
-            Some(Dialect::Sqlite) => sqlite::prepare(config)?,
-            Some(Dialect::Postgres) => postgres::prepare(config)?,
-            None => {
-                let url = shown(&config.url);
-                return Err(OpenError::Url { url });
-            }
-        };
+        let database = Self::connect(config)?;
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.told(error.into()))?;
         schema::migrate(&database, &mut link).await?;
         Ok(database)
+    }
+
+    /// Prepares to connect, with a schema of whichever version.
+    pub(crate) fn connect(config: &SqlConfig) -> Result<Self, OpenError> {
+        match scheme(&config.url) {
+            Some(Dialect::Sqlite) => sqlite::prepare(config),
+            Some(Dialect::Postgres) => postgres::prepare(config),
+            None => {
+                let url = shown(&config.url);
+                Err(OpenError::Url { url })
+            }
+        }
     }
 
     /// Makes a connection that may write.

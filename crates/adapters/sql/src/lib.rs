@@ -28,6 +28,7 @@ mod config;
 mod database;
 mod error;
 mod link;
+mod log_copy;
 mod read;
 mod schema;
 mod step;
@@ -36,4 +37,5 @@ mod writer;
 
 pub use config::{Durability, SqlConfig};
 pub use error::OpenError;
+pub use log_copy::LogCopy;
 pub use store::SqlStore;

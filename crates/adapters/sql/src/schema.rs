@@ -127,3 +127,6 @@ async fn apply(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,8 @@ use crate::config::SqlConfig;
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
-use crate::read;
+use crate::log_copy::Copier;
+use crate::read::{self, history::Histories};
 use crate::step::Step;
 use crate::writer::{Act, Done, Settings, Writer};
 
@@ -33,6 +34,7 @@ pub struct SqlStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     database: Arc<Database>,
+    histories: Histories,
     /// Taken when the store is closed.
     writer: std::sync::RwLock<Option<Writer>>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -53,9 +55,14 @@ impl SqlStore {
             lease: config.lease,
             bounds: config.bounds,
         };
-        let (writer, task) = Writer::start(Arc::clone(&database), settings);
+        let copier = config.log.clone().map(|log| {
+            let path = log.folder.clone();
+            Copier::open(log).map_err(|source| OpenError::File { path, source })
+        });
+        let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
         Ok(Self(Arc::new(Inner {
             database,
+            histories: Histories::default(),
             writer: std::sync::RwLock::new(Some(writer)),
             task: Mutex::new(Some(task)),
         })))
@@ -113,11 +120,14 @@ impl SessionStore for SqlStore {
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        self.act(Act::Delete(id.clone())).await.map(drop)
+        self.act(Act::Delete(id.clone())).await?;
+        self.0.histories.forget(|known| known == id);
+        Ok(())
     }
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let mut pruned = 0;
+        self.0.histories.forget(|_| true);
         loop {
             // A page at a time, so that others may write in between.
             match self.act(Act::Prune(before.as_microsecond())).await? {
@@ -128,7 +138,14 @@ impl SessionStore for SqlStore {
     }
 
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
-        let found = read::sessions::history(&mut self.link().await?, id).await;
+        let mut link = self.link().await?;
+        let found = read::history::of_session(&mut link, &self.0.histories, id).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        let mut link = self.link().await?;
+        let found = read::history::before(&mut link, &self.0.histories, run).await;
         found.map_err(|failure| self.told(failure))
     }
 

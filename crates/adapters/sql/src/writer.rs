@@ -29,6 +29,7 @@ use run_state::RunState;
 use crate::database::Database;
 use crate::error::{self, Failure, Kind};
 use crate::link::Link;
+use crate::log_copy::Copier;
 use crate::step::Step;
 
 /// How many jobs may wait.
@@ -66,6 +67,7 @@ impl Writer {
     pub(crate) fn start(
         database: Arc<Database>,
         settings: Settings,
+        copier: Option<Copier>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, jobs) = mpsc::channel(QUEUE);
         let task = Task {
@@ -74,6 +76,7 @@ impl Writer {
             link: None,
             runs: HashMap::new(),
             stopped: None,
+            copier,
         };
         (Self(sender), tokio::spawn(task.work(jobs)))
     }
@@ -121,6 +124,8 @@ struct Task {
     runs: HashMap<RunId, RunState>,
     /// Set when the disk failed: nothing more is promised.
     stopped: Option<StoreError>,
+    /// Copies what was committed.
+    copier: Option<Copier>,
 }
 
 type Outcomes = Vec<Result<Done, StoreError>>;
@@ -222,6 +227,7 @@ impl Task {
         };
         match done {
             Ok(outcomes) => {
+                self.copy(works, &outcomes);
                 self.tidy(&mut link, works).await;
                 self.link = Some(link);
                 Ok(outcomes)
@@ -233,6 +239,15 @@ impl Task {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Copies the steps that were committed. One that was committed twice, because an answer was lost, is copied twice.
+    fn copy(&mut self, works: &[Work], outcomes: &[Result<Done, StoreError>]) {
+        if let Some(copier) = &mut self.copier {
+            let done = works.iter().zip(outcomes);
+            let done = done.filter(|(_, outcome)| outcome.is_ok());
+            copier.append(done.filter_map(|(work, _)| work.step()));
         }
     }
 

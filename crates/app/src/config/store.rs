@@ -79,6 +79,7 @@ impl StoreConfig {
         database.lease = Duration::from_millis(self.lease_ms);
         database.max_connections = self.max_connections;
         database.patience = Duration::from_millis(self.patience_ms);
+        database.log.clone_from(&self.log);
         database
     }
 
@@ -96,9 +97,15 @@ impl StoreConfig {
             ("max_connections", number(self.max_connections.into())),
             ("patience_ms", number(self.patience_ms)),
         ];
-        keys.map(|(key, value)| (key.to_owned(), value))
-            .into_iter()
-            .collect()
+        let log = self.log.iter().flat_map(|log| {
+            [
+                ("log.folder", Value::String(log.folder.display().to_string())),
+                ("log.max_bytes", number(log.max_bytes)),
+                ("log.files", number(log.files.into())),
+            ]
+        });
+        let keys = keys.into_iter().chain(log);
+        keys.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 

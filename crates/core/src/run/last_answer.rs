@@ -179,6 +179,7 @@ const fn limit_name(reason: &FinishReason) -> &'static str {
         FinishReason::Budget(BudgetKind::RepeatedCalls) => {
             "the maximum number of times the same call is made"
         }
+        FinishReason::Budget(BudgetKind::Log) => "the limit on what a run may record",
         _ => "a limit",
     }
 }

@@ -47,6 +47,8 @@ impl RunTree {
             ways: decision.as_ref().and_then(Ways::of),
             downgraded: BTreeMap::new(),
             spec: Arc::clone(&spec),
+            log_bytes: 0,
+            warned_of_log: false,
         };
         let mut draft = Draft::new(spec.run_id, stamp);
         let started = RunStarted {

@@ -34,12 +34,12 @@ pub(super) struct RunLog {
 }
 
 impl RunLog {
-    /// Commits the records of a step and then shows them: durable before visible.
-    pub(super) async fn append(&self, records: Vec<Arc<Record>>) -> Result<(), StoreError> {
+    /// Commits the records of a step and then shows them: durable before visible. Takes them unless it fails.
+    pub(super) async fn append(&self, records: &mut Vec<Arc<Record>>) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
-        let stored = self.storable(&records);
+        let stored = self.storable(records);
         if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) {
             let commit = || store.commit(lease, &stored);
             let retries = ExponentialBuilder::default()
@@ -58,7 +58,7 @@ impl RunLog {
             }
         }
         drop(stored);
-        self.feed.publish(records);
+        self.feed.publish(std::mem::take(records));
         Ok(())
     }
 

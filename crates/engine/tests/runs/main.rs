@@ -7,8 +7,11 @@
 
 mod agents;
 mod approvals;
+mod cancelling;
 mod channels;
 mod client_tools;
+mod clocks;
+mod closings;
 mod context;
 mod crashes;
 mod delivery;
@@ -17,8 +20,10 @@ mod events;
 mod failing_models;
 mod faults;
 mod forks;
+mod full_logs;
 mod governed;
 mod hooks;
+mod inboxes;
 mod isolation;
 mod logs;
 mod sessions;

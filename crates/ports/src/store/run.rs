@@ -58,6 +58,8 @@ pub struct RunSummary {
     pub pending: Vec<Pending>,
     /// How many records it has.
     pub records: u64,
+    /// Whether something waits in its inbox.
+    pub has_mail: bool,
 }
 
 impl RunSummary {
@@ -75,6 +77,7 @@ impl RunSummary {
             text: None,
             pending: Vec::new(),
             records: 0,
+            has_mail: false,
         }
     }
 

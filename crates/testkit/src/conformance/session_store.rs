@@ -54,6 +54,7 @@ macro_rules! session_store_suite {
             a_waiting_run_keeps_its_session
             a_run_that_never_began_gives_its_session_back
             a_run_with_records_is_not_abandoned
+            a_run_knows_the_history_it_began_with
             leases_of_a_session_rise
             a_run_that_begins_again_makes_its_older_lease_stale
             an_ended_run_does_not_begin_again
@@ -96,6 +97,7 @@ macro_rules! session_store_suite {
             an_entry_that_was_taken_is_still_known
             an_unknown_or_ended_run_takes_no_entries
             an_inbox_is_bounded
+            a_run_says_whether_it_has_mail
             an_entry_that_cannot_be_kept_is_refused
         ] }
         $crate::mount_rules! { $mark session_store::telling, $store, [

@@ -12,7 +12,8 @@ use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
 const SELECT: &str = "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, \
-                      records FROM runs JOIN sessions ON sessions.key = runs.session";
+                      records, CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
+                      AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END AS BIGINT) FROM runs JOIN sessions ON sessions.key = runs.session";
 
 /// Returns the word for a status.
 pub(crate) const fn status_name(status: RunStatus) -> &'static str {
@@ -97,5 +98,6 @@ fn summary(row: &Row) -> Result<RunSummary, Failure> {
         summary.pending = pending.map_err(|_| damaged("pending list"))?;
     }
     summary.records = row.int(9)?.cast_unsigned();
+    summary.has_mail = row.int(10)? != 0;
     Ok(summary)
 }

@@ -1,12 +1,10 @@
-//! Sessions, and their history.
+//! Sessions.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{JsonText, SessionId, Transcript, continued_history};
+use neuraxis_core::{JsonText, SessionId};
 use neuraxis_ports::{Session, SessionFilter, StoreError};
 use sqlx::AssertSqlSafe;
 
-use super::ids::run_id;
-use super::records;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
@@ -84,15 +82,4 @@ fn listed(row: &Row) -> Result<Session, Failure> {
     let mut session = Session::new(id.map_err(unreadable)?, created_at);
     session.owner = row.maybe_text(1)?;
     Ok(session)
-}
-
-pub(crate) async fn history(link: &mut Link, id: &SessionId) -> Result<Transcript, Failure> {
-    let (key, session) = find(link, id).await?;
-    let sql = "SELECT key, id FROM runs WHERE session = $1 AND ended_at IS NOT NULL ORDER BY key";
-    let mut history = session.seed;
-    for row in link.rows(sql, values![key]).await? {
-        let records = records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await?;
-        history = continued_history(&history, &records);
-    }
-    Ok(history)
 }

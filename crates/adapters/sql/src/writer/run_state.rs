@@ -8,7 +8,7 @@ use super::Task;
 use crate::error::Failure;
 use crate::link::{Link, values};
 use crate::read::ids::hash;
-use crate::read::records;
+use crate::read::{records, runs};
 
 #[derive(Debug)]
 pub(super) struct RunState {
@@ -83,8 +83,13 @@ impl Task {
             records: row.int(2)?.cast_unsigned(),
             bytes: row.int(3)?.cast_unsigned(),
         };
-        for record in records::of_run(link, key, lease.run, 0).await? {
-            state.read(&record);
+        match records::of_run(link, key, lease.run, 0).await {
+            Ok(records) => records.iter().for_each(|record| state.read(record)),
+            // What can be told without its records is enough to end a run.
+            Err(Failure::Refused(StoreError::Damaged(_))) => {
+                state.summary = runs::find(link, lease.run).await?;
+            }
+            Err(failure) => return Err(failure),
         }
         self.runs.insert(lease.run, state);
         Ok(())

@@ -151,3 +151,31 @@ async fn many_that_open_a_new_file_at_once_all_can() {
         store.await.unwrap().unwrap();
     }
 }
+
+/// Its session would be busy for ever, and could not even be deleted.
+#[tokio::test]
+async fn a_run_whose_records_cannot_be_read_can_still_be_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config_in(folder.path());
+    config.lease = Duration::ZERO;
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.warn(&store, "slow").await.unwrap();
+    store.close().await;
+    let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
+    let damage = "UPDATE steps SET body = X'00' WHERE first_seq = 2";
+    sqlx::query(damage).execute(&mut raw).await.unwrap();
+    raw.close().await.unwrap();
+
+    let store = open(&config).await;
+    let read = store.records(busy.run(), neuraxis_core::Seq(0)).await;
+    assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
+    let told = store.run(busy.run()).await.unwrap();
+    assert_eq!(told.records, 2);
+    busy.lease = store.begin_run(&busy.session, busy.run()).await.unwrap();
+    busy.finish(&store).await.unwrap();
+    let told = store.run(busy.run()).await.unwrap();
+    assert!(told.ended_at.is_some());
+    assert_eq!(told.text.as_deref(), Some("Hello?"));
+    store.delete_session(&busy.session).await.unwrap();
+}

@@ -12,6 +12,8 @@ mod faults;
 mod fencing;
 mod file;
 mod killed;
+mod log_copy;
+mod migrations;
 mod postgres_conformance;
 mod postgres_faults;
 mod restarts;

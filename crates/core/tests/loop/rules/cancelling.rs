@@ -1,7 +1,7 @@
 //! Rule 11: cancelled at any point, a run ends at once and its history is valid.
 
 use neuraxis_core::{
-    Cancelled, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure, ToolStatus,
+    BudgetKind, Cancelled, Effect, FinishReason, Input, InputId, RunStatus, ToolFailure, ToolStatus,
 };
 
 use crate::support::*;
@@ -96,4 +96,27 @@ fn cancelling_twice_is_cancelling_once() {
     for id in ["input-1", "another"] {
         run.send_in_vain(Input::Cancelled(Cancelled::new(InputId::new(id), "again")));
     }
+}
+
+#[test]
+fn at_a_limit_outside_of_the_machine_the_run_ends_as_at_any_limit() {
+    let full = || {
+        let id = InputId::new("full");
+        Input::Cancelled(Cancelled::at_limit(id, BudgetKind::Log))
+    };
+    let mut run = Script::start(spec());
+    run.reply(calls("One moment.", &[(READ, "{}"), (SEND, "{}")]))
+        .allow();
+    run.send(full());
+    assert_eq!(run.step.status, RunStatus::Done);
+    let outcome = run.outcome();
+    assert_eq!(outcome.finish_reason, FinishReason::Budget(BudgetKind::Log));
+    assert_eq!(outcome.content, "One moment.");
+    assert_valid(run.tree.messages());
+    run.send_in_vain(full());
+
+    let mut silent = Script::start(spec());
+    silent.send(full());
+    let content = &silent.outcome().content;
+    assert!(content.contains("what a run may record"), "{content}");
 }

@@ -56,9 +56,7 @@ fn a_call_that_succeeds_ends_the_row() {
 fn a_call_that_was_denied_is_no_failure_of_the_model() {
     let mut run = start(1, false, nothing);
     run.reply(calls_to(&[READ]))
-        .vet([neuraxis_core::Vetting::Deny {
-            reason: "not here".to_owned(),
-        }]);
+        .vet([neuraxis_core::Vetting::deny("not here")]);
     assert_eq!(run.model_call().role, Role::REASONING);
 }
 

@@ -209,3 +209,16 @@ pub async fn an_entry_that_cannot_be_kept_is_refused(store: impl SessionStore) {
     assert_eq!(store.post(busy.log.run(), &hostile).await, Ok(()));
     assert_eq!(store.inbox(&busy.lease).await, Ok(vec![hostile]));
 }
+
+/// Whoever looks after runs that wait sees which of them have something to take.
+pub async fn a_run_says_whether_it_has_mail(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let has_mail = async || store.run(run).await.map(|run| run.has_mail);
+    assert_eq!(has_mail().await, Ok(false));
+    let entry = steered("s1", "wait");
+    assert_eq!(store.post(run, &entry).await, Ok(()));
+    assert_eq!(has_mail().await, Ok(true));
+    assert_eq!(store.settle(&busy.lease, &[entry.id]).await, Ok(()));
+    assert_eq!(has_mail().await, Ok(false));
+}

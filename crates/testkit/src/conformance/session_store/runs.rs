@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{AgentId, FinishReason, RecordBody, RunOutcome, RunUsage, Seq, Waiting};
+use neuraxis_core::{
+    AgentId, ContextTrimmed, FinishReason, RecordBody, RunOutcome, RunUsage, Seq, Span, Waiting,
+};
 use neuraxis_ports::{SessionStore, StoreError};
 
-use super::{Busy, id, records, session_of};
+use super::{Busy, history, id, records, session_of};
 use crate::ids::CountingIds;
+use crate::reply;
 
 /// While a run is at work, no other begins, and the error names the one at work.
 pub async fn a_busy_session_takes_no_second_run(store: impl SessionStore) {
@@ -213,4 +216,54 @@ pub async fn a_run_with_records_is_not_abandoned(store: impl SessionStore) {
         Err(StoreError::Stale(run))
     );
     assert_eq!(records(&store, run).await, first);
+}
+
+/// What a run left out of the conversation to make room does not change what it and those before it began with. A session
+/// made anew under an old id begins with nothing.
+pub async fn a_run_knows_the_history_it_began_with(store: impl SessionStore) {
+    let first = Busy::new(&store).await;
+    let (session, first_run) = (first.session.clone(), first.log.run());
+    first.finish(&store, "Hello?", "Hi.").await;
+    assert_eq!(history(&store, &session).await, ["Hello?", "Hi."]);
+    let mut second = Busy::begin(&store, &session, 2).await;
+    let second_run = second.log.run();
+    let trimmed = RecordBody::ContextTrimmed(ContextTrimmed {
+        messages: 2,
+        tokens: 10,
+        removed: vec![Span { start: 0, end: 2 }],
+        shortened: Vec::new(),
+        summary: Some("They greeted.".to_owned()),
+    });
+    let records = [
+        second.log.started("And?"),
+        second.log.record(trimmed),
+        second.log.replied(reply::text("So.")),
+        second.log.finished("So."),
+    ];
+    second.commit(&store, &records).await;
+    let left = ["They greeted.", "And?", "So."];
+    assert_eq!(history(&store, &session).await, left);
+    let third = Busy::begin(&store, &session, 3).await;
+    for (run, expected) in [
+        (first_run, &[][..]),
+        (second_run, &["Hello?", "Hi."]),
+        (third.log.run(), &left),
+    ] {
+        let before = store.history_before(run).await.expect("the run is known");
+        let texts: Vec<_> = before.messages().iter().map(|it| it.text()).collect();
+        assert_eq!(texts, expected);
+    }
+    let unknown = CountingIds::nth_run(7);
+    let refused = store.history_before(unknown).await;
+    assert_eq!(refused, Err(StoreError::NoSuchRun(unknown)));
+    third.finish(&store, "Bye.", "Bye.").await;
+    store
+        .delete_session(&session)
+        .await
+        .expect("nothing is at work");
+    let made = store.create_session(&session_of("main", 0)).await;
+    assert_eq!(
+        (made, history(&store, &session).await),
+        (Ok(()), Vec::new())
+    );
 }

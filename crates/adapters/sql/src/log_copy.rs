@@ -1,0 +1,173 @@
+//! A copy of the log beside the database: the records of each commit as JSON Lines, appended after it, in files that
+//! rotate by size.
+//!
+//! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::step::{Line, Step, lines};
+
+/// The file that is written to. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
+const FILE: &str = "records.jsonl";
+
+/// `[store.log]`: where the log is copied to.
+///
+/// ```
+/// use neuraxis_sql::LogCopy;
+///
+/// let log: LogCopy = toml::from_str("folder = \"/var/log/neuraxis\"\nfiles = 4")?;
+/// assert_eq!((log.max_bytes, log.files), (64 * 1024 * 1024, 4));
+/// # Ok::<(), toml::de::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LogCopy {
+    /// The folder, made if it is missing, for nobody else to read. Processes share it only if each has one of its own.
+    pub folder: PathBuf,
+    /// The bytes from which on a new file is begun. 67,108,864.
+    #[serde(default = "default_max_bytes")]
+    pub max_bytes: u64,
+    /// How many files there are at the most, the one that is written to included; at least 1. 8.
+    #[serde(default = "default_files")]
+    pub files: u32,
+}
+
+impl LogCopy {
+    /// Copies into a folder, with the defaults of everything else.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            max_bytes: default_max_bytes(),
+            files: default_files(),
+        }
+    }
+}
+
+const fn default_max_bytes() -> u64 {
+    64 * 1024 * 1024
+}
+
+const fn default_files() -> u32 {
+    8
+}
+
+/// Appends to the copy.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    config: LogCopy,
+    file: Option<File>,
+    bytes: u64,
+    has_failed: bool,
+}
+
+impl Copier {
+    /// Makes the folder and the file, so that what is wrong with them is told at once.
+    pub(crate) fn open(config: LogCopy) -> io::Result<Self> {
+        let mut copier = Self {
+            config,
+            file: None,
+            bytes: 0,
+            has_failed: false,
+        };
+        copier.file()?;
+        Ok(copier)
+    }
+
+    /// Appends the records of steps that were committed, in this order. In the task that writes, and without waiting for
+    /// the disk: the steps that follow stand behind it, so that the order is that of the commits.
+    pub(crate) fn append<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
+        let mut text = Vec::new();
+        for step in steps {
+            add(&mut text, step);
+        }
+        if text.is_empty() {
+            return;
+        }
+        match self.write(&text) {
+            Ok(()) => self.has_failed = false,
+            Err(error) => {
+                // A file that is full or gone may be there again.
+                self.file = None;
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    let folder = self.config.folder.display();
+                    tracing::error!(%folder, %error, "records are not copied from here on");
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        let more = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if self.bytes > 0 && self.bytes.saturating_add(more) > self.config.max_bytes {
+            self.rotate()?;
+        }
+        self.file()?.write_all(text)?;
+        self.bytes = self.bytes.saturating_add(more);
+        Ok(())
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = create(&self.config.folder)?;
+                self.bytes = file.metadata()?.len();
+                file
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    /// Makes room for a new file. The oldest goes.
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file = None;
+        let older = |number: u32| match number {
+            0 => self.config.folder.join(FILE),
+            _ => self.config.folder.join(format!("records.{number}.jsonl")),
+        };
+        let last = self.config.files.max(1) - 1;
+        if last == 0 {
+            return fs::remove_file(older(0));
+        }
+        for number in (0..last).rev() {
+            match fs::rename(older(number), older(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn create(folder: &Path) -> io::Result<File> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(folder.join(FILE))
+}
+
+/// Adds the records of a step, those that are kept beside as well.
+fn add(text: &mut Vec<u8>, step: &Step) {
+    for line in lines(&step.body) {
+        match line {
+            Some(Line::Record(record)) => text.extend_from_slice(record),
+            Some(Line::Beside(hash)) => {
+                let beside = step.beside.iter().find(|(of, _)| *of == hash);
+                text.extend_from_slice(beside.map_or(&[], |(_, record)| record));
+            }
+            None => {}
+        }
+        text.push(b'\n');
+    }
+}

@@ -1,0 +1,146 @@
+//! The messages of sessions. What ended runs left does not change, so that it is kept for the next run of the session.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{RunId, SessionId, Transcript, continued_history};
+use neuraxis_ports::StoreError;
+
+use super::ids::run_id;
+use super::{records, sessions};
+use crate::error::Failure;
+use crate::link::{Link, values};
+
+/// The most bytes of records whose messages are kept in memory, over all sessions.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What a history takes beside its messages.
+const FRAME: u64 = 1_024;
+
+/// Histories that were read lately.
+#[derive(Debug, Default)]
+pub(crate) struct Histories(Mutex<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// By the key of the session, which never comes back.
+    known: HashMap<i64, Known>,
+    bytes: u64,
+    /// Counts questions, to tell which history was not asked for the longest.
+    asked: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    session: SessionId,
+    history: Transcript,
+    /// The key of the last run in it.
+    upto: i64,
+    /// About how many bytes it takes.
+    bytes: u64,
+    asked: u64,
+}
+
+impl Histories {
+    /// Forgets sessions that are no longer there.
+    pub(crate) fn forget(&self, is_gone: impl Fn(&SessionId) -> bool) {
+        let mut shelf = self.shelf();
+        shelf.known.retain(|_, known| !is_gone(&known.session));
+        shelf.bytes = shelf.known.values().map(|known| known.bytes).sum();
+    }
+
+    fn find(&self, session: i64) -> Option<Known> {
+        let mut shelf = self.shelf();
+        shelf.asked += 1;
+        let asked = shelf.asked;
+        let known = shelf.known.get_mut(&session)?;
+        known.asked = asked;
+        Some(known.clone())
+    }
+
+    fn keep(&self, session: i64, mut known: Known) {
+        let mut shelf = self.shelf();
+        let newer = shelf.known.get(&session);
+        if newer.is_some_and(|newer| newer.upto > known.upto) {
+            return;
+        }
+        known.asked = shelf.asked;
+        shelf.bytes += known.bytes;
+        if let Some(old) = shelf.known.insert(session, known) {
+            shelf.bytes -= old.bytes;
+        }
+        while shelf.bytes > MAX_BYTES {
+            let oldest = shelf.known.iter().min_by_key(|(_, known)| known.asked);
+            let Some(oldest) = oldest.map(|(session, _)| *session) else {
+                return;
+            };
+            let gone = shelf.known.remove(&oldest);
+            shelf.bytes -= gone.map_or(0, |gone| gone.bytes);
+        }
+    }
+
+    /// Locks what is kept, for no longer than a few lookups; never across an `await`.
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the messages of a session as its ended runs left them.
+pub(crate) async fn of_session(
+    link: &mut Link,
+    histories: &Histories,
+    id: &SessionId,
+) -> Result<Transcript, Failure> {
+    let key = sessions::key(link, id).await?;
+    upto(link, histories, (key, id), i64::MAX).await
+}
+
+/// Returns the messages of a session as a run of it found them.
+pub(crate) async fn before(
+    link: &mut Link,
+    histories: &Histories,
+    run: RunId,
+) -> Result<Transcript, Failure> {
+    let sql = "SELECT runs.key, sessions.key, sessions.id FROM runs \
+               JOIN sessions ON sessions.key = runs.session WHERE runs.id = $1";
+    let row = link.row(sql, values![run.0.as_bytes().as_slice()]).await?;
+    let row = row.ok_or(StoreError::NoSuchRun(run))?;
+    let damaged = |_| StoreError::Damaged("the id of a session cannot be read".to_owned());
+    let id = row.text(2)?.parse().map_err(damaged)?;
+    upto(link, histories, (row.int(1)?, &id), row.int(0)? - 1).await
+}
+
+/// Reads what is not known yet of the runs up to one.
+async fn upto(
+    link: &mut Link,
+    histories: &Histories,
+    (key, id): (i64, &SessionId),
+    last: i64,
+) -> Result<Transcript, Failure> {
+    let known = histories.find(key).filter(|known| known.upto <= last);
+    let mut known = match known {
+        Some(known) => known,
+        None => Known {
+            session: id.clone(),
+            history: sessions::find(link, id).await?.1.seed,
+            upto: 0,
+            bytes: FRAME,
+            asked: 0,
+        },
+    };
+    let sql = "SELECT key, id, bytes FROM runs WHERE session = $1 AND ended_at IS NOT NULL \
+               AND key > $2 AND key <= $3 ORDER BY key";
+    let rows = link.rows(sql, values![key, known.upto, last]).await?;
+    if rows.is_empty() {
+        return Ok(known.history);
+    }
+    for row in rows {
+        let records = records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await?;
+        known.history = continued_history(&known.history, &records);
+        known.upto = row.int(0)?;
+        known.bytes += row.int(2)?.unsigned_abs();
+    }
+    let history = known.history.clone();
+    histories.keep(key, known);
+    Ok(history)
+}

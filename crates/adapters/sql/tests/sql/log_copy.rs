@@ -1,0 +1,112 @@
+//! The copy of the log: the same lines in the order of the commits, in files that rotate.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use neuraxis_ports::SessionStore;
+use neuraxis_sql::{LogCopy, OpenError, SqlConfig, SqlStore};
+
+use crate::support::{Busy, config_in, on_both, open};
+
+on_both! {
+    each_record_is_copied_once_in_the_order_of_the_commits
+    files_rotate_by_size_and_the_oldest_go
+}
+
+/// Returns the lines of all files, the oldest first.
+fn copied(folder: &Path) -> Vec<String> {
+    let name = |number: u32| match number {
+        0 => folder.join("records.jsonl"),
+        _ => folder.join(format!("records.{number}.jsonl")),
+    };
+    let files = (0..10).rev().filter_map(|it| fs::read_to_string(name(it)).ok());
+    files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlConfig) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("new/copy");
+    config.log = Some(LogCopy::new(&place));
+    let store = open(&config).await;
+    let mut one = Busy::new(&store, 1).await;
+    let mut other = Busy::new(&store, 2).await;
+    one.warn(&store, "first").await.unwrap();
+    other.warn(&store, &"long ".repeat(20_000)).await.unwrap();
+    one.warn(&store, "line\nbreak").await.unwrap();
+    // What is refused is not copied.
+    let late = [other.records[0].clone()];
+    assert!(store.commit(&other.lease, &late).await.is_err());
+    one.finish(&store).await.unwrap();
+    store.close().await;
+    let expected = [
+        &one.records[0],
+        &other.records[0],
+        &one.records[1],
+        &other.records[1],
+        &one.records[2],
+        &one.records[3],
+    ];
+    let expected: Vec<_> = expected.iter().map(|record| record.to_json()).collect();
+    assert_eq!(copied(&place), expected);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place), 0o700);
+    assert_eq!(mode(&place.join("records.jsonl")), 0o600);
+    // It goes on where it stopped.
+    let store = open(&config).await;
+    Busy::new(&store, 3).await;
+    store.close().await;
+    assert_eq!(copied(&place).len(), 7);
+}
+
+async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = LogCopy::new(folder.path());
+    log.max_bytes = 4_000;
+    log.files = 3;
+    config.log = Some(log);
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    for number in 0..40 {
+        busy.warn(&store, &format!("{number} {}", "x".repeat(500))).await.unwrap();
+    }
+    store.close().await;
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        assert!(file.metadata().unwrap().len() <= 4_000);
+    }
+    let lines = copied(folder.path());
+    let last: Vec<_> = busy.records.iter().map(|record| record.to_json()).collect();
+    // What is left is the end of the log, without a gap.
+    assert!(lines.len() >= 10);
+    assert_eq!(lines, last[last.len() - lines.len()..]);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut config = config_in(folder.path());
+    config.log = Some(LogCopy::new(file.join("copy")));
+    let error = SqlStore::open(&config).await.unwrap_err();
+    assert!(matches!(error, OpenError::File { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_copy_that_fails_loses_nothing_of_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("copy");
+    let mut config = config_in(folder.path());
+    let mut log = LogCopy::new(&place);
+    log.max_bytes = 1;
+    config.log = Some(log);
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    fs::remove_dir_all(&place).unwrap();
+    fs::write(&place, "in the way").unwrap();
+    busy.warn(&store, "kept").await.unwrap();
+    busy.finish(&store).await.unwrap();
+    assert_eq!(crate::support::records(&store, busy.run()).await, busy.records);
+}

@@ -1,0 +1,61 @@
+//! A process that is killed while it brings the schema up to date, and one that comes while another does.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use neuraxis_ports::SessionStore;
+use neuraxis_sql::{SqlConfig, SqlStore};
+
+use crate::support::{Busy, file_config, open, records, server_config};
+
+/// Tells the test that it is the process to be killed, and which database it opens.
+const URL: &str = "TEST_NEURAXIS_MIGRATED_URL";
+
+/// Opens the database in a process that is killed after so much time, often before it is done.
+fn opened_and_killed(config: &SqlConfig, after: Duration) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
+        .env(URL, &config.url)
+        .args(["--exact", "migrations::a_migration_that_is_killed_begins_anew"])
+        .args(["--nocapture", "--test-threads", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = child.spawn().unwrap();
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+async fn works(config: &SqlConfig) {
+    let store = open(config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.finish(&store).await.unwrap();
+    assert_eq!(records(&store, busy.run()).await, busy.records);
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+#[test]
+fn a_migration_that_is_killed_begins_anew() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    if let Some(url) = std::env::var_os(URL) {
+        let config = SqlConfig::new(url.into_string().unwrap());
+        runtime.block_on(async { drop(SqlStore::open(&config).await) });
+        return;
+    }
+    for round in 0..12 {
+        let config = file_config();
+        opened_and_killed(&config, Duration::from_millis(round * 2));
+        runtime.block_on(works(&config));
+    }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+fn a_migration_that_is_killed_begins_anew_on_a_server() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for round in 0..4 {
+        let config = server_config();
+        opened_and_killed(&config, Duration::from_millis(5 + round * 6));
+        runtime.block_on(works(&config));
+    }
+}

@@ -1,0 +1,153 @@
+//! Ends a log that no machine can go on with: one of another version, with something taken out of it, or damaged.
+//!
+//! Not for runs that can be replayed: those end by themselves, with inputs that the machine takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::effect::Purpose;
+use crate::finish::{FinishReason, RunOutcome};
+use crate::ids::{AgentId, InputId, RunId, Seq, ToolCallId, Turn};
+use crate::input::Cancelled;
+use crate::metrics::SessionMetrics;
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::record::{Record, RecordBody, ToolCallStarted, ToolResult, ToolStatus};
+
+/// Where a log ends that is to be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The run.
+    pub run_id: RunId,
+    /// Its last record.
+    pub last: Seq,
+    /// The time of the closing.
+    pub at: Timestamp,
+}
+
+/// Returns the records that close a log: that the run was ended and why, a result for every call that has none, whose
+/// outcome nobody knows, and the outcome of the run, as far as the records that can be read tell it.
+///
+/// They say what they are: the run ends as interrupted, for the reason given. Replaying such a log fails where replaying
+/// it failed before.
+#[must_use]
+pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<Arc<Record>> {
+    let read = Read::through(records);
+    let active_ms = records.iter().rev().find_map(|record| record.active_ms);
+    let mut closing = Closing {
+        end,
+        turn: read.turn,
+        records: Vec::with_capacity(read.open.len() + 2),
+    };
+    let id = InputId::new(format!("closed-after-{}", end.last));
+    let cancelled = RecordBody::Cancelled(Cancelled::new(id, why));
+    closing.add(None, cancelled, Some(active_ms.unwrap_or_default()));
+    for (started, call) in read.open.values() {
+        let unknown = ToolOutcome::failed(
+            ToolFailure::OutcomeUnknown,
+            "the process that ran this call is gone; its outcome is unknown, it may have taken effect",
+        );
+        let result = RecordBody::ToolResult(Box::new(result_of(call, unknown)));
+        closing.add(Some(started), result, None);
+    }
+    let outcome = RunOutcome {
+        content: read.text,
+        finish_reason: FinishReason::Interrupted(why.to_owned()),
+        turns: read.turn.0,
+        usage: read.used.usage,
+    };
+    closing.add(None, RecordBody::Final(Box::new(outcome)), None);
+    closing.records
+}
+
+struct Closing {
+    end: LogEnd,
+    turn: Turn,
+    records: Vec<Arc<Record>>,
+}
+
+impl Closing {
+    /// Adds a record of the root agent, or one that belongs to an earlier one.
+    fn add(&mut self, about: Option<&Record>, body: RecordBody, active_ms: Option<u64>) {
+        let last = self.records.last().map_or(self.end.last, |last| last.seq);
+        self.records.push(Arc::new(Record {
+            seq: last.next(),
+            content_index: about.and_then(|about| about.content_index),
+            run_id: self.end.run_id,
+            agent: about.map_or(AgentId::ROOT, |about| about.agent),
+            turn: about.map_or(self.turn, |about| about.turn),
+            at: self.end.at,
+            active_ms,
+            body,
+        }));
+    }
+}
+
+/// What a log tells whatever its version is.
+#[derive(Default)]
+struct Read<'a> {
+    /// The calls that began and have no result, in the order in which they began.
+    open: BTreeMap<(Seq, ToolCallId), (&'a Record, &'a ToolCallStarted)>,
+    text: String,
+    turn: Turn,
+    used: SessionMetrics,
+}
+
+impl<'a> Read<'a> {
+    fn through(records: &'a [Arc<Record>]) -> Self {
+        let mut read = Self::default();
+        for record in records {
+            read.take(record);
+        }
+        read
+    }
+
+    fn take(&mut self, record: &'a Record) {
+        self.used.read(record);
+        let is_root = record.agent == AgentId::ROOT;
+        if is_root {
+            self.turn = self.turn.max(record.turn);
+        }
+        match &record.body {
+            RecordBody::ToolCall(call) => {
+                self.answered(&call.tool_call_id);
+                let key = (record.seq, call.tool_call_id.clone());
+                self.open.insert(key, (record, call));
+            }
+            RecordBody::ToolResult(result) => self.answered(&result.tool_call_id),
+            RecordBody::LlmCall(call) if is_root && call.purpose == Purpose::Turn => {
+                let text = call.reply.text();
+                let text = text.trim();
+                if !text.is_empty() && !self.text.is_empty() {
+                    self.text.push_str("\n\n");
+                }
+                self.text.push_str(text);
+            }
+            _ => {}
+        }
+    }
+
+    /// A call is open no longer, or is made again.
+    fn answered(&mut self, call: &ToolCallId) {
+        self.open.retain(|(_, open), _| open != call);
+    }
+}
+
+fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
+    ToolResult {
+        tool_call_id: call.tool_call_id.clone(),
+        name: call.name.clone(),
+        index: call.index,
+        effect_id: Some(call.effect_id),
+        attempt: Some(call.attempt),
+        status: ToolStatus::of(&outcome),
+        value: outcome.output.value,
+        failure: outcome.failure,
+        summary: None,
+        keep: outcome.output.keep,
+        metadata: None,
+        signal: None,
+        duration: None,
+    }
+}

@@ -1,0 +1,124 @@
+//! Finds the runs that a process left behind, and lets them go on.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
+use neuraxis_ports::{RunSummary, StoreError};
+
+use crate::orchestrator::Orchestrator;
+use crate::reservation::{AtWork, reserve};
+use crate::resume::ResumeError;
+use crate::run_handle::RunHandle;
+
+/// What became of the runs that a process left behind.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// The runs that go on.
+    pub resumed: Vec<RunHandle>,
+    /// The runs that cannot, and why.
+    pub left: Vec<(RunId, ResumeError)>,
+}
+
+impl Orchestrator {
+    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
+    /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
+    /// began is freed.
+    ///
+    /// A run is left once its lease has run out: those of a process that died just now are found later, by
+    /// [`keep_recovering`](Self::keep_recovering).
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, some runs may have been taken up.
+    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
+        // What expired while nobody looked is told first, so that nobody is asked about it again.
+        let swept = self.sweep().await?;
+        let mut recovered = self.recover_each(|_| true).await?;
+        recovered.left.extend(swept.left);
+        Ok(recovered)
+    }
+
+    /// Looks for left runs again and again, until the engine shuts down: those whose process died, once their leases have
+    /// run out, and those that wait, once somebody has posted to them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, nothing is looked for any more.
+    pub async fn keep_recovering(&self, every: Duration) {
+        let shutdown = &self.engine.shutdown;
+        let sleep = || shutdown.run_until_cancelled(tokio::time::sleep(every));
+        let mut told = HashSet::new();
+        while sleep().await.is_some() {
+            // Who was asked before about a run that waits is not asked again.
+            let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
+            match self.recover_each(is_due).await {
+                Ok(recovered) => told = tell(&recovered, &told),
+                Err(error) => tracing::warn!(%error, "nobody knows which runs were left"),
+            }
+        }
+    }
+
+    async fn recover_each(
+        &self,
+        is_due: impl Fn(&RunSummary) -> bool,
+    ) -> Result<Recovered, ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let mut recovered = Recovered::default();
+        for run in store.unfinished().await?.iter().filter(|run| is_due(run)) {
+            match self.take_up(run).await {
+                Ok(handle) => recovered.resumed.extend(handle),
+                // It waits, or somebody else was quicker.
+                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
+                Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
+                Err(error) => recovered.left.push((run.run_id, error)),
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// Takes a left run up; one that never began frees its session.
+    async fn take_up(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
+        if run.records == 0 {
+            self.release(&run.session, run.run_id).await?;
+            return Ok(None);
+        }
+        self.resume(run.run_id, Vec::new()).await.map(Some)
+    }
+
+    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
+    /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped in the middle, the session may stay reserved.
+    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let _place = AtWork::claim(&self.engine, run).ok_or(ResumeError::AtWork(run))?;
+        if !store.records(run, Seq(0)).await?.is_empty() {
+            return Err(ResumeError::AtWork(run));
+        }
+        let lease = reserve(store.as_ref(), session, run).await?;
+        Ok(store.abandon_run(&lease).await?)
+    }
+}
+
+/// Logs what came of it, and returns what is left: nobody needs to hear of that again and again.
+fn tell(recovered: &Recovered, told: &HashSet<RunId>) -> HashSet<RunId> {
+    for run in &recovered.resumed {
+        tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+    }
+    for (run, error) in recovered.left.iter().filter(|(run, _)| !told.contains(run)) {
+        tracing::warn!(%run, %error, "an interrupted run cannot go on");
+    }
+    recovered.left.iter().map(|(run, _)| *run).collect()
+}

@@ -1,0 +1,95 @@
+//! A run that is cancelled at each of its records: it ends at once, and is whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{EffectId, Mode, Seq, Transcript};
+use neuraxis_engine::{Event, UserRequest};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{
+    Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
+};
+use tokio::time::Instant;
+
+use crate::support::{assert_paired, builder, session};
+
+fn model() -> ScriptedModel {
+    let slowly = |reply| Script::from(reply).after(Duration::from_secs(3));
+    ScriptedModel::new()
+        .then(slowly(reply::text_and_calls(
+            "First.",
+            [("look", "{}"), ("note", "{}"), ("pay", "{}")],
+        )))
+        .then(slowly(reply::text_and_calls(
+            "Second.",
+            [("pay", "{\"n\":2}")],
+        )))
+        .then(slowly(reply::text("Done.")))
+}
+
+fn tools() -> Vec<Arc<ScriptedTool>> {
+    let slow = || Act::value("1").after(Duration::from_secs(5));
+    let tools = [
+        ScriptedTool::always(spec("look").read_only(), slow()),
+        ScriptedTool::always(spec("note").idempotent(), slow()),
+        ScriptedTool::always(spec("pay"), slow()),
+    ];
+    tools.into_iter().map(Arc::new).collect()
+}
+
+/// Cancels a run once it has shown so many records; returns how many it came to show.
+async fn cancelled_after(records: usize) -> usize {
+    let (store, tools) = (Arc::new(MemoryStore::new()), tools());
+    let orchestrator = builder(model())
+        .store(store.clone())
+        .approver(Arc::new(ScriptedApprover::new().approve().approve()))
+        .tools(tools.iter().map(|tool| tool.clone() as Arc<_>))
+        .build()
+        .unwrap();
+    let request = UserRequest::new(session(), "go").mode(Mode::EXPLORATORY);
+    let (handle, mut events) = orchestrator.stream(request).await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < records
+        && let Some(event) = events.next().await
+    {
+        if let Event::Record(record) = event {
+            told.push(record.to_json());
+        }
+    }
+    let began = Instant::now();
+    // It may have ended by itself.
+    let _ = handle.cancel("enough");
+    handle.result().await.unwrap();
+    assert!(began.elapsed() <= Duration::from_secs(2), "{records}");
+    while let Some(event) = events.next().await {
+        if let Event::Record(record) = event {
+            told.push(record.to_json());
+        }
+    }
+    let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    let begun: Vec<EffectId> = tools
+        .iter()
+        .flat_map(|tool| tool.calls())
+        .map(|call| call.context.effect_id)
+        .collect();
+    Aftermath::of(&kept)
+        .told(&told)
+        .effects(&begun)
+        .assert_ended();
+    assert_eq!(told.len(), kept.len());
+    neuraxis_engine::replay(&Transcript::default(), &kept).unwrap();
+    assert_paired(store.history(&session()).await.unwrap().messages());
+    assert!(tools.iter().all(|tool| tool.open_calls() == 0), "{records}");
+    told.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_at_each_record_a_run_ends_at_once_and_is_whole() {
+    let mut records = 1;
+    // Past its end there is nothing to cancel.
+    while cancelled_after(records).await > records {
+        records += 1;
+    }
+    assert!(records > 15, "{records}");
+}

@@ -1,0 +1,248 @@
+//! Runs left behind whose logs cannot be replayed: they end, and their sessions are free.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Policy, PolicyConfig};
+use neuraxis_core::{
+    FinishReason, JsonText, Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolFailure,
+    Transcript,
+};
+use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_testkit::{
+    Act, FailingStore, Fault, START, Script, ScriptedModel, ScriptedTool, StoreOperation, reply,
+    spec,
+};
+
+use crate::support::{assert_paired, builder, request, session};
+
+fn pay(act: Act) -> Arc<ScriptedTool> {
+    Arc::new(ScriptedTool::always(spec("note").idempotent(), act))
+}
+
+fn engine(store: Arc<dyn SessionStore>, model: ScriptedModel, tool: Act) -> Orchestrator {
+    builder(model)
+        .store(store)
+        .ids(Arc::new(UuidV7))
+        .tool(pay(tool))
+        .build()
+        .unwrap()
+}
+
+/// The log of a run that one process left while a call ran, changed and put into a store of its own.
+async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
+    let model = ScriptedModel::new()
+        .then(reply::text_and_calls("First.", [("note", "{\"n\":1}")]))
+        .then(reply::text_and_calls("Second.", [("note", "{\"n\":2}")]));
+    let tool = ScriptedTool::new(spec("note").idempotent())
+        .then(Act::value("1"))
+        .then(Act::hanging());
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = builder(model)
+        .store(store.clone())
+        .tool(Arc::new(tool))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let records = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    let mut changed = Vec::new();
+    for record in records {
+        let mut record = Record::clone(&record);
+        change(&mut record);
+        changed.push(Arc::new(record));
+    }
+    let copy = Arc::new(MemoryStore::new());
+    copy.create_session(&Session::new(session(), START))
+        .await
+        .unwrap();
+    let lease = copy.begin_run(&session(), handle.run_id()).await.unwrap();
+    copy.commit(&lease, &changed).await.unwrap();
+    copy.release(&lease).await.unwrap();
+    (copy, handle.run_id())
+}
+
+fn other_version(record: &mut Record) {
+    if let RecordBody::RunStarted(started) = &mut record.body {
+        started.loop_version = 99;
+    }
+}
+
+async fn assert_closed(store: &dyn SessionStore, run: RunId) -> Vec<Arc<Record>> {
+    let summary = store.run(run).await.unwrap();
+    assert_eq!(summary.status, RunStatus::Interrupted);
+    assert!(matches!(
+        summary.finish_reason,
+        Some(FinishReason::Interrupted(_))
+    ));
+    let records = store.records(run, Seq(0)).await.unwrap();
+    let unknown = records.iter().filter(|record| {
+        matches!(&record.body, RecordBody::ToolResult(result)
+            if result.failure == Some(ToolFailure::OutcomeUnknown))
+    });
+    assert_eq!(unknown.count(), 1, "the call that was under way");
+    let calls = |kind| records.iter().filter(move |it| it.body.kind() == kind);
+    assert_eq!(calls("tool_call").count(), calls("tool_result").count());
+    assert_eq!(records.iter().filter(|it| it.ends_the_run()).count(), 1);
+    records
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
+    let (store, run) = left(other_version).await;
+    let model = Arc::new(ScriptedModel::always(reply::text("Third.")));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model.clone())
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(pay(Act::value("1")))
+        .build()
+        .unwrap();
+    let recovered = orchestrator.recover().await.unwrap();
+    let [next] = recovered.resumed.as_slice() else {
+        panic!("{recovered:?}")
+    };
+    let result = next.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Third.")
+    );
+    assert_closed(store.as_ref(), run).await;
+    let RecordBody::RunStarted(started) = &next.records()[0].body else {
+        panic!("a run begins with its start")
+    };
+    assert_eq!(started.spec.forked_from.unwrap().run_id, run);
+    let sent: Vec<_> = model.requests()[0].messages.messages()[1..].to_vec();
+    assert_paired(&sent);
+    let texts: Vec<_> = sent.iter().map(|message| message.text()).collect();
+    assert_eq!(texts[..3], ["go", "First.", "1"]);
+    assert!(texts[4].contains("outcome is unknown"), "{texts:?}");
+    let history = store.history(&session()).await.unwrap();
+    assert_eq!(history.messages().last().unwrap().text(), "Third.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_not_what_its_causes_lead_to_is_closed_and_frees_its_session() {
+    let (store, run) = left(|record| {
+        if let RecordBody::ToolCall(call) = &mut record.body {
+            call.arguments = JsonText::from_text("{\"n\":\"secret-canary\"}");
+        }
+    })
+    .await;
+    let orchestrator = engine(
+        store.clone(),
+        ScriptedModel::always(reply::text("ok")),
+        Act::value("1"),
+    );
+    let recovered = orchestrator.recover().await.unwrap();
+    let [(left, error)] = recovered.left.as_slice() else {
+        panic!("{recovered:?}")
+    };
+    assert_eq!(*left, run);
+    assert!(matches!(error, ResumeError::Closed { .. }), "{error}");
+    let records = assert_closed(store.as_ref(), run).await;
+    let told = records.last().unwrap().to_json();
+    assert!(told.contains("is not what its causes lead to"), "{told}");
+    assert!(!told.contains("secret-canary"), "{told}");
+    assert_eq!(
+        orchestrator.handle(request("more")).await.unwrap().reply,
+        "ok"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_log_holds_not_everything_is_closed_and_says_why() {
+    let policy = "[channels.chat]\nsimple_role = \"reasoning\"\ndata = { tool_results = false }";
+    let policy = Policy::layered(PolicyConfig::from_toml(policy).unwrap()).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::always(reply::calls([("note", "{}")]));
+    let first = builder(model)
+        .policy(policy)
+        .store(store.clone())
+        .tool(pay(Act::hanging()))
+        .build()
+        .unwrap();
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let next = engine(
+        store.clone(),
+        ScriptedModel::always(reply::text("ok")),
+        Act::value("1"),
+    );
+    let refused = next.resume(handle.run_id(), Vec::new()).await;
+    let Err(ResumeError::Closed { run, why }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(why.contains("data policy"), "{why}");
+    assert_closed(store.as_ref(), run).await;
+    assert_eq!(next.handle(request("more")).await.unwrap().reply, "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_cannot_even_be_read_is_closed() {
+    let inner = MemoryStore::new();
+    let store = Arc::new(FailingStore::new(inner));
+    let first = engine(
+        store.clone(),
+        ScriptedModel::always(Script::hanging()),
+        Act::value("1"),
+    );
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    let damaged = StoreError::Damaged(format!("record 2 of run {run} cannot be read"));
+    store.fail_next(StoreOperation::Records, Fault::Refuse(damaged));
+    let next = engine(
+        store.clone(),
+        ScriptedModel::always(reply::text("ok")),
+        Act::value("1"),
+    );
+    let refused = next.resume(run, Vec::new()).await;
+    assert!(
+        matches!(refused, Err(ResumeError::Closed { .. })),
+        "{refused:?}"
+    );
+    let summary = store.run(run).await.unwrap();
+    assert_eq!(summary.status, RunStatus::Interrupted);
+    assert_eq!(next.handle(request("more")).await.unwrap().reply, "ok");
+}
+
+#[tokio::test]
+async fn a_session_reserved_for_a_run_that_never_began_is_freed() {
+    let store = Arc::new(MemoryStore::with_lease(std::time::Duration::ZERO));
+    store
+        .create_session(&Session::new(session(), START))
+        .await
+        .unwrap();
+    let run = neuraxis_testkit::CountingIds::nth_run(99);
+    store.begin_run(&session(), run).await.unwrap();
+    let orchestrator = engine(
+        store.clone(),
+        ScriptedModel::always(reply::text("ok")),
+        Act::value("1"),
+    );
+    let busy = orchestrator.handle(request("go")).await;
+    assert!(matches!(busy, Err(RequestError::Busy { .. })));
+    let recovered = orchestrator.recover().await.unwrap();
+    assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
+    assert_eq!(
+        orchestrator.handle(request("go")).await.unwrap().reply,
+        "ok"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_untouched_log_is_not_closed() {
+    let (store, run) = left(|_| {}).await;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    RunTree::restore(Transcript::default(), &records).unwrap();
+    let orchestrator = engine(
+        store.clone(),
+        ScriptedModel::always(reply::text("ok")),
+        Act::value("1"),
+    );
+    let recovered = orchestrator.recover().await.unwrap();
+    assert_eq!(recovered.resumed.len(), 1);
+    let result = recovered.resumed[0].result().await.unwrap();
+    assert_eq!((result.run_id, result.status), (run, RunStatus::Done));
+}

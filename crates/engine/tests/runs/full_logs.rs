@@ -1,0 +1,97 @@
+//! A run whose log is as long as a log may be.
+
+use std::sync::Arc;
+
+use neuraxis_core::{BudgetKind, FinishReason, RecordBody, RunStatus, Seq};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{RunBounds, SessionStore};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, request};
+
+fn bounded(max_records: u64) -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new().bounded(RunBounds {
+        max_records,
+        ..RunBounds::default()
+    }))
+}
+
+#[tokio::test]
+async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
+    for max_records in 12..32 {
+        let store = bounded(max_records);
+        let model = ScriptedModel::always(reply::text_and_calls(
+            "I look.",
+            [("look", "{\"n\":1}"), ("note", "{}")],
+        ));
+        let orchestrator = builder(model)
+            .store(store.clone())
+            .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+            .tool(Arc::new(ScriptedTool::echoing(spec("note").idempotent())))
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request("go")).await;
+        heard.assert_valid(RunStatus::Done);
+        let full = FinishReason::Budget(BudgetKind::Log);
+        assert_eq!(heard.result.finish_reason, Some(full), "{max_records}");
+        assert!(!heard.result.reply.is_empty(), "{max_records}");
+        let kept = store.records(heard.result.run_id, Seq(0)).await.unwrap();
+        assert_eq!(kept, heard.records(), "{max_records}");
+        assert!(kept.len() as u64 >= max_records);
+        neuraxis_engine::replay(&neuraxis_core::Transcript::default(), &kept).unwrap();
+        let history = crate::support::history(store.as_ref()).await;
+        crate::support::assert_paired(history.messages());
+        // The session is free.
+        assert!(orchestrator.stream(request("more")).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
+    let store = bounded(6);
+    let model = || ScriptedModel::always(neuraxis_testkit::Script::hanging());
+    let first = builder(model()).store(store.clone()).build().unwrap();
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    // Each taking-up is recorded, until there is no room for one more.
+    for _ in 0..20 {
+        let next = builder(model())
+            .store(store.clone())
+            .ids(Arc::new(neuraxis_engine::UuidV7))
+            .build()
+            .unwrap();
+        let taken_up = next.resume(run, Vec::new()).await.unwrap();
+        if taken_up.records().last().unwrap().ends_the_run() {
+            let result = taken_up.result().await.unwrap();
+            let full = FinishReason::Budget(BudgetKind::Log);
+            assert_eq!(result.finish_reason, Some(full));
+            return;
+        }
+    }
+    panic!("the log is not bounded");
+}
+
+#[tokio::test]
+async fn a_long_log_is_warned_of_once() {
+    let text = "x".repeat(1024 * 1024);
+    let mut model = ScriptedModel::new();
+    for number in 0..12 {
+        let arguments = format!("{{\"n\":{number}}}");
+        model = model.then(reply::text_and_calls(&text, [("look", arguments.as_str())]));
+    }
+    let orchestrator = builder(model.then(reply::text("ok")))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let warned = heard.records().into_iter().filter(
+        |record| matches!(&record.body, RecordBody::Warning(warning) if warning.code == "long_log"),
+    );
+    assert_eq!(warned.count(), 1);
+    assert_eq!(
+        heard.result.status,
+        RunStatus::Done,
+        "{:?}",
+        heard.result.finish_reason
+    );
+}

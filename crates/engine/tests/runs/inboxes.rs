@@ -1,0 +1,196 @@
+//! What is posted to a run, by whichever process, and what keeps a run in its process meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, RecordBody, RunId,
+    RunStatus, Seq,
+};
+use neuraxis_engine::{Orchestrator, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{
+    Act, FailingStore, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
+
+use crate::support::{builder, request};
+
+type Store = FailingStore<MemoryStore>;
+
+fn store() -> Arc<Store> {
+    Arc::new(FailingStore::new(MemoryStore::new()))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// An engine whose model calls the client's tool and one that takes a minute.
+fn busy(store: &Arc<Store>) -> Orchestrator {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pick", "{}"), ("look", "{}")]))
+        .then(reply::text("Chosen."));
+    let look = ScriptedTool::always(
+        spec("look").read_only().timeout(seconds(100)),
+        Act::value("1").after(seconds(60)),
+    );
+    builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .client_tool(spec("pick").read_only().build())
+        .tool(Arc::new(look))
+        .build()
+        .unwrap()
+}
+
+/// The result of the client's tool, as another process posts it.
+async fn picked(store: &Store, run: RunId, value: &str) -> InboxEntry {
+    let records = store.records(run, Seq(0)).await.unwrap();
+    let call = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolCall(call) if call.name == "pick" => Some((call.effect_id, call.attempt)),
+        _ => None,
+    });
+    let (effect_id, attempt) = call.unwrap();
+    InboxEntry::new(InboxInput::ClientResult(ClientResult {
+        effect_id,
+        attempt,
+        value: JsonText::from_text(value),
+        failure: None,
+        duration: Duration::ZERO,
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_renews_its_lease_while_its_tool_runs() {
+    let store = store();
+    let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(31)).await;
+    let calls = store.calls();
+    let renewals = calls.iter().filter(|it| **it == StoreOperation::Renew);
+    // Well within the 30 seconds that a lease lasts.
+    assert!((5..=7).contains(&renewals.count()), "{calls:?}");
+    drop(handle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_s_result_posted_by_another_process_is_taken_within_a_heartbeat() {
+    let store = store();
+    let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    tokio::time::sleep(seconds(1)).await;
+    let entry = picked(&store, run, "\"red\"").await;
+    store.post(run, &entry).await.unwrap();
+    tokio::time::sleep(seconds(6)).await;
+    let taken = handle.records().iter().any(|record| {
+        matches!(&record.body, RecordBody::ToolResult(result) if result.value.as_str() == "\"red\"")
+    });
+    assert!(taken);
+    assert!(!store.run(run).await.unwrap().has_mail);
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "Chosen.")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
+    let store = store();
+    let (handle, _) = busy(&store).stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    tokio::time::sleep(seconds(1)).await;
+    let entry = picked(&store, run, "\"red\"").await;
+    let RecordBody::ToolCall(call) = &handle
+        .records()
+        .into_iter()
+        .find(|record| matches!(&record.body, RecordBody::ToolCall(call) if call.name == "pick"))
+        .unwrap()
+        .body
+        .clone()
+    else {
+        unreachable!("it was looked for")
+    };
+    let blue = neuraxis_core::ToolOutcome::done(neuraxis_core::ToolOutput::new(
+        JsonText::from_text("\"blue\""),
+    ));
+    handle
+        .bring(&call.tool_call_id, blue, Duration::ZERO)
+        .unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    store.post(run, &entry).await.unwrap();
+    assert!(store.run(run).await.unwrap().has_mail);
+    tokio::time::sleep(seconds(11)).await;
+    assert!(!store.run(run).await.unwrap().has_mail);
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
+    let store = store();
+    let orchestrator = busy(&store);
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
+    orchestrator.post(handle.run_id(), enough).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Interrupted);
+    assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
+    assert!(!store.run(handle.run_id()).await.unwrap().has_mail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in_vain() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pick", "{}")]))
+        .then(reply::text("Chosen."));
+    let store = store();
+    let orchestrator = builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Waiting);
+    let watching = orchestrator.clone();
+    tokio::spawn(async move { watching.keep_recovering(seconds(10)).await });
+    let before = store.records(run, Seq(0)).await.unwrap().len();
+    tokio::time::sleep(seconds(100)).await;
+    assert_eq!(store.records(run, Seq(0)).await.unwrap().len(), before);
+    // Another process posts, and nobody is told.
+    let entry = picked(&store, run, "\"red\"").await;
+    store.post(run, &entry).await.unwrap();
+    tokio::time::sleep(seconds(11)).await;
+    assert_eq!(store.run(run).await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_owner_that_comes_back_writes_nothing_more() {
+    let store = store();
+    let slow = Script::from(reply::text("late")).after(seconds(60));
+    let first = builder(ScriptedModel::new().then(slow))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let (stalled, _) = first.stream(request("go")).await.unwrap();
+    tokio::time::sleep(seconds(1)).await;
+    let second = builder(ScriptedModel::always(reply::text("taken over")))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap();
+    let run = stalled.run_id();
+    let taken_over = second.resume(run, Vec::new()).await.unwrap();
+    assert_eq!(taken_over.result().await.unwrap().reply, "taken over");
+    let kept = store.records(run, Seq(0)).await.unwrap();
+    let result = stalled.result().await.unwrap();
+    assert_eq!(result.status, RunStatus::Failed);
+    assert_eq!(store.records(run, Seq(0)).await.unwrap(), kept);
+    assert!(
+        stalled.records().len() < kept.len(),
+        "it showed what it could not keep"
+    );
+}

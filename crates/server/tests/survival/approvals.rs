@@ -1,0 +1,73 @@
+//! A run that waits for a person waits through any number of deaths.
+
+use neuraxis::core::{
+    ApprovalDecided, ApprovalDecision, InboxEntry, InboxInput, InputId, RecordBody, RunStatus,
+};
+use neuraxis::ports::SessionStore;
+
+use crate::model::Said;
+use crate::world::{Kept, Program, World, until};
+
+fn asks_first(results: usize) -> Said {
+    match results {
+        0 => Said::Calls(&[("look", "{\"n\":1}"), ("pay_asked", "{\"n\":2}")]),
+        2 => Said::Text("All is done."),
+        other => panic!("a conversation with {other} results"),
+    }
+}
+
+async fn waits_for_approval(kept: Kept) {
+    let world = World::new(Program::WithTools, kept, asks_first).await;
+    let server = world.start().await;
+    let client = server.ask();
+    client.hears("waiting").await;
+    server.kill().await;
+    let told = client.told().await;
+    let run = world.run().await.unwrap();
+    for _ in 0..2 {
+        world.leases_run_out().await;
+        let server = world.start().await;
+        // It was asked again, and waits again.
+        until("the run waits", async || {
+            let run = world.store.run(run).await.unwrap();
+            let left = world.store.unfinished().await.unwrap();
+            run.status == RunStatus::Waiting && !left.is_empty()
+        })
+        .await;
+        server.kill().await;
+        assert_eq!(world.effects("begun", "pay_asked"), []);
+    }
+    let records = world.records(run).await;
+    let asked = records.iter().find_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap();
+    let approved = InboxEntry::new(InboxInput::ApprovalDecided(ApprovalDecided {
+        id: InputId::new("approved"),
+        tool_call_id: asked.tool_call_id,
+        arguments_hash: asked.arguments_hash,
+        decision: ApprovalDecision::Approve { arguments: None },
+        by: Some("somebody".to_owned()),
+    }));
+    // While no server is there to hear it.
+    world.store.post(run, &approved).await.unwrap();
+    world.leases_run_out().await;
+    let server = world.start().await;
+    world.ended(run).await;
+    server.kill().await;
+    world.check(run, &told).await;
+    assert_eq!(world.effects("begun", "pay_asked").len(), 1);
+    assert_eq!(world.effects("begun", "look").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_for_approval_waits_on_sqlite() {
+    waits_for_approval(Kept::InFile).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_run_that_waits_for_approval_waits_on_postgres() {
+    waits_for_approval(Kept::OnServer).await;
+}

@@ -1,0 +1,100 @@
+//! The server that is killed: the program's own parts, with tools that leave traces and an approver who decides later.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
+use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
+use neuraxis_app::{App, Config, Environment, Sources, Tape};
+use neuraxis_server::Server;
+use neuraxis_testkit::spec;
+
+/// Tells this program that it is the server, and where its folder is.
+pub(crate) const FOLDER: &str = "TEST_NEURAXIS_SURVIVAL_FOLDER";
+
+/// Serves until it is killed.
+pub(crate) fn serve(folder: &Path) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let environment = Environment::of_process().unwrap();
+        let file = folder.join("neuraxis.toml");
+        let config = Config::load(&environment, &Sources::default().with_file(file)).unwrap();
+        let tools = ["look", "note", "pay", "pay_asked"].map(|name| tool(folder, name));
+        let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+            builder.tools(tools).approver(Arc::new(Later))
+        });
+        let orchestrator = app.await.unwrap().orchestrator;
+        orchestrator.recover().await.unwrap();
+        let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
+        let server = server.await.unwrap();
+        println!("listening on {}", server.url());
+        tokio::spawn(async move {
+            orchestrator
+                .keep_recovering(Duration::from_millis(100))
+                .await;
+        });
+        server.serve(std::future::pending()).await.unwrap();
+    });
+}
+
+fn tool(folder: &Path, name: &str) -> Arc<dyn Tool> {
+    let spec = match name {
+        "look" => spec(name).read_only(),
+        "note" => spec(name).idempotent(),
+        _ => spec(name),
+    };
+    Arc::new(Counting {
+        spec: spec.build(),
+        folder: folder.to_owned(),
+    })
+}
+
+/// Writes a line when it begins and one when it is done, and waits in between as long as a file is there.
+#[derive(Debug)]
+struct Counting {
+    spec: ToolSpec,
+    folder: PathBuf,
+}
+
+impl Counting {
+    /// In one write, so that a line is there whole or not at all.
+    fn write(&self, what: &str, ctx: &ToolContext) {
+        let line = format!("{what} {} {}\n", self.spec.name, ctx.effect_id);
+        let mut options = OpenOptions::new();
+        let file = options
+            .append(true)
+            .create(true)
+            .open(self.folder.join("effects"));
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+    }
+}
+
+#[async_trait]
+impl Tool for Counting {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.write("begun", &ctx);
+        let hold = self.folder.join(format!("hold-{}", self.spec.name));
+        while hold.exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.write("done", &ctx);
+        Ok(ToolOutput::new(arguments))
+    }
+}
+
+#[derive(Debug)]
+struct Later;
+
+#[async_trait]
+impl Approver for Later {
+    async fn decide(&self, _: &AskApproval) -> ApproverReply {
+        ApproverReply::Later
+    }
+}

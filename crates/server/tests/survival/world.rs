@@ -1,0 +1,327 @@
+//! What outlives the server: its folder, its database, the model, and what clients and tools saw.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuraxis::core::{EffectId, Record, RunId, Seq};
+use neuraxis::ports::SessionStore;
+use neuraxis_sql::{SqlConfig, SqlStore};
+use neuraxis_testkit::{Aftermath, Postgres};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use crate::child;
+use crate::model::{Model, Said};
+use crate::server::Server;
+
+/// A secret that the server is given and must tell nobody.
+pub(crate) const CANARY: &str = "canary-5e1d0c";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The pause between two looks at what another process does.
+const PAUSE: Duration = Duration::from_millis(3);
+
+/// Which database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    InFile,
+    OnServer,
+}
+
+/// Which program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// `neuraxis-server` as it is built.
+    Real,
+    /// This test, as a server with tools that leave traces.
+    WithTools,
+}
+
+pub(crate) struct World {
+    pub(crate) model: Model,
+    pub(crate) store: SqlStore,
+    program: Program,
+    folder: TempDir,
+    url: String,
+    postgres: Mutex<Option<Postgres>>,
+}
+
+/// A lock that lets nobody write.
+pub(crate) enum Locked {
+    File(SqliteConnection),
+    Server(PgConnection),
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !is_so().await {
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "in vain: {what}");
+}
+
+impl World {
+    pub(crate) async fn new(program: Program, kept: Kept, script: fn(usize) -> Said) -> Self {
+        Self::configured(program, kept, script, "").await
+    }
+
+    /// With more in its configuration.
+    pub(crate) async fn configured(
+        program: Program,
+        kept: Kept,
+        script: fn(usize) -> Said,
+        more: &str,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, postgres) = match kept {
+            Kept::InFile => {
+                let file = folder.path().join("sessions.db");
+                (format!("sqlite://{}", file.display()), None)
+            }
+            Kept::OnServer => {
+                let postgres = Postgres::start();
+                (postgres.url(), Some(postgres))
+            }
+        };
+        let model = Model::start(script).await;
+        let config = format!(
+            "[store]\nurl = {url:?}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
+             base_url = {:?}\nmodel = \"scripted\"\napi_key_env = \"MODEL_KEY\"\n\
+             [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n{more}",
+            model.url()
+        );
+        fs::write(folder.path().join("neuraxis.toml"), config).unwrap();
+        build_journalctl(folder.path());
+        let store = SqlStore::open(&SqlConfig::new(&url)).await.unwrap();
+        Self {
+            model,
+            store,
+            program,
+            folder,
+            url,
+            postgres: Mutex::new(postgres),
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts the server and waits until it listens.
+    pub(crate) async fn start(&self) -> Server {
+        let folder = self.folder();
+        let mut command = match self.program {
+            Program::Real => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
+                command.args(["--listen", "127.0.0.1:0"]);
+                command
+            }
+            Program::WithTools => {
+                let mut command = Command::new(std::env::current_exe().unwrap());
+                command.args([
+                    "--exact",
+                    "random::at_random_points_on_sqlite",
+                    "--nocapture",
+                ]);
+                command
+            }
+        };
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("log"));
+        command
+            .current_dir(folder)
+            .env_clear()
+            .env("HOME", folder)
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+            .env("MODEL_KEY", CANARY)
+            .env(child::FOLDER, folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.unwrap())
+            .kill_on_drop(true);
+        let mut process = command.spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        let url = loop {
+            line.clear();
+            let read = stdout.read_line(&mut line).await.unwrap();
+            let log = || fs::read_to_string(folder.join("log"));
+            assert!(read > 0, "the server does not start: {:?}", log());
+            if let Some((_, url)) = line.trim_end().split_once("listening on ") {
+                break url.to_owned();
+            }
+        };
+        Server {
+            process,
+            channel: match self.program {
+                Program::Real => "system_health",
+                Program::WithTools => "chat",
+            },
+            url,
+            _stdout: stdout,
+        }
+    }
+
+    /// Lets time pass until the leases of a dead server have run out.
+    pub(crate) async fn leases_run_out(&self) {
+        let sql =
+            "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
+        match self.connect().await {
+            Locked::File(mut link) => drop(sqlx::query(sql).execute(&mut link).await.unwrap()),
+            Locked::Server(mut link) => {
+                let sql = sql.replace("runs", "neuraxis.runs");
+                sqlx::query(AssertSqlSafe(sql))
+                    .execute(&mut link)
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+
+    /// Crashes the database server and starts it again.
+    pub(crate) fn database_crashes(&self) {
+        let mut server = self.postgres.lock().unwrap();
+        let server = server.as_mut().unwrap();
+        server.crash();
+        server.restart();
+    }
+
+    /// Returns how many rows of the database server hold a text, wherever.
+    pub(crate) async fn rows_with(&self, text: &str) -> i64 {
+        let Locked::Server(mut link) = self.connect().await else {
+            panic!("a file is looked through as a whole")
+        };
+        let mut count = 0;
+        for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
+            // As a row is printed: bytes as their hexadecimal digits.
+            let sql = format!(
+                "SELECT count(*) FROM neuraxis.{table} it WHERE position($1 IN it::text) > 0 \
+                 OR position(encode(convert_to($1, 'UTF8'), 'hex') IN it::text) > 0"
+            );
+            let rows = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql)).bind(text);
+            count += rows.fetch_one(&mut link).await.unwrap();
+        }
+        count
+    }
+
+    /// Keeps everybody from writing.
+    pub(crate) async fn lock(&self) -> Locked {
+        let mut locked = self.connect().await;
+        match &mut locked {
+            Locked::File(link) => {
+                sqlx::query("BEGIN EXCLUSIVE").execute(link).await.unwrap();
+            }
+            Locked::Server(link) => {
+                sqlx::query("BEGIN").execute(&mut *link).await.unwrap();
+                let sql = "LOCK TABLE neuraxis.sessions, neuraxis.runs IN EXCLUSIVE MODE";
+                sqlx::query(sql).execute(link).await.unwrap();
+            }
+        }
+        locked
+    }
+
+    async fn connect(&self) -> Locked {
+        match self.url.starts_with("sqlite") {
+            true => Locked::File(SqliteConnection::connect(&self.url).await.unwrap()),
+            false => Locked::Server(PgConnection::connect(&self.url).await.unwrap()),
+        }
+    }
+
+    /// Holds up a tool, or lets go of it.
+    pub(crate) fn hold_tool(&self, name: &str) {
+        fs::write(self.folder().join(format!("hold-{name}")), "").unwrap();
+    }
+
+    pub(crate) fn let_tools_go(&self) {
+        for name in ["look", "note", "pay", "pay_asked"] {
+            // Most are not held.
+            let _ = fs::remove_file(self.folder().join(format!("hold-{name}")));
+        }
+    }
+
+    /// Returns the effects of each time that a tool of this name began, or was done.
+    pub(crate) fn effects(&self, what: &str, name: &str) -> Vec<EffectId> {
+        let text = fs::read_to_string(self.folder().join("effects")).unwrap_or_default();
+        let effects = text.lines().filter_map(|line| {
+            let mut words = line.split(' ');
+            let is_it = words.next() == Some(what)
+                && words.next().is_some_and(|it| name.is_empty() || it == name);
+            is_it.then(|| words.next().unwrap().parse().unwrap())
+        });
+        effects.collect()
+    }
+
+    /// Returns the run of the session, if there is one with records.
+    pub(crate) async fn run(&self) -> Option<RunId> {
+        let session = "s".parse().unwrap();
+        let runs = self.store.runs(&session).await.ok()?;
+        runs.first()
+            .filter(|run| run.records > 0)
+            .map(|run| run.run_id)
+    }
+
+    pub(crate) async fn records(&self, run: RunId) -> Vec<Arc<Record>> {
+        self.store.records(run, Seq(0)).await.unwrap()
+    }
+
+    /// Waits until the run has ended.
+    pub(crate) async fn ended(&self, run: RunId) {
+        until("the run ends", async || {
+            let run = self.store.run(run).await.unwrap();
+            run.ended_at.is_some()
+        })
+        .await;
+    }
+
+    /// Checks everything that must hold of a run that has ended, with the server dead.
+    pub(crate) async fn check(&self, run: RunId, told: &[String]) {
+        let records = self.records(run).await;
+        let effects = self.effects("begun", "");
+        Aftermath::of(&records)
+            .told(told)
+            .effects(&effects)
+            .folder(self.folder())
+            .canary(CANARY)
+            .assert_ended();
+        let session = "s".parse().unwrap();
+        assert!(self.store.verify(&session, None).await.is_ok());
+        let history = self.store.history(&session).await.unwrap();
+        // A history that needs repair would be repaired at the start of the next run.
+        let text = history.messages().last().unwrap().text();
+        assert_eq!(text, "All is done.");
+    }
+}
+
+impl Locked {
+    /// Lets everybody write again.
+    pub(crate) async fn open(self) {
+        match self {
+            Self::File(link) => link.close().await.unwrap(),
+            Self::Server(link) => link.close().await.unwrap(),
+        }
+    }
+}
+
+/// What the tool `system_health` asks for errors: it leaves a line each time.
+fn build_journalctl(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+
+    let script = folder.join("journalctl");
+    let text = format!(
+        "#!/bin/sh\necho begun >> '{0}/journal'\nwhile [ -e '{0}/hold-journal' ]; do sleep 0.01; done\n",
+        folder.display()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+}

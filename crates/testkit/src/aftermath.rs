@@ -1,0 +1,234 @@
+//! What must hold after any fault, whatever it was: seven checks over what is left.
+#![expect(clippy::expect_used, reason = "a check tells what is wrong by a panic")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    EffectId, Record, RecordBody, Seq, ToolCallId, ToolClass, ToolFailure, run_messages,
+};
+
+/// What a fault left behind.
+///
+/// ```
+/// use neuraxis_testkit::{Aftermath, CountingIds, RunLog, reply};
+///
+/// let mut log = RunLog::new(CountingIds::nth_run(1), "main".parse()?);
+/// let records = [log.started("Hello?"), log.replied(reply::text("Hi.")), log.finished("Hi.")];
+/// let told = [records[0].to_json()];
+/// Aftermath::of(&records).told(&told).assert_ended();
+/// # Ok::<(), neuraxis_core::InvalidId>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is checked yet"]
+pub struct Aftermath<'a> {
+    records: &'a [Arc<Record>],
+    told: &'a [String],
+    effects: &'a [EffectId],
+    folder: Option<&'a Path>,
+    canary: Option<&'a str>,
+}
+
+impl<'a> Aftermath<'a> {
+    /// The log of a run, as it was read back.
+    pub const fn of(records: &'a [Arc<Record>]) -> Self {
+        Self {
+            records,
+            told: &[],
+            effects: &[],
+            folder: None,
+            canary: None,
+        }
+    }
+
+    /// The records that a client was told, as JSON.
+    pub const fn told(mut self, told: &'a [String]) -> Self {
+        self.told = told;
+        self
+    }
+
+    /// What tools did: the effect of each time that one began.
+    pub const fn effects(mut self, effects: &'a [EffectId]) -> Self {
+        self.effects = effects;
+        self
+    }
+
+    /// The folder that every process of the test was started with, and that holds all its files.
+    pub const fn folder(mut self, folder: &'a Path) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// A secret that must stand in no record and in no file of the folder.
+    pub const fn canary(mut self, canary: &'a str) -> Self {
+        self.canary = Some(canary);
+        self
+    }
+
+    /// Checks all that holds of a run that has ended.
+    ///
+    /// # Panics
+    ///
+    /// Saying which check failed, and how.
+    pub fn assert_ended(&self) {
+        self.each_call_has_one_result();
+        self.there_is_one_end();
+        self.assert_whole();
+    }
+
+    /// Checks all that holds of a run wherever it stands.
+    ///
+    /// # Panics
+    ///
+    /// Saying which check failed, and how.
+    pub fn assert_whole(&self) {
+        self.what_was_told_is_there();
+        self.what_cannot_be_undone_was_done_once();
+        self.numbers_have_no_gap();
+        self.no_process_is_left();
+        self.no_secret_is_told();
+    }
+
+    /// I1: what a client was told is in the log, to the byte.
+    fn what_was_told_is_there(&self) {
+        let kept: Vec<_> = self.records.iter().map(|record| record.to_json()).collect();
+        for told in self.told {
+            assert!(kept.contains(told), "I1: told and not kept: {told}");
+        }
+    }
+
+    /// I2: each call that began has exactly one result, and the history of the run pairs them.
+    fn each_call_has_one_result(&self) {
+        let mut results: BTreeMap<&ToolCallId, usize> = BTreeMap::new();
+        for record in self.records {
+            if let RecordBody::ToolResult(result) = &record.body {
+                *results.entry(&result.tool_call_id).or_default() += 1;
+            }
+        }
+        for record in self.records {
+            if let RecordBody::ToolCall(call) = &record.body {
+                let count = results.get(&call.tool_call_id).copied().unwrap_or_default();
+                assert_eq!(count, 1, "I2: results of call {}", call.tool_call_id);
+            }
+        }
+        let mut open: Vec<ToolCallId> = Vec::new();
+        for message in run_messages(self.records) {
+            if let neuraxis_core::Message::Tool(tool) = message.as_ref() {
+                assert_eq!(
+                    open.first(),
+                    Some(&tool.tool_call_id),
+                    "I2: a result out of place"
+                );
+                open.remove(0);
+            } else {
+                assert!(open.is_empty(), "I2: calls without results: {open:?}");
+                open = message.tool_calls().map(|call| call.id.clone()).collect();
+            }
+        }
+        assert!(open.is_empty(), "I2: calls without results: {open:?}");
+    }
+
+    /// I3: what cannot be undone was begun once at the most, and only what is in the journal was begun at all. A call whose
+    /// result was lost is told as unknown.
+    fn what_cannot_be_undone_was_done_once(&self) {
+        let mut begun: BTreeMap<EffectId, usize> = BTreeMap::new();
+        for effect in self.effects {
+            *begun.entry(*effect).or_default() += 1;
+        }
+        let mut journal = BTreeMap::new();
+        for record in self.records {
+            match &record.body {
+                RecordBody::ToolCall(call) => {
+                    journal.insert(call.effect_id, call.class);
+                }
+                RecordBody::ToolResult(result)
+                    if result.failure == Some(ToolFailure::OutcomeUnknown) =>
+                {
+                    let effect = result
+                        .effect_id
+                        .expect("I3: an unknown outcome is that of an effect");
+                    let class = journal.get(&effect);
+                    assert!(class.is_some(), "I3: {effect} is not in the journal");
+                }
+                _ => {}
+            }
+        }
+        // What only reads may begin before its record is on disk.
+        for (effect, times) in begun {
+            if journal.get(&effect) == Some(&ToolClass::Irreversible) {
+                assert_eq!(times, 1, "I3: {effect} was begun {times} times");
+            }
+        }
+    }
+
+    /// I4: the numbers of a run's records have no gap.
+    fn numbers_have_no_gap(&self) {
+        for (record, seq) in self.records.iter().zip(1..) {
+            assert_eq!(record.seq, Seq(seq), "I4: a gap");
+        }
+    }
+
+    /// I5: a run ends once, with its last record.
+    fn there_is_one_end(&self) {
+        let ends = self.records.iter().filter(|record| record.ends_the_run());
+        assert_eq!(ends.count(), 1, "I5: ends of the run");
+        let last = self.records.last().expect("I5: a run has records");
+        assert!(
+            last.ends_the_run(),
+            "I5: {} follows the end",
+            last.body.kind()
+        );
+    }
+
+    /// I6: no process is left that the folder was named to.
+    fn no_process_is_left(&self) {
+        let Some(folder) = self.folder.and_then(Path::to_str) else {
+            return;
+        };
+        let own = std::process::id().to_string();
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in all {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let is_own = process.file_name().to_str() == Some(&own);
+            assert!(
+                is_own || !line.contains(folder),
+                "I6: a process is left: {line}"
+            );
+        }
+    }
+
+    /// I7: the secret stands nowhere.
+    fn no_secret_is_told(&self) {
+        let Some(canary) = self.canary else { return };
+        let texts = self.records.iter().map(|record| record.to_json());
+        for text in texts.chain(self.told.iter().cloned()) {
+            assert!(!text.contains(canary), "I7: told in {text}");
+        }
+        if let Some(folder) = self.folder {
+            assert_nowhere(folder, canary);
+        }
+    }
+}
+
+/// Checks that a text stands in no file of a folder, whatever the files are.
+///
+/// # Panics
+///
+/// Naming the file that holds it.
+pub fn assert_nowhere(folder: &Path, canary: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
+            assert_nowhere(&path, canary);
+        } else if kind.is_ok_and(|kind| kind.is_file()) {
+            let bytes = fs::read(&path).unwrap_or_default();
+            let found = bytes
+                .windows(canary.len())
+                .any(|part| part == canary.as_bytes());
+            assert!(!found, "I7: told in {}", path.display());
+        }
+    }
+}
