@@ -135,7 +135,7 @@ impl Orchestrator {
     async fn unended(&self, store: &dyn SessionStore) -> Result<Vec<RunSummary>, ResumeError> {
         let mut runs = store.unfinished().await?;
         let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
-        let at_work: Vec<RunId> = self.engine.runs_at_work().iter().copied().collect();
+        let at_work: Vec<RunId> = self.engine.runs_at_work().keys().copied().collect();
         for run in at_work.into_iter().filter(|run| !known.contains(run)) {
             match store.run(run).await {
                 Ok(run) => runs.push(run),

@@ -125,7 +125,8 @@ impl Driver {
         driver.log.feed.publish(records);
         let stamp = driver.stamp();
         let mut first = told(&mut driver.tree, stamp, inputs)?;
-        driver.keep(&mut first).await?;
+        driver.unwritten.append(&mut first.records);
+        driver.write(&mut first).await?;
         driver.first = Some(first);
         Ok((driver, link))
     }
@@ -182,7 +183,10 @@ impl Driver {
         loop {
             self.active.follow(step.status);
             self.unwritten.append(&mut step.records);
-            let begins_something = !step.effects.iter().all(|effect| matches!(effect, Effect::Vet(_)));
+            let begins_something = !step
+                .effects
+                .iter()
+                .all(|effect| matches!(effect, Effect::Vet(_)));
             if (begins_something || step.status.is_ended()) && !self.keep(&mut step).await {
                 break;
             }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, RecordBody, Remembered, RunId, Seq,
-    SessionId, SessionMetrics, Taint, Transcript, continued_history,
+    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
+    SessionMetrics, Taint, Transcript, continued_history,
 };
 
 pub use bounds::{

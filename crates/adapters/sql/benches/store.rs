@@ -64,7 +64,10 @@ async fn measure() {
                            WHERE n.nspname = 'neuraxis' AND c.relkind = 'r'";
                 let row = sqlx::query(sql).fetch_one(&mut link).await.unwrap();
                 let size: i64 = row.get(0);
-                println!("\nPostgres tables of {RUNS} such runs: {} KiB\n", size / 1024);
+                println!(
+                    "\nPostgres tables of {RUNS} such runs: {} KiB\n",
+                    size / 1024
+                );
             }
         }
     }
@@ -78,7 +81,10 @@ async fn measure() {
     if std::env::var_os("TEST_NEURAXIS_POSTGRES").is_some() {
         let server = Postgres::start();
         let config = SqlConfig::new(server.url());
-        opening("Postgres", async || Arc::new(SqlStore::open(&config).await.unwrap())).await;
+        opening("Postgres", async || {
+            Arc::new(SqlStore::open(&config).await.unwrap())
+        })
+        .await;
     }
 }
 

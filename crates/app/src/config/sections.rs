@@ -11,7 +11,6 @@ use neuraxis_brainstem::{
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_deepseek::DeepSeekConfig;
 use neuraxis_llama::LlamaConfig;
-use neuraxis_sql::LogCopy;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Table;

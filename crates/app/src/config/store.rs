@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_sql::{Durability, SqlConfig};
+use neuraxis_sql::{Durability, LogCopy, SqlConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
@@ -35,6 +35,8 @@ pub struct StoreConfig {
     pub max_connections: u32,
     /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
     pub patience_ms: u64,
+    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out. Only a database is copied.
+    pub log: Option<LogCopy>,
 }
 
 impl Default for StoreConfig {
@@ -46,6 +48,7 @@ impl Default for StoreConfig {
             lease_ms: whole_millis(database.lease),
             max_connections: database.max_connections,
             patience_ms: whole_millis(database.patience),
+            log: None,
         }
     }
 }
@@ -99,7 +102,10 @@ impl StoreConfig {
         ];
         let log = self.log.iter().flat_map(|log| {
             [
-                ("log.folder", Value::String(log.folder.display().to_string())),
+                (
+                    "log.folder",
+                    Value::String(log.folder.display().to_string()),
+                ),
                 ("log.max_bytes", number(log.max_bytes)),
                 ("log.files", number(log.files.into())),
             ]

@@ -148,6 +148,7 @@ fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
         keep: outcome.output.keep,
         metadata: None,
         signal: None,
+        untrusted: false,
         duration: None,
     }
 }

@@ -19,7 +19,7 @@ impl Driver {
     }
 
     /// Writes what is unwritten. If the log has no room for it, the run ends with the last step: nothing is lost.
-    async fn write(&mut self, step: &mut Step) -> Result<(), StoreError> {
+    pub(super) async fn write(&mut self, step: &mut Step) -> Result<(), StoreError> {
         if self.unwritten.is_empty() {
             return Ok(());
         }

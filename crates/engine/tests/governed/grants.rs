@@ -180,11 +180,11 @@ async fn a_crash_after_remembering_remembers_once() {
         .store
         .records(waiting[0].run_id, neuraxis_core::Seq(0));
     let records = records.await.unwrap();
-    let ran = records.iter().filter_map(|record| match &record.body {
+    let mut ran = records.iter().filter_map(|record| match &record.body {
         RecordBody::Verdict(vetted) => Some(vetted.calls.clone()),
         _ => None,
     });
-    let last = ran.last().unwrap();
+    let last = ran.next_back().unwrap();
     assert!(
         matches!(last[0], Vetting::Run { grant: Some(1), .. }),
         "{last:?}"

@@ -1,10 +1,6 @@
 //! What governance promises about tool calls, driven through the engine's public interface: hostile models, tools and
 //! servers, and people who approve, edit, deny, or do not answer.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approvals;
 mod expiry;

@@ -9,7 +9,9 @@ use crate::config::SqlConfig;
 async fn made_at(version: usize, database: &Database, link: &mut Link) {
     begin(database.dialect, link).await.unwrap();
     for (version, number) in VERSIONS.iter().take(version).zip(1_i64..) {
-        apply(database.dialect, link, version, number).await.unwrap();
+        apply(database.dialect, link, version, number)
+            .await
+            .unwrap();
     }
     link.run("COMMIT", &[]).await.unwrap();
 }
@@ -40,9 +42,13 @@ async fn brought_up_to_date(config: &SqlConfig, version: usize) {
     if version == 0 {
         fill(&mut link).await;
     }
-    let sql = "SELECT sessions.id, runs.turns FROM runs JOIN sessions ON sessions.key = runs.session";
+    let sql =
+        "SELECT sessions.id, runs.turns FROM runs JOIN sessions ON sessions.key = runs.session";
     let row = link.row(sql, &[]).await.unwrap().unwrap();
-    assert_eq!((row.text(0).unwrap().as_str(), row.int(1).unwrap()), ("s", 0));
+    assert_eq!(
+        (row.text(0).unwrap().as_str(), row.int(1).unwrap()),
+        ("s", 0)
+    );
 }
 
 #[tokio::test]
@@ -50,7 +56,11 @@ async fn a_file_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() 
     for version in 0..=VERSIONS.len() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
-        brought_up_to_date(&SqlConfig::new(format!("sqlite://{}", file.display())), version).await;
+        brought_up_to_date(
+            &SqlConfig::new(format!("sqlite://{}", file.display())),
+            version,
+        )
+        .await;
     }
 }
 

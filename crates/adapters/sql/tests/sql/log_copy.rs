@@ -20,8 +20,12 @@ fn copied(folder: &Path) -> Vec<String> {
         0 => folder.join("records.jsonl"),
         _ => folder.join(format!("records.{number}.jsonl")),
     };
-    let files = (0..10).rev().filter_map(|it| fs::read_to_string(name(it)).ok());
-    files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let files = (0..10)
+        .rev()
+        .filter_map(|it| fs::read_to_string(name(it)).ok());
+    files
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 async fn each_record_is_copied_once_in_the_order_of_the_commits(mut config: SqlConfig) {
@@ -68,7 +72,9 @@ async fn files_rotate_by_size_and_the_oldest_go(mut config: SqlConfig) {
     let store = open(&config).await;
     let mut busy = Busy::new(&store, 1).await;
     for number in 0..40 {
-        busy.warn(&store, &format!("{number} {}", "x".repeat(500))).await.unwrap();
+        busy.warn(&store, &format!("{number} {}", "x".repeat(500)))
+            .await
+            .unwrap();
     }
     store.close().await;
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
@@ -108,5 +114,8 @@ async fn a_copy_that_fails_loses_nothing_of_the_database() {
     fs::write(&place, "in the way").unwrap();
     busy.warn(&store, "kept").await.unwrap();
     busy.finish(&store).await.unwrap();
-    assert_eq!(crate::support::records(&store, busy.run()).await, busy.records);
+    assert_eq!(
+        crate::support::records(&store, busy.run()).await,
+        busy.records
+    );
 }

@@ -16,7 +16,10 @@ fn opened_and_killed(config: &SqlConfig, after: Duration) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
         .env(URL, &config.url)
-        .args(["--exact", "migrations::a_migration_that_is_killed_begins_anew"])
+        .args([
+            "--exact",
+            "migrations::a_migration_that_is_killed_begins_anew",
+        ])
         .args(["--nocapture", "--test-threads", "1"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());

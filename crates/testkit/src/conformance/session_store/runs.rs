@@ -227,13 +227,13 @@ pub async fn a_run_knows_the_history_it_began_with(store: impl SessionStore) {
     assert_eq!(history(&store, &session).await, ["Hello?", "Hi."]);
     let mut second = Busy::begin(&store, &session, 2).await;
     let second_run = second.log.run();
-    let trimmed = RecordBody::ContextTrimmed(ContextTrimmed {
+    let trimmed = RecordBody::ContextTrimmed(Box::new(ContextTrimmed {
         messages: 2,
         tokens: 10,
         removed: vec![Span { start: 0, end: 2 }],
         shortened: Vec::new(),
         summary: Some("They greeted.".to_owned()),
-    });
+    }));
     let records = [
         second.log.started("And?"),
         second.log.record(trimmed),

@@ -115,7 +115,7 @@ fn class() -> impl Strategy<Value = ToolClass> {
 
 pub(super) fn verdict() -> impl Strategy<Value = Vetting> {
     prop_oneof![
-        14 => class().prop_map(|class| Vetting::run(class)),
+        14 => class().prop_map(Vetting::run),
         4 => class().prop_map(|class| Vetting::ask(class, "it writes")),
         1 => Just(Vetting::Invalid { message: "path: is missing".to_owned() }),
         1 => Just(Vetting::Unknown),
