@@ -26,7 +26,7 @@ use crate::error::CommandError;
 
 pub(crate) use dialog::{Answer, Postponing};
 pub(crate) use person::{Line, line_of, name as user_name};
-pub(crate) use show::{Asked, Whole, text as question_text};
+pub(crate) use show::{Asked, Whole, scope, text as question_text};
 
 /// How many questions may stand in line; who asks beyond waits at the end of it.
 const MAX_IN_LINE: usize = 64;
@@ -197,7 +197,13 @@ impl From<Answer> for ApproverReply {
     fn from(answer: Answer) -> Self {
         let decision = match answer {
             Answer::Later => return Self::Later,
-            Answer::Approve(arguments) => ApprovalDecision::Approve { arguments },
+            Answer::Approve {
+                arguments,
+                remember,
+            } => ApprovalDecision::Approve {
+                arguments,
+                remember,
+            },
             Answer::Deny(reason) => ApprovalDecision::Deny { reason },
             Answer::StopRun => ApprovalDecision::Deny {
                 reason: Some("the user interrupted the run".to_owned()),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use neuraxis::core::JsonText;
+use neuraxis::core::{GrantScope, JsonText};
 
 use super::arguments::{for_editing, for_editing_inline};
 use super::person::{Line, Person};
@@ -15,8 +15,13 @@ const MAX_REASON: usize = 1_000;
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It may run, once, with other arguments if some are given.
-    Approve(Option<JsonText>),
+    /// It may run.
+    Approve {
+        /// With these arguments instead, if some are given.
+        arguments: Option<JsonText>,
+        /// And so may these calls of the tool for the rest of the session, if some are meant.
+        remember: Option<GrantScope>,
+    },
     /// It may not, for a reason if one is given.
     Deny(Option<String>),
     /// Not now: the run waits.
@@ -35,9 +40,10 @@ pub(crate) enum Postponing {
 }
 
 /// What can be answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Choice {
     AllowOnce,
+    Remember(usize, GrantScope),
     Edit,
     Deny,
     ViewAll,
@@ -46,14 +52,23 @@ enum Choice {
 
 impl Choice {
     /// Returns the letter and the word that stand for it, and what it does.
-    const fn words(self) -> (&'static str, &'static str, &'static str) {
-        match self {
+    fn words(&self) -> (String, &'static str, String) {
+        let (letter, word, what) = match self {
             Self::AllowOnce => ("y", "yes", "allow it once"),
             Self::Edit => ("e", "edit", "edit the arguments"),
             Self::Deny => ("n", "no", "deny it"),
             Self::ViewAll => ("v", "view", "view all of it"),
             Self::Later => ("l", "later", "leave the run waiting"),
-        }
+            Self::Remember(number, scope) => {
+                let calls = super::show::scope(scope);
+                return (
+                    number.to_string(),
+                    "",
+                    format!("allow for this session: {calls}"),
+                );
+            }
+        };
+        (letter.to_owned(), word, what.to_owned())
     }
 }
 
@@ -68,7 +83,7 @@ pub(crate) fn ask(
     let mut asked = asked.clone();
     let mut hidden = show(&asked, Whole::Cut, person)?;
     loop {
-        let choices = choices(hidden, postponing);
+        let choices = choices(&asked, hidden, postponing);
         person.show(&legend(&choices))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
@@ -79,13 +94,24 @@ pub(crate) fn ask(
             continue;
         };
         match choice {
-            Choice::AllowOnce if hidden > 0 => {
+            Choice::AllowOnce | Choice::Remember(..) if hidden > 0 => {
                 person.show("Not all of it was on the screen. Here it is; then answer again.\n")?;
                 hidden = show(&asked, Whole::All, person)?;
             }
             Choice::AllowOnce => {
                 let arguments = (asked.origin == Origin::Edited).then(|| asked.arguments.clone());
-                return Ok(Answer::Approve(arguments));
+                let remember = None;
+                return Ok(Answer::Approve {
+                    arguments,
+                    remember,
+                });
+            }
+            Choice::Remember(_, scope) => {
+                let (arguments, remember) = (None, Some(scope));
+                return Ok(Answer::Approve {
+                    arguments,
+                    remember,
+                });
             }
             Choice::Later => return Ok(Answer::Later),
             Choice::Deny => return reason(person),
@@ -107,8 +133,14 @@ fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usi
 }
 
 /// Returns what can be answered. This is the one place that knows.
-fn choices(hidden: usize, postponing: Postponing) -> Vec<Choice> {
-    let mut choices = vec![Choice::AllowOnce, Choice::Deny, Choice::Edit];
+fn choices(asked: &Asked, hidden: usize, postponing: Postponing) -> Vec<Choice> {
+    let mut choices = vec![Choice::AllowOnce];
+    // What may be remembered is about the arguments that were asked about.
+    if asked.origin == Origin::Model {
+        let scopes = (1..).zip(asked.scopes.iter().cloned());
+        choices.extend(scopes.map(|(number, scope)| Choice::Remember(number, scope)));
+    }
+    choices.extend([Choice::Deny, Choice::Edit]);
     if hidden > 0 {
         choices.push(Choice::ViewAll);
     }
@@ -129,10 +161,12 @@ fn legend(choices: &[Choice]) -> String {
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {
     let said = said.trim().to_lowercase();
-    choices.iter().copied().find(|choice| {
+    let mut choices = choices.iter();
+    let choice = choices.find(|choice| {
         let (letter, word, _) = choice.words();
-        said == letter || said == word
-    })
+        !said.is_empty() && (said == letter || said == word)
+    });
+    choice.cloned()
 }
 
 /// Asks for the reason of a denial, which the model is told.

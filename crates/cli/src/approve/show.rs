@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::core::{
-    AgentId, AskApproval, JsonText, Record, RecordBody, ToolAnnotations, ToolClass, ToolSpec,
+    AgentId, AskApproval, GrantScope, JsonText, Record, RecordBody, ToolAnnotations, ToolClass,
+    ToolSpec,
 };
 
 use super::arguments::laid_out;
@@ -32,6 +33,10 @@ pub(crate) struct Asked {
     pub(super) class: Option<ToolClass>,
     pub(super) annotations: ToolAnnotations,
     pub(super) reason: String,
+    /// The rule that asks, and where it is written.
+    pub(super) rule: Option<String>,
+    /// What may be remembered of an approval, the narrowest first.
+    pub(super) scopes: Vec<GrantScope>,
     /// The tools by which the agents were started that lead to the one that calls.
     pub(super) lineage: Vec<String>,
     pub(super) arguments: JsonText,
@@ -71,6 +76,8 @@ impl Asked {
             class: spec.map(|spec| spec.class),
             annotations: spec.map(|spec| spec.annotations).unwrap_or_default(),
             reason: ask.reason.clone(),
+            rule: ask.rule.as_ref().map(ToString::to_string),
+            scopes: ask.choices.clone(),
             lineage: lineage(records, ask.agent),
             subject: subject::of(&ask.name, ask.arguments.as_str(), project),
             arguments: ask.arguments.clone(),
@@ -122,9 +129,26 @@ pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
     if let Some(agent) = descent(&asked.lineage) {
         page.ours(Style::new(), &format!("├ {agent}"));
     }
+    if let Some(rule) = &asked.rule {
+        let rule = one_line(&plain_to_see(rule));
+        page.ours(Style::new(), &format!("├ rule: {rule}"));
+    }
     let reason = one_line(&plain_to_see(&asked.reason));
     page.ours(Style::new(), &format!("╰ why: {reason}"));
     (page.text, page.hidden)
+}
+
+/// Says which calls a remembered answer is about.
+pub(crate) fn scope(scope: &GrantScope) -> String {
+    let plain = |pattern: &str| one_line(&plain_to_see(pattern));
+    match scope {
+        GrantScope::Arguments { .. } => "exactly this call".to_owned(),
+        GrantScope::Command { pattern } => format!("commands like {}", plain(pattern)),
+        GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
+        GrantScope::Path { pattern } => format!("paths like {}", plain(pattern)),
+        GrantScope::Tool => "all calls of this tool".to_owned(),
+        _ => "calls like this".to_owned(),
+    }
 }
 
 /// A question that is being written out.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use neuraxis::core::{
-    AgentId, AskApproval, EffectId, JsonText, RunId, ToolAnnotations, ToolCallId, ToolClass,
-    ToolSpec,
+    AgentId, AskApproval, EffectId, GrantScope, JsonText, RuleRef, RunId, ToolAnnotations,
+    ToolCallId, ToolClass, ToolSpec,
 };
 
 use super::dialog::ask;
@@ -70,6 +70,9 @@ fn asking(tool: &str, arguments: &str) -> AskApproval {
         arguments_hash: arguments.hash(),
         arguments,
         reason: "mode moderate asks before tools that change something".to_owned(),
+        rule: None,
+        choices: Vec::new(),
+        expires_at: None,
     }
 }
 
@@ -95,6 +98,11 @@ fn asked_of(mut person: Scripted, tool: &str, arguments: &str) -> (Answer, Scrip
     let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
     (answer, person)
 }
+
+const YES: Answer = Answer::Approve {
+    arguments: None,
+    remember: None,
+};
 
 const COMMAND: &str = r#"{"command":"git push --force","cwd":"app"}"#;
 
@@ -146,7 +154,7 @@ fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
 fn a_yes_allows_once_with_the_arguments_that_were_shown() {
     for yes in ["y", "yes", " YES "] {
         let (answer, _) = asked_of(Scripted::new([yes]), "run_command", COMMAND);
-        assert_eq!(answer, Answer::Approve(None), "{yes:?}");
+        assert_eq!(answer, YES, "{yes:?}");
     }
 }
 
@@ -186,7 +194,13 @@ fn edited_arguments_are_shown_before_they_are_allowed() {
     let person = Scripted::new(["e", r#"{"command": "git push"}"#, "y"]);
     let (answer, person) = asked_of(person, "run_command", COMMAND);
     let edited = JsonText::from_text(r#"{"command":"git push"}"#);
-    assert_eq!(answer, Answer::Approve(Some(edited)));
+    assert_eq!(
+        answer,
+        Answer::Approve {
+            arguments: Some(edited),
+            remember: None
+        }
+    );
     assert_eq!(
         person.initial[1], COMMAND,
         "the line begins with what there is"
@@ -203,7 +217,13 @@ fn an_editor_gets_the_arguments_laid_out_and_what_it_leaves_counts() {
         .push_back("{\"command\": \"git status\"}\n".to_owned());
     let (answer, person) = asked_of(person, "run_command", COMMAND);
     let edited = JsonText::from_text(r#"{"command":"git status"}"#);
-    assert_eq!(answer, Answer::Approve(Some(edited)));
+    assert_eq!(
+        answer,
+        Answer::Approve {
+            arguments: Some(edited),
+            remember: None
+        }
+    );
     assert!(person.initial[1].contains("\n  \"command\": \"git push --force\""));
 }
 
@@ -217,7 +237,7 @@ fn an_edit_that_is_no_json_or_no_change_changes_nothing() {
         ),
     ] {
         let (answer, person) = asked_of(Scripted::new(["e", edit, "y"]), "run_command", COMMAND);
-        assert_eq!(answer, Answer::Approve(None), "{edit}");
+        assert_eq!(answer, YES, "{edit}");
         assert!(person.screen.contains(said), "{}", person.screen);
     }
 }
@@ -232,7 +252,7 @@ fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
     assert!(before.contains("more lines: v shows all of it") && !before.contains("line 99\n"));
     assert!(after.contains("│ +line 99\n") && !after.contains("v shows all"));
     let (answer, _) = asked_of(Scripted::new(["v", "y"]), "write_file", &arguments);
-    assert_eq!(answer, Answer::Approve(None));
+    assert_eq!(answer, YES);
 }
 
 #[test]
@@ -242,6 +262,38 @@ fn a_question_can_be_left_for_later_where_the_run_can_wait() {
     let answer = ask(&asked, Postponing::Offered, &mut person).unwrap();
     assert_eq!(answer, Answer::Later);
     assert!(person.screen.contains("[l] leave the run waiting"));
+}
+
+#[test]
+fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited() {
+    let mut ask_ = asking("run_command", COMMAND);
+    let pattern = "git push **".to_owned();
+    ask_.choices = vec![
+        GrantScope::Command {
+            pattern: pattern.clone(),
+        },
+        GrantScope::Tool,
+    ];
+    ask_.rule = Some(RuleRef {
+        name: "pushes".into(),
+        source: "neuraxis.toml".into(),
+        line: 7,
+    });
+    let asked = described(&ask_, Path::new("/"));
+    let mut person = Scripted::new(["3", "1"]);
+    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    let remember = Some(GrantScope::Command { pattern });
+    assert_eq!(
+        answer,
+        Answer::Approve {
+            arguments: None,
+            remember
+        }
+    );
+    insta::assert_snapshot!(person.screen);
+    let mut person = Scripted::new(["e", "{}", "1", "n"]);
+    let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
+    assert_eq!(answer, Answer::Deny(None));
 }
 
 #[test]
@@ -294,7 +346,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
     let (reply, ()) = tokio::join!(open, async {
         let question = desk.next().await;
         assert_eq!(question.ask.name, "second");
-        let _ = question.reply.send(Answer::Approve(None).into());
+        let _ = question.reply.send(YES.into());
     });
     assert!(matches!(reply, ApproverReply::Decided { .. }));
 }

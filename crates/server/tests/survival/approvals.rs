@@ -47,7 +47,7 @@ async fn waits_for_approval(kept: Kept) {
         id: InputId::new("approved"),
         tool_call_id: asked.tool_call_id,
         arguments_hash: asked.arguments_hash,
-        decision: ApprovalDecision::Approve { arguments: None },
+        decision: ApprovalDecision::APPROVE,
         by: Some("somebody".to_owned()),
     }));
     // While no server is there to hear it.

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use neuraxis::core::{ApprovalDecided, ApprovalDecision, InboxInput, InputId, JsonText, Seq};
+use neuraxis::core::{
+    ApprovalDecided, ApprovalDecision, GrantScope, InboxInput, InputId, JsonText, Seq,
+};
 use neuraxis::engine::{Answer, ResumeError, UuidV7};
 use neuraxis::ports::{Ids, StoreError};
 use neuraxis_app::Tape;
@@ -37,6 +39,10 @@ pub(crate) struct Approve {
     #[arg(long, value_name = "JSON", value_parser = json)]
     arguments: Option<JsonText>,
 
+    /// Allow such calls for the rest of the session, too: the N-th of those that `approvals show` offers
+    #[arg(long, value_name = "N", conflicts_with = "arguments")]
+    for_session: Option<usize>,
+
     /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -69,8 +75,14 @@ fn json(text: &str) -> Result<JsonText, String> {
 
 impl Approve {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let arguments = self.arguments;
-        let decision = ApprovalDecision::Approve { arguments };
+        let (arguments, number) = (self.arguments, self.for_session);
+        let decision = move |waiting: &Waiting| {
+            let remember = number.map(|number| chosen(waiting, number)).transpose()?;
+            Ok(ApprovalDecision::Approve {
+                arguments,
+                remember,
+            })
+        };
         decide(setup, &self.which, decision, self.format).await
     }
 }
@@ -78,7 +90,7 @@ impl Approve {
 impl Deny {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let reason = self.reason;
-        let decision = ApprovalDecision::Deny { reason };
+        let decision = |_: &Waiting| Ok(ApprovalDecision::Deny { reason });
         decide(setup, &self.which, decision, self.format).await
     }
 }
@@ -86,14 +98,14 @@ impl Deny {
 async fn decide(
     setup: &Setup,
     which: &Which,
-    decision: ApprovalDecision,
+    decision: impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
     format: Format,
 ) -> Result<(), CommandError> {
     // What the run asks next waits as this call did, unless somebody sits here.
     let mut reception = Reception::new(setup, WhenAway::Wait)?;
     let app = reception.app(setup, Tape::Off).await?;
     let waiting = waiting::one(app.store.as_ref(), which).await?;
-    let decided = decided(&waiting, decision);
+    let decided = decided(&waiting, decision(&waiting)?);
     let answer = Answer::Approval(decided.clone());
     let handle = match app.orchestrator.resume(waiting.run, vec![answer]).await {
         Ok(handle) => handle,
@@ -124,6 +136,16 @@ async fn decide(
     let shown = ask::show(&app, view, (&handle, events), &mut reception, &interrupt).await;
     app.close().await;
     shown
+}
+
+/// Returns what is to be remembered.
+fn chosen(waiting: &Waiting, number: usize) -> Result<GrantScope, CommandError> {
+    let choices = &waiting.asked.choices;
+    let choice = number.checked_sub(1).and_then(|place| choices.get(place));
+    choice.cloned().ok_or_else(|| {
+        let error = anyhow!("there is no choice {number}: {} are offered", choices.len());
+        CommandError::usage(error).hint("`neuraxis approvals show` lists them")
+    })
 }
 
 fn decided(waiting: &Waiting, decision: ApprovalDecision) -> ApprovalDecided {

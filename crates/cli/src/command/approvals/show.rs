@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::waiting::{self, Which};
-use crate::approve::{Asked, Whole, question_text, spec_of};
+use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -29,7 +29,11 @@ impl Show {
         let spec = spec_of(app.orchestrator.tools(), &question.name);
         let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
         let (text, _) = question_text(&asked, Whole::All);
-        Output::new().styled(&text)?;
+        let scopes = (1..).zip(&question.choices);
+        let scopes: String = scopes
+            .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
+            .collect();
+        Output::new().styled(&(text + &scopes))?;
         Ok(())
     }
 }

@@ -146,6 +146,9 @@ impl Waiting {
             arguments: self.asked.arguments.clone(),
             arguments_hash: self.asked.arguments_hash,
             reason: self.asked.reason.clone(),
+            rule: self.asked.rule.clone(),
+            choices: self.asked.choices.clone(),
+            expires_at: self.asked.expires_at,
         }
     }
 

@@ -1,11 +1,13 @@
 //! What each command of the chat does.
 
+use anyhow::anyhow;
 use neuraxis::{Channel, Mode, UserRequest};
 
 use super::super::approvals::waiting;
 use super::super::lookup::{continued, new_session};
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash};
+use crate::approve::scope;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 
@@ -21,7 +23,10 @@ impl Conversation {
             Slash::Mode => self.mode(argument)?,
             Slash::Channel => self.channel(argument)?,
             Slash::Tools => self.tools()?,
-            Slash::Approvals => self.approvals().await?,
+            Slash::Approvals => match argument {
+                Some(number) => self.forget(number).await?,
+                None => self.approvals().await?,
+            },
             Slash::Resume => {
                 if argument.is_some() {
                     self.session(argument).await?;
@@ -86,7 +91,33 @@ impl Conversation {
             let list: String = waiting.iter().map(waiting::Waiting::in_text).collect();
             list + "/resume goes on, and asks you about each\n"
         };
+        let remembered = self.app.store.remembered(&self.session).await;
+        let remembered: String = remembered
+            .unwrap_or_default()
+            .grants()
+            .iter()
+            .map(|grant| format!("{}: {}, {}\n", grant.id, grant.tool, scope(&grant.scope)))
+            .collect();
+        let text = match remembered.as_str() {
+            "" => text,
+            _ => {
+                text + "allowed for this session; /approvals NUMBER takes one back:\n" + &remembered
+            }
+        };
         Ok(self.output.text(&text)?)
+    }
+
+    /// Takes a remembered answer back.
+    async fn forget(&mut self, number: &str) -> Result<(), CommandError> {
+        let none = || CommandError::usage(anyhow!("no answer {number:?} is remembered"));
+        let id = number.parse().map_err(|_| none())?;
+        let revoked = self.app.store.revoke(&self.session, id).await;
+        if !revoked.map_err(CommandError::failed)? {
+            return Err(none());
+        }
+        Ok(self
+            .output
+            .line(&format!("answer {id} is no longer remembered"))?)
     }
 
     async fn session(&mut self, argument: Option<&str>) -> Result<(), CommandError> {

@@ -41,8 +41,8 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 9] = [
     (
         Slash::Approvals,
         "approvals",
-        "",
-        "list the calls of this session that wait for you",
+        "[NUMBER]",
+        "list what waits for you and what is allowed for the session, or take that back",
     ),
     (
         Slash::Resume,

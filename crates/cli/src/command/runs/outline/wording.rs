@@ -115,7 +115,8 @@ fn model_call(call: &LlmCall) -> String {
         Purpose::LastAnswer => " · last answer".to_owned(),
         Purpose::Compaction => " · compaction".to_owned(),
         Purpose::SelfCheck => " · self-check".to_owned(),
-        Purpose::Routing => " · routing".to_owned(),
+        Purpose::Routing => " · choice of the role".to_owned(),
+        Purpose::Gather => " · choice of what to read".to_owned(),
     };
     let asks = match call.reply.calls().count() {
         0 => String::new(),
@@ -154,9 +155,13 @@ fn approval(decided: &ApprovalDecided) -> String {
     let by = decided.by.as_deref().map(|by| format!(" by {}", cut(by)));
     let by = by.unwrap_or_default();
     match &decided.decision {
-        ApprovalDecision::Approve { arguments: None } => format!("approved{by}"),
-        ApprovalDecision::Approve { arguments: Some(_) } => {
-            format!("approved{by}, with other arguments")
+        ApprovalDecision::Approve {
+            arguments,
+            remember,
+        } => {
+            let edited = arguments.as_ref().map_or("", |_| ", with other arguments");
+            let kept = remember.as_ref().map_or("", |_| ", for the session");
+            format!("approved{by}{edited}{kept}")
         }
         ApprovalDecision::Deny { reason } => {
             let reason = reason.as_deref().unwrap_or("no reason given");
