@@ -40,9 +40,12 @@ fn a_simple_chat_goes_to_the_router_and_a_complex_one_to_reasoning_and_says_why(
     assert_eq!(decide(&always, "Hello").role, Role::REASONING);
 }
 
+const VAGUE: &str = "[channels.chat]\nclarify = \"vague\"";
+
 #[test]
 fn a_request_that_names_nothing_is_answered_with_a_question_only_where_it_begins_a_conversation() {
-    let policy = Policy::built_in();
+    assert_eq!(decide(&Policy::built_in(), "fix it").clarify, None);
+    let policy = layered(VAGUE);
     for (message, asks) in [
         ("fix it", true),
         ("Do that again, please!", true),
@@ -161,7 +164,8 @@ fn the_tools_that_a_policy_names_by_mistake_are_found() {
 
 #[test]
 fn how_long_a_conversation_is_matters_only_where_a_question_may_be_the_reply() {
-    let policy = Policy::built_in();
+    assert!(!Policy::built_in().may_ask_back(&Channel::CHAT, "fix it"));
+    let policy = layered(VAGUE);
     assert!(policy.may_ask_back(&Channel::CHAT, "fix it"));
     assert!(!policy.may_ask_back(&Channel::CHAT, "Fix the build"));
     assert!(!policy.may_ask_back(&Channel::SYSTEM_HEALTH, "fix it"));

@@ -44,7 +44,8 @@ fn deep_research_needs_exploratory_mode_and_says_so() {
 
 #[test]
 fn a_question_is_the_reply_to_what_names_nothing() {
-    let result = ask(&[], "Fix it, please!");
+    let vague = ["--set", "channels.chat.clarify=vague"];
+    let result = ask(&vague, "Fix it, please!");
     assert_eq!(result["finish_reason"], "clarify");
     assert_eq!(result["status"], "done");
     assert_eq!(steps(&result), [""; 0]);

@@ -29,7 +29,11 @@ fn decision(ran: &Ran) -> Decision {
 async fn after_words_of_strangers_writing_asks_again_and_the_verdict_says_why() {
     let world = World::new(FREE, nobody());
     let ran = world
-        .calls_in("s", Mode::MODERATE, &[&[PUT], &[FETCH, PUT], &[PUT]])
+        .calls_in(
+            "s",
+            Mode::MODERATE,
+            &[&[PUT], &[FETCH, PUT], &[("put", r#"{"n":2}"#)]],
+        )
         .await;
     assert_eq!(world.tools.put.count(), 2, "what was asked for before runs");
     let Vetting::Ask { reason, .. } = &ran.vettings()[3] else {

@@ -20,10 +20,11 @@ fn bounded(max_records: u64) -> Arc<MemoryStore> {
 async fn it_ends_with_its_reason_and_what_it_has_and_nothing_of_it_is_lost() {
     for max_records in 12..32 {
         let store = bounded(max_records);
-        let model = ScriptedModel::always(reply::text_and_calls(
-            "I look.",
-            [("look", "{\"n\":1}"), ("note", "{}")],
-        ));
+        let model = (0..20).fold(ScriptedModel::new(), |model, turn| {
+            let what = format!("{{\"n\":{turn}}}");
+            let calls = [("look", what.as_str()), ("note", what.as_str())];
+            model.then(reply::text_and_calls("I look.", calls))
+        });
         let orchestrator = builder(model)
             .store(store.clone())
             .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))

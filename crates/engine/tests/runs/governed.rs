@@ -37,7 +37,7 @@ async fn a_vague_request_that_begins_a_conversation_is_answered_with_a_question(
     let store = Arc::new(MemoryStore::new());
     let orchestrator = builder(ScriptedModel::new())
         .model(Role::REASONING, model.clone())
-        .policy(Policy::built_in())
+        .policy(policy("channels.chat.clarify = 'vague'"))
         .store(store.clone())
         .build()
         .unwrap();

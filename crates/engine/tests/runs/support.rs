@@ -21,16 +21,14 @@ pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
         .ids(Arc::new(CountingIds::default()))
 }
 
-/// The built-in policy, but one role serves every request, however simple, and none is too vague: tests say which model
-/// is asked what.
+/// The built-in policy, but one role serves every request, however simple: tests say which model is asked what.
 fn one_role() -> Policy {
     policy("")
 }
 
 /// As above, with more on top.
 pub(crate) fn policy(more: &str) -> Policy {
-    let own = "channels.chat.simple_role = 'reasoning'\nchannels.chat.clarify = 'never'\n\
-               channels.code_task.clarify = 'never'\n";
+    let own = "channels.chat.simple_role = 'reasoning'\n";
     let config = PolicyConfig::from_toml(&format!("{own}{more}"));
     Policy::layered(config.unwrap()).unwrap()
 }
