@@ -78,7 +78,7 @@ impl SessionMetrics {
         }
     }
 
-    const fn work(&mut self, took: Duration) {
+    fn work(&mut self, took: Duration) {
         // As records say it: what is read back adds up to the same.
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let took = Duration::from_millis(millis);
