@@ -36,6 +36,7 @@
 //!         model: ModelRef::new("example", "m"),
 //!     }),
 //!     served_by: Role::REASONING,
+//!     downgraded: None,
 //!     cost: None,
 //!     duration: Duration::from_millis(5),
 //!     first_delta: None,

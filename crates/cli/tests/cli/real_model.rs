@@ -51,7 +51,7 @@ fn a_question_about_this_machine_gathers_readings_with_the_real_tool_and_is_answ
         .iter()
         .map(|call| call["purpose"].clone())
         .collect();
-    assert_eq!(purposes, ["routing", "turn"]);
+    assert_eq!(purposes, ["gather", "turn"]);
     let result = of_kind(&events, "tool_result")[0];
     assert_eq!(
         (&result["name"], &result["status"]),
