@@ -128,11 +128,11 @@ impl Layers {
         let own = own.and_then(|own| self.policy(own));
         let own = own.unwrap_or_else(|_| Policy::built_in());
         drop_new(&mut layer, own.config());
-        let loosens = match own.tightened(LayerKind::Project, layer) {
-            // Other errors are those of the whole policy, which is checked later.
-            Err(error @ PolicyError::Loosens { .. }) => error,
-            Ok(_) | Err(_) => return None,
-        };
+        // Other errors are those of the whole policy, which is checked later.
+        let tightened = own.tightened(LayerKind::Project, layer);
+        let loosens = tightened
+            .err()
+            .filter(|error| matches!(error, PolicyError::Loosens { .. }))?;
         let at = project.origin_around(key_of(&loosens));
         let key = shown(loosens.key());
         Some(format!(
