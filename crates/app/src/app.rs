@@ -114,13 +114,14 @@ impl App {
             .tools(tools(config)?);
         let Cast {
             models,
-            notices,
+            mut notices,
             tapes,
         } = match tape {
             Tape::Replay(recorded) => replayed(config, environment, &recorded)?,
             Tape::Record(file) => discovered(config, environment, Some(file)).await?,
             Tape::Off => discovered(config, environment, None).await?,
         };
+        notices.extend_from_slice(config.notices());
         let models = models.into_iter();
         let builder = models.fold(builder, |builder, (role, client)| {
             builder.model(role, client)

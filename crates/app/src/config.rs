@@ -27,6 +27,7 @@ use models::Providers;
 pub use models::{ModelConfig, Provider, ProviderConfig};
 pub use origin::Origin;
 use place::ancestry;
+use project::ProjectPolicy;
 use read::Reading;
 use sections::Sections;
 pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
@@ -49,6 +50,8 @@ pub struct Config {
     server: ServerConfig,
     project_root: PathBuf,
     policy: Policy,
+    project_policy: ProjectPolicy,
+    notices: Vec<String>,
     layers: Layers,
     files: Vec<PathBuf>,
 }
@@ -57,8 +60,9 @@ impl Config {
     /// Merges the sources: the user's own file, that of the working directory (or instead of both, the one file that
     /// [`Sources`] names), `NEURAXIS_…` variables, flags. Each overrides single keys of those before it.
     ///
-    /// What the file of the working directory says about the policy is another matter: nobody vouched for it, so it may
-    /// only tighten what the other sources make of the policy, unless [`Sources`] names it.
+    /// The file of the working directory may have come with the project that is worked on. Where it loosens the policy
+    /// that the other sources make, a [notice](Self::notices) says so; where `config.project_policy` is `tighten`, it may
+    /// not. Neither concerns a file that [`Sources`] names.
     ///
     /// # Errors
     ///
@@ -69,9 +73,8 @@ impl Config {
             providers,
             files,
         } = read::read_all(environment, sources)?;
-        let trusted = layers.0.iter().filter(|layer| !layer.only_tightens());
-        let merged = trusted.fold(Figment::new(), Figment::merge);
-        let mut sections: Sections = merged.extract().map_err(|error| layers.blame(&error))?;
+        let (layers, notice) = layers.overseen()?;
+        let mut sections = layers.sections()?;
         check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         let policy = layers.policy(sections.take_policy())?;
@@ -83,6 +86,8 @@ impl Config {
             store: sections.store.in_place(environment),
             project_root: layers.project_root(environment, &sections.tools),
             policy,
+            project_policy: sections.config.project_policy,
+            notices: notice.into_iter().collect(),
             layers,
             files,
         })
@@ -124,6 +129,12 @@ impl Config {
         &self.policy
     }
 
+    /// Returns what a user should know about where the configuration comes from, a sentence each.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
     /// Returns the files that were read, the weakest first.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
@@ -143,6 +154,17 @@ impl Config {
 }
 
 impl Layers {
+    /// Merges the sources, but for what may only tighten the policy.
+    fn merged(&self) -> Figment {
+        let layers = self.0.iter().filter(|layer| !layer.only_tightens());
+        layers.fold(Figment::new(), Figment::merge)
+    }
+
+    fn sections(&self) -> Result<Sections, ConfigError> {
+        let merged = self.merged();
+        merged.extract().map_err(|error| self.blame(&error))
+    }
+
     fn origin(&self, key: &str) -> Origin {
         let mut strongest_first = self.0.iter().rev();
         let layer = strongest_first.find(|layer| layer.sets(key));

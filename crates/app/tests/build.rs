@@ -71,6 +71,24 @@ async fn a_model_that_is_configured_needs_no_notice() {
 }
 
 #[tokio::test]
+async fn what_the_file_of_the_working_directory_loosens_is_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[modes.moderate]\nmax_turns = 30\n";
+    std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    let surroundings = Environment::new(folder.path());
+    let config = Config::load(&surroundings, &alone()).unwrap();
+    let app = App::build(&config, &surroundings).await.unwrap();
+    let expected = "neuraxis.toml:2: modes.moderate.max_turns loosens";
+    assert!(
+        app.notices
+            .iter()
+            .any(|notice| notice.starts_with(expected)),
+        "{:?}",
+        app.notices
+    );
+}
+
+#[tokio::test]
 async fn all_tools_of_this_build_are_there() {
     let app = build(&[]).await.unwrap();
     let names: Vec<&str> = app

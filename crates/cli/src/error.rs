@@ -151,7 +151,7 @@ impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
             ConfigError::Project { .. } => {
-                "name the file with --config if you trust it, or move that part into the file of your configuration folder"
+                "if you trust the file, name it with --config, or set config.project_policy = \"full\" in your own configuration"
             }
             ConfigError::Read { .. } => {
                 "check the path, or write a new file there with `neuraxis config init`"

@@ -53,8 +53,8 @@ pub enum ConfigError {
         /// What is wrong.
         fault: Box<Fault>,
     },
-    /// The file of the working directory would loosen the policy.
-    #[error("{at:#}: a file that nobody vouched for may only tighten the policy")]
+    /// The file of the working directory would loosen the policy, which the user does not let it do.
+    #[error("{at:#}: config.project_policy lets this file only tighten the policy")]
     Project {
         /// Where.
         at: Origin,

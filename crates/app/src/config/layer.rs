@@ -52,8 +52,18 @@ pub(super) struct Layer {
     rank: usize,
     table: Table,
     places: Places,
-    /// Whether it holds no more than what a file of the working directory says about the policy.
-    only_tightens: bool,
+    standing: Standing,
+}
+
+/// Who answers for a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The user, who wrote or named it.
+    Own,
+    /// Whoever made the working directory: the file was found there.
+    Found,
+    /// As before; and it holds no more than what that file says about the policy, which it may only tighten.
+    Tightens,
 }
 
 impl Layer {
@@ -74,7 +84,7 @@ impl Layer {
             table: toml::from_str(text).map_err(|error| not_toml(&error))?,
             rank,
             source: source.clone(),
-            only_tightens: false,
+            standing: Standing::Own,
         };
         layer.check()?;
         // A second opinion: figment takes the number of a choice for the choice itself.
@@ -100,7 +110,7 @@ impl Layer {
             rank: *rank,
             table: nested(&names, value),
             places: Places::default(),
-            only_tightens: false,
+            standing: Standing::Own,
         };
         let as_text = layer(Value::String(text.to_owned()));
         let Err(no_text) = as_text.check_strictly(providers) else {
@@ -138,16 +148,27 @@ impl Layer {
         }
     }
 
+    /// Says that this file was found in the working directory, and not named by the user.
+    pub(super) const fn found(mut self) -> Self {
+        self.standing = Standing::Found;
+        self
+    }
+
+    /// Tells whether it is the file that was found in the working directory.
+    pub(super) fn is_found(&self) -> bool {
+        self.standing == Standing::Found
+    }
+
     /// Tells whether it may tighten the policy and do nothing else.
-    pub(super) const fn only_tightens(&self) -> bool {
-        self.only_tightens
+    pub(super) fn only_tightens(&self) -> bool {
+        self.standing == Standing::Tightens
     }
 
     /// Makes a layer of the same source that only tightens.
     pub(super) fn tightening(&self, table: Table) -> Self {
         Self {
             table,
-            only_tightens: true,
+            standing: Standing::Tightens,
             ..self.clone()
         }
     }
@@ -200,9 +221,14 @@ impl Layer {
         }
     }
 
+    /// Reads this layer alone.
+    pub(super) fn sections(&self) -> Result<Sections, ConfigError> {
+        let sections = Figment::from(self).extract();
+        sections.map_err(|error| self.blame(&error))
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
-        let checked = Figment::from(self).extract::<Sections>();
-        checked.map(drop).map_err(|error| self.blame(&error))
+        self.sections().map(drop)
     }
 
     /// Checks a layer that has no text of its own; with the second opinion that files get from their text.

@@ -10,6 +10,7 @@ use super::error::ConfigError;
 use super::layer::{Layer, TextSource};
 use super::models::Providers;
 use super::origin::Origin;
+use super::project;
 use super::sources::{FlagValue, Sources};
 use crate::environment::Environment;
 use crate::names::shown;
@@ -66,12 +67,6 @@ pub(super) fn read_all(
     for layer in &mut layers {
         layer.drop_superseded(&providers);
     }
-    if let Some(project) = layers.iter().position(Layer::only_tightens) {
-        let (files, stronger) = layers.split_at_mut(project + 1);
-        if let Some(project) = files.last_mut() {
-            project.drop_overridden(stronger);
-        }
-    }
     Ok(Reading {
         layers: Layers(layers),
         providers,
@@ -116,10 +111,11 @@ fn files(
             Ok(_) if files.contains(&shown) => continue,
             Ok(text) => {
                 let mut layer = Layer::of_file(shown.clone(), files.len(), &text)?;
-                let is_own = environment.config_dir() == Some(folder);
-                let policy = (!is_own).then(|| layer.split_policy()).flatten();
+                if environment.config_dir() != Some(folder) {
+                    layer = layer.found();
+                    project::check(&layer)?;
+                }
                 layers.push(layer);
-                layers.extend(policy);
             }
         }
         files.push(shown);

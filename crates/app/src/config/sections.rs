@@ -15,6 +15,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::project::OversightConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -35,6 +36,7 @@ pub(super) struct Sections {
     taint: TaintConfig,
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
+    pub(super) config: OversightConfig,
 }
 
 impl Sections {

@@ -103,8 +103,8 @@ fn each_source_overrides_single_keys_of_the_weaker_ones() {
         )
         .with_file(
             "work/neuraxis.toml",
-            "[modes.moderate]\nmax_turns = 15\n[modes.exploratory]\nmax_turns = 15\n\
-             [plans.mine]\nmax_turns = 15\n",
+            "[modes.moderate]\nmax_turns = 30\n[modes.exploratory]\nmax_turns = 30\n\
+             [plans.mine]\nmax_turns = 30\n",
         )
         .with_variable("NEURAXIS_MODES__EXPLORATORY__MAX_TURNS", "40")
         .with_variable("NEURAXIS_PLANS__MINE__MAX_TURNS", "40");
@@ -114,7 +114,7 @@ fn each_source_overrides_single_keys_of_the_weaker_ones() {
     let config = machine.load_from(&flags).unwrap();
 
     assert_eq!(max_turns(&config, &Mode::CONSERVATIVE), Some(20));
-    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(15));
+    assert_eq!(max_turns(&config, &Mode::MODERATE), Some(30));
     assert_eq!(max_turns(&config, &Mode::EXPLORATORY), Some(40));
     assert!(lines(&config).contains(&"plans.mine.max_turns = 51".to_owned()));
 
@@ -236,7 +236,7 @@ fn what_is_shown_is_toml_that_reads_back_as_the_same_policy() {
 
 #[test]
 fn the_template_sets_nothing_and_all_that_it_explains_is_valid() {
-    let machine = Machine::new().with_file("user/neuraxis.toml", crate::template());
+    let machine = Machine::new().with_file("work/neuraxis.toml", crate::template());
     let config = machine.load().unwrap();
     assert_eq!(config.policy().hash(), Policy::built_in().hash());
 

@@ -48,6 +48,16 @@ fn what_is_shown_can_be_used_as_a_file() {
 }
 
 #[test]
+fn what_is_shown_can_be_used_as_the_file_of_the_working_directory() {
+    let machine = Machine::new();
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    let machine = machine.with_file("neuraxis.toml", &shown);
+    let again = machine.run(["config", "show"]).stdout_of(0);
+    let line = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
+    assert_eq!(line(&shown), line(&again));
+}
+
+#[test]
 fn a_file_to_begin_with_is_written_and_sets_nothing() {
     let machine = Machine::new();
     assert_eq!(
@@ -104,7 +114,7 @@ fn the_users_own_file_is_read_beneath_that_of_the_working_directory() {
     let machine = Machine::new();
     let folder = machine.root().join("home/config/neuraxis");
     fs::create_dir_all(&folder).unwrap();
-    let own = "[modes.moderate]\nmax_turns = 9\n[modes.exploratory]\nmax_turns = 7\n";
+    let own = "[modes.moderate]\nmax_turns = 7\n[modes.exploratory]\nmax_turns = 7\n";
     fs::write(folder.join("neuraxis.toml"), own).unwrap();
     let machine = machine.with_file("neuraxis.toml", "[modes.moderate]\nmax_turns = 8\n");
     let shown = machine.run(["config", "show"]).stdout_of(0);

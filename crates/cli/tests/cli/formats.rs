@@ -123,11 +123,9 @@ fn mode_and_channel_are_moderate_and_chat_by_default() {
 fn a_mode_and_a_channel_of_ones_own_can_be_used() {
     let config = "[modes.quick]\nmax_turns = 2\ntools.read_only = 'allow'\n\
                   [channels.clock]\nrole = 'router'\ntools = ['current_time']";
-    let machine = Machine::new().with_file("own.toml", config);
+    let machine = Machine::new().with_file("neuraxis.toml", config);
     let question = [
         "ask",
-        "--config",
-        "own.toml",
         "--mode",
         "quick",
         "--channel",

@@ -22,6 +22,7 @@ mod model_faults;
 #[cfg(unix)]
 mod person;
 mod policy;
+mod project;
 mod provider;
 mod providers;
 mod real_model;

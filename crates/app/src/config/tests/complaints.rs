@@ -4,7 +4,7 @@ use super::*;
 
 fn complaint_about_file(text: &str) -> String {
     let machine = Machine::new().with_file("work/neuraxis.toml", text);
-    machine.complaint_from(&Sources::default().with_file("neuraxis.toml"))
+    machine.complaint()
 }
 
 fn complaint_about_variable(name: &str, value: &str) -> String {
@@ -48,6 +48,10 @@ fn what_is_wrong_in_a_file_is_named_with_its_place_and_the_nearest_key() {
         "[models.reasoning]\nprovider = 'cassette'",
         "[models.reasoning]\nprovider = 'cassette'\nfile = 'x'\nsped = 'instant'",
         "[server]\nlisten = 'localhost'",
+        "[config]\nproject_policy = 'tightn'",
+        "[config]\nproject_policy = 1",
+        "[config]\nproject_polcy = 'full'",
+        "[config]\nproject_policy = 'full'",
         "[models.reasoning]\n\n  api_key = 'sk-hunter2'",
         "[models.'no name']\nprovider = 'offline'",
         "[modes.moderate]\nmax_turns = 0",

@@ -15,7 +15,7 @@ Examples:
 /// Print every value in force, and where it comes from
 ///
 /// Each line is TOML: a key, its value, and after the # the file and line, the variable or the flag that sets it.
-/// Secrets are hidden.
+/// Secrets are hidden. What no file of the working directory may set is commented out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {}
@@ -36,8 +36,13 @@ impl Show {
             text.push_str("# no [models.*]: a model server on this machine answers, and without one, rules do\n");
         }
         for setting in config.settings() {
+            let mark = if setting.may_stand_anywhere() {
+                ""
+            } else {
+                "# "
+            };
             let (key, value, origin) = (setting.key, setting.value, setting.origin);
-            text.push_str(&format!("{key} = {value}  # {origin}\n"));
+            text.push_str(&format!("{mark}{key} = {value}  # {origin}\n"));
         }
         Output::new().text(&text)?;
         Ok(())
