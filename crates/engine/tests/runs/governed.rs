@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_brainstem::Policy;
 use neuraxis_core::{
     AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile,
     RecordBody, Role, RunStatus,
