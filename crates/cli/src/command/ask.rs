@@ -11,6 +11,7 @@ mod view;
 mod waiting;
 
 use clap::{Args, ValueEnum};
+use neuraxis::core::PlanName;
 use neuraxis::engine::Delivery;
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
@@ -63,6 +64,10 @@ pub(crate) struct Ask {
     /// The session it goes on with, or the name of a new one; the beginning of an id will do. Left out: a new session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
+
+    /// The limits it has beside those of mode and channel: one of [plans.NAME]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
 
     /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -144,10 +149,12 @@ impl Ask {
         } else {
             Delivery::Streamed
         };
-        Ok(UserRequest::new(session, message)
+        let mut request = UserRequest::new(session, message)
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
-            .delivery(delivery))
+            .delivery(delivery);
+        request.plan = self.plan.map(PlanName::new);
+        Ok(request)
     }
 }
 

@@ -9,6 +9,7 @@ mod slash;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::core::PlanName;
 use neuraxis::{Channel, Mode, SessionId};
 use neuraxis_app::Tape;
 
@@ -49,6 +50,10 @@ pub(crate) struct Chat {
     /// How much freedom they have: conservative, moderate, exploratory or one of your own
     #[arg(long, default_value = "moderate")]
     mode: String,
+
+    /// The limits they have beside those of mode and channel: one of [plans.NAME]
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
 }
 
 impl Chat {
@@ -62,6 +67,7 @@ impl Chat {
         };
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let mut conversation = Conversation::new(app, reception, config, session);
+        conversation.plan = self.plan.map(PlanName::new);
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;
         Interrupt::disarm().await;

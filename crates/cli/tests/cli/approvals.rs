@@ -101,6 +101,9 @@ fn arguments_can_be_replaced_and_are_checked_again() {
     let (id, _) = leave_waiting(&machine);
     let refused = run(&machine, &["approvals", "approve", &id, "--arguments", "{"]).complaint(2);
     assert!(refused.contains("it must be JSON"), "{refused}");
+    let unfit = ["approvals", "approve", &id, "--arguments", r#"{"zone":1}"#];
+    let refused = run(&machine, &unfit).complaint(2);
+    assert!(refused.contains("the call still waits"), "{refused}");
     let arguments = r#"{"time_zone":"Asia/Tokyo"}"#;
     let approve = ["approvals", "approve", &id, "--arguments", arguments];
     let answer = run(&machine, &approve).stdout_of(0);

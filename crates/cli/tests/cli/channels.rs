@@ -56,3 +56,29 @@ fn a_question_is_the_reply_to_what_names_nothing() {
             .ends_with("what you expect of me.")
     );
 }
+
+#[test]
+fn a_plan_limits_what_the_runs_of_a_session_use_together() {
+    let machine = Machine::new();
+    let ask = |session: &str| {
+        let limit = "plans.small.session.max_tool_calls=2";
+        let arguments = ["ask", "--format", "json", "--plan", "small", "--set", limit];
+        let question = ["--session", session, "What time is it?"];
+        let done = machine.run(arguments.iter().chain(&question));
+        serde_json::from_str::<Value>(&done.stdout_of(0)).unwrap()
+    };
+    assert_eq!(ask("one")["finish_reason"], "stop");
+    // The second run uses what is left, the third begins with nothing.
+    assert_eq!(ask("one")["finish_reason"]["budget"], "tool_calls");
+    let spent = ask("one");
+    assert_eq!(spent["finish_reason"]["budget"], "tool_calls");
+    assert_eq!(steps(&spent), ["warning"]);
+    assert_eq!(ask("another")["finish_reason"], "stop");
+}
+
+#[test]
+fn a_plan_that_there_is_not_is_wrong_usage() {
+    let done = Machine::new().run(["ask", "--plan", "big", "What time is it?"]);
+    let complaint = done.complaint(2);
+    assert!(complaint.contains("big"), "{complaint}");
+}

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::RequestError as Refusal;
-use neuraxis_core::{Channel, LlmErrorKind, Mode, Purpose, RecordBody, Role, RunStatus, ToolClass};
+use neuraxis_core::{
+    Channel, JsonText, LlmErrorKind, Mode, Purpose, RecordBody, Role, RunStatus, ToolClass,
+    ToolOutput, ToolSignal,
+};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RequestError, StepType, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, hear, session};
 
@@ -251,5 +254,42 @@ async fn deep_research_needs_exploratory_mode_and_says_so() {
         .mode(Mode::EXPLORATORY)
         .channel(Channel::DEEP_RESEARCH);
     let heard = hear(&orchestrator, request).await;
-    assert_eq!(steps(&heard), expected(&[(StepType::LlmCall, "reasoning")]));
+    let checked = [
+        (StepType::LlmCall, "reasoning"),
+        (StepType::LlmCall, "reasoning"),
+        (StepType::Summary, ""),
+    ];
+    assert_eq!(steps(&heard), expected(&checked));
+}
+
+#[tokio::test]
+async fn research_plans_works_and_ends_with_a_summary_of_what_its_check_found() {
+    let plan = r#"{"steps":[{"text":"Read about TCP","state":"pending"}]}"#;
+    let mut planned = ToolOutput::new(JsonText::from_text("\"noted\""));
+    planned.signal = Some(ToolSignal::Plan {
+        plan: JsonText::from_text(plan),
+    });
+    let mut update = spec("update_plan").build();
+    update.class = ToolClass::ReadOnly;
+    let model = ScriptedModel::new()
+        .then(reply::calls([("update_plan", plan)]))
+        .then(reply::calls([("calculate", "{}")]))
+        .then(reply::text("TCP retransmits."))
+        .then(reply::text("ACCEPT"));
+    let builder = orchestrator()
+        .model(Role::REASONING, Arc::new(model))
+        .tool(Arc::new(ScriptedTool::always(update, Act::output(planned))));
+    let heard = ask(builder, Channel::DEEP_RESEARCH, Mode::EXPLORATORY, HARD).await;
+    let named = [
+        (StepType::LlmCall, "reasoning"),
+        (StepType::ToolCall, "update_plan"),
+        (StepType::Plan, ""),
+        (StepType::LlmCall, "reasoning"),
+        (StepType::ToolCall, "calculate"),
+        (StepType::LlmCall, "reasoning"),
+        (StepType::LlmCall, "reasoning"),
+        (StepType::Summary, ""),
+    ];
+    assert_eq!(steps(&heard), expected(&named));
+    assert_eq!(heard.result.reply, "TCP retransmits.");
 }

@@ -5,9 +5,9 @@ use clap::Args;
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, GrantScope, InboxInput, InputId, JsonText, Seq,
 };
-use neuraxis::engine::{Answer, ResumeError, UuidV7};
+use neuraxis::engine::{Answer, ResumeError, ToolCallError, UuidV7};
 use neuraxis::ports::{Ids, StoreError};
-use neuraxis_app::Tape;
+use neuraxis_app::{App, Tape};
 
 use super::super::ask::{self, Format, Reception, View};
 use super::waiting::{self, Waiting, Which};
@@ -105,7 +105,9 @@ async fn decide(
     let mut reception = Reception::new(setup, WhenAway::Wait)?;
     let app = reception.app(setup, Tape::Off).await?;
     let waiting = waiting::one(app.store.as_ref(), which).await?;
-    let decided = decided(&waiting, decision(&waiting)?);
+    let decision = decision(&waiting)?;
+    fits(&app, &waiting, &decision)?;
+    let decided = decided(&waiting, decision);
     let answer = Answer::Approval(decided.clone());
     let handle = match app.orchestrator.resume(waiting.run, vec![answer]).await {
         Ok(handle) => handle,
@@ -146,6 +148,26 @@ fn chosen(waiting: &Waiting, number: usize) -> Result<GrantScope, CommandError> 
         let error = anyhow!("there is no choice {number}: {} are offered", choices.len());
         CommandError::usage(error).hint("`neuraxis approvals show` lists them")
     })
+}
+
+/// Refuses edited arguments that the tool does not take: they would use up the approval for nothing.
+fn fits(app: &App, waiting: &Waiting, decision: &ApprovalDecision) -> Result<(), CommandError> {
+    let ApprovalDecision::Approve {
+        arguments: Some(arguments),
+        ..
+    } = decision
+    else {
+        return Ok(());
+    };
+    match app
+        .orchestrator
+        .tools()
+        .check(&waiting.asked.name, arguments)
+    {
+        // A tool that this process does not have is checked where it is.
+        Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
+        Err(error) => Err(CommandError::usage(anyhow!(error)).hint("the call still waits")),
+    }
 }
 
 fn decided(waiting: &Waiting, decision: ApprovalDecision) -> ApprovalDecided {

@@ -1,7 +1,7 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::anyhow;
-use neuraxis::core::{RunId, Seq};
+use neuraxis::core::{PlanName, RunId, Seq};
 use neuraxis::engine::{RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
@@ -24,6 +24,8 @@ pub(super) struct Conversation {
     pub(super) session: SessionId,
     pub(super) mode: Mode,
     pub(super) channel: Channel,
+    /// The limits that requests have beside those of mode and channel.
+    pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
 }
 
@@ -44,6 +46,7 @@ impl Conversation {
             session,
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            plan: None,
             output: Output::new(),
         }
     }
@@ -93,9 +96,10 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
-        let request = UserRequest::new(self.session.clone(), message)
+        let mut request = UserRequest::new(self.session.clone(), message)
             .mode(self.mode.clone())
             .channel(self.channel.clone());
+        request.plan.clone_from(&self.plan);
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => self.show(run, events, Seq(0)).await,
             Err(RequestError::Busy { session, run }) => {

@@ -38,7 +38,12 @@ pub(super) struct Resume {
 
 impl Resume {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let mut reception = Reception::new(setup, WhenAway::Deny)?;
+        // A question that waited through the death of a process is not denied because nobody sits here either.
+        let away = match setup.config()?.store().is_in_memory() {
+            true => WhenAway::Deny,
+            false => WhenAway::Wait,
+        };
+        let mut reception = Reception::new(setup, away)?;
         let app = reception.app(setup, Tape::Off).await?;
         let done = self.take_up(&app, &mut reception).await;
         app.close().await;
