@@ -63,6 +63,7 @@ use crate::record::{Pending, Record};
 use crate::spec::RunSpec;
 use crate::tool::ToolSpec;
 use crate::transcript::Transcript;
+use crate::usage::RunUsage;
 use agent::Agent;
 use draft::Draft;
 use ways::Ways;
@@ -177,6 +178,22 @@ impl RunTree {
     pub fn transcript(&self) -> Transcript {
         let root = self.agents.first();
         root.map(|root| root.transcript.clone()).unwrap_or_default()
+    }
+
+    /// Returns what the run used so far.
+    #[must_use]
+    pub fn usage(&self) -> RunUsage {
+        self.usage_of(AgentId::ROOT)
+    }
+
+    /// Returns how many turns of the root agent counted so far, one whose calls are under way included.
+    #[must_use]
+    pub fn turns(&self) -> u32 {
+        let root = self.agents.first();
+        root.map_or(0, |root| {
+            let under_way = u32::from(root.batch().is_some());
+            root.turns_used.saturating_add(under_way)
+        })
     }
 
     /// Returns the tools that an agent of this run is offered.

@@ -342,9 +342,12 @@ impl Driver {
 
     /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
     fn conclude(mut self, place: Option<AtWork>) {
+        let waits = self.outcome.is_none();
+        let so_far = waits.then(|| (self.tree.turns(), self.tree.usage()));
         let end = RunEnd {
             outcome: self.outcome.take(),
             pending: self.tree.pending(),
+            so_far,
             messages: self.tree.transcript(),
         };
         let publish = self.into_publisher();

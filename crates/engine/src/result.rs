@@ -69,6 +69,10 @@ pub enum StepType {
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
     let steps = run.link.feed.with_records(steps);
+    let (turns, usage) = match outcome {
+        Some(outcome) => (outcome.turns, outcome.usage.clone()),
+        None => end.so_far.clone().unwrap_or_default(),
+    };
     OrchestratorResult {
         reply: outcome.map(reply).unwrap_or_default(),
         steps,
@@ -77,10 +81,8 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         run_id: run.link.run_id,
         status: outcome.map_or(RunStatus::Waiting, RunOutcome::status),
         finish_reason: outcome.map(|outcome| outcome.finish_reason.clone()),
-        turns: outcome.map_or(0, |outcome| outcome.turns),
-        usage: outcome
-            .map(|outcome| outcome.usage.clone())
-            .unwrap_or_default(),
+        turns,
+        usage,
         pending: end.pending.clone(),
     }
 }
@@ -90,6 +92,7 @@ pub(crate) fn of_crashed(run: &RunHandle) -> OrchestratorResult {
     let end = RunEnd {
         outcome: Some(crashed_outcome()),
         pending: Vec::new(),
+        so_far: None,
         messages: Transcript::default(),
     };
     of_run(run, &end)

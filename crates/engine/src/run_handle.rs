@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Pending, Record, RunId, RunOutcome, SessionId, Steered, ToolCallId, ToolFinished, ToolOutcome,
-    Transcript,
+    Pending, Record, RunId, RunOutcome, RunUsage, SessionId, Steered, ToolCallId, ToolFinished,
+    ToolOutcome, Transcript,
 };
 use neuraxis_ports::{Ids, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -42,6 +42,8 @@ pub(crate) struct RunEnd {
     pub(crate) outcome: Option<RunOutcome>,
     /// What it waits for, if it waits.
     pub(crate) pending: Vec<Pending>,
+    /// If it waits: the turns that counted so far, and what it used.
+    pub(crate) so_far: Option<(u32, RunUsage)>,
     /// Its root agent's whole conversation.
     pub(crate) messages: Transcript,
 }

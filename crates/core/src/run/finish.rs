@@ -9,6 +9,7 @@ use crate::run::RunTree;
 use crate::run::agent::Phase;
 use crate::run::draft::Draft;
 use crate::transcript::Transcript;
+use crate::usage::RunUsage;
 
 impl RunTree {
     /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
@@ -23,6 +24,18 @@ impl RunTree {
         self.agent_ended(draft, id);
     }
 
+    /// Returns what an agent used so far, with what agents below it did if its profile says so.
+    pub(super) fn usage_of(&self, id: AgentId) -> RunUsage {
+        let Some(agent) = self.agent(id) else {
+            return RunUsage::default();
+        };
+        let mut usage = agent.usage.clone();
+        if self.agent_spec(id).profile.usage == UsageScope::WithAgents {
+            usage.merge(&agent.usage_below);
+        }
+        usage
+    }
+
     /// Ends an agent and records what it came to.
     pub(super) fn end_agent(
         &mut self,
@@ -31,15 +44,11 @@ impl RunTree {
         reason: FinishReason,
         content: String,
     ) {
-        let scope = self.agent_spec(id).profile.usage;
+        let usage = self.usage_of(id);
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
         agent.phase = Phase::Ended;
-        let mut usage = agent.usage.clone();
-        if scope == UsageScope::WithAgents {
-            usage.merge(&agent.usage_below);
-        }
         let outcome = RunOutcome {
             content,
             finish_reason: reason,

@@ -22,8 +22,8 @@ struct PutAside {
 /// A run that calls `write`, and an approver who will say later.
 async fn put_aside(approver: ScriptedApprover, calls: &[(&str, &str)]) -> PutAside {
     let model = ScriptedModel::new()
-        .then(reply::calls(calls.iter().copied()))
-        .then(reply::text("ok"));
+        .then(reply::using(reply::calls(calls.iter().copied()), 10, 2))
+        .then(reply::using(reply::text("ok"), 20, 1));
     let tool = Arc::new(ScriptedTool::echoing(
         spec("write").schema(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),
     ));
@@ -88,7 +88,10 @@ fn approve(arguments: Option<&str>) -> ApprovalDecision {
 #[tokio::test]
 async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
     let run = put_aside(later(1), &[("write", r#"{"n":1}"#)]).await;
-    assert_eq!(run.heard.result.pending[0].kind, PendingKind::Approval);
+    let waiting = &run.heard.result;
+    assert_eq!(waiting.pending[0].kind, PendingKind::Approval);
+    assert_eq!(waiting.turns, 1, "the turn under way");
+    assert_eq!(waiting.usage.total.total.tokens, 12);
     let result = run
         .resume(vec![decided(&run.asked()[0], approve(None))])
         .await
@@ -97,6 +100,7 @@ async fn an_approval_that_comes_later_takes_the_run_up_where_it_stood() {
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "ok")
     );
+    assert_eq!(result.usage.total.total.tokens, 33);
     assert_eq!(run.tool.calls()[0].arguments.as_str(), r#"{"n":1}"#);
     assert_eq!(run.approver.asks().len(), 1, "asked again");
 }
