@@ -49,6 +49,15 @@ fn turns_whose_calls_all_fail_hand_over_to_the_larger_role() {
 }
 
 #[test]
+fn the_larger_role_serves_whatever_roles_the_profile_gives_its_turns() {
+    let mut spec = governed(|decision| escalates(decision, 1, false));
+    spec.root.profile.roles.after_calls = Some(Role::ROUTER);
+    let mut run = Script::start(spec);
+    fail_turn(&mut run);
+    assert_eq!(run.model_call().role, Role::CODING);
+}
+
+#[test]
 fn a_call_that_succeeds_ends_the_row() {
     let mut run = start(2, false, nothing);
     for _ in 0..3 {
