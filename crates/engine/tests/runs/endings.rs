@@ -9,9 +9,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{
-    assert_paired, builder, hear, history, policy, request, session, with_tools,
-};
+use crate::support::{assert_paired, builder, hear, history, policy, request, session, with_tools};
 
 #[tokio::test]
 async fn a_text_ends_the_run_and_joins_the_sessions_history() {
