@@ -89,6 +89,25 @@ fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
 }
 
 #[test]
+fn an_answer_for_a_tool_counts_only_where_that_much_may_be_remembered() {
+    let mut session = Session::new(
+        "[rules.care]\nanswer = 'ask'\ntools = ['web_fetch']\nmodes = ['exploratory']\nremember = 'arguments'",
+    );
+    let (fetch, arguments) = (named("web_fetch"), r#"{"url":"https://a.org"}"#);
+    session
+        .remember(&fetch, arguments, GrantScope::Tool)
+        .unwrap();
+    assert_eq!(word(&session.judge(&fetch, arguments)), "allow");
+    session.decision = offering_all(&session.policy, &Mode::EXPLORATORY, &Channel::CODE_TASK);
+    assert_eq!(word(&session.judge(&fetch, arguments)), "ask");
+    let hash = JsonText::from_text(arguments).hash();
+    session
+        .remember(&fetch, arguments, GrantScope::Arguments { hash })
+        .unwrap();
+    assert_eq!(word(&session.judge(&fetch, arguments)), "allow");
+}
+
+#[test]
 fn an_answer_for_exact_arguments_is_about_no_others() {
     let mut session = Session::new("");
     let (run, arguments) = (named("run_command"), r#"{"command":"make clean"}"#);

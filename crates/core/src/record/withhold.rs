@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::input::ApprovalDecision;
+use crate::decision::GrantScope;
+use crate::effect::Purpose;
+use crate::input::{ApprovalDecision, Vetting};
 use crate::json::{ContentHash, JsonText};
 use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
+use crate::outcome::ToolFailure;
 use crate::profile::DataPolicy;
 use crate::record::{LlmCall, Record, RecordBody, ToolResult};
 use crate::reply::{Reply, ReplyPart};
@@ -36,16 +39,19 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         RecordBody::ToolResult(result) => tool_result(result, policy),
         RecordBody::Plan(plan) => hide_json(&mut plan.plan, policy.tool_results),
         RecordBody::Summary(summary) => hide(&mut summary.text, policy.text),
-        RecordBody::ApprovalRequested(asked) => hide_json(&mut asked.arguments, policy.tool_calls),
-        RecordBody::ApprovalDecided(decided) => {
-            if let ApprovalDecision::Approve {
-                arguments: Some(arguments),
-                ..
-            } = &mut decided.decision
-            {
-                hide_json(arguments, policy.tool_calls);
+        RecordBody::Verdict(vetted) => {
+            for found in &mut vetted.calls {
+                vetting(found, policy);
             }
         }
+        RecordBody::ApprovalRequested(asked) => {
+            hide_json(&mut asked.arguments, policy.tool_calls);
+            hide(&mut asked.reason, policy.tool_calls);
+            for choice in &mut asked.choices {
+                grant(choice, policy);
+            }
+        }
+        RecordBody::ApprovalDecided(decided) => decision(&mut decided.decision, policy),
         RecordBody::Steered(steered) => steered.message = message(&steered.message, policy),
         RecordBody::MaxTurnsReached(reached) => hide(&mut reached.content, policy.text),
         RecordBody::LimitReached(reached) => hide(&mut reached.content, policy.text),
@@ -59,7 +65,6 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         }
         RecordBody::Decision(_)
         | RecordBody::LlmFailed(_)
-        | RecordBody::Verdict(_)
         | RecordBody::Warning(_)
         | RecordBody::Advised(_)
         | RecordBody::MaxTurnsPromptInjected(_)
@@ -75,7 +80,15 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
 }
 
 fn model_call(call: &mut LlmCall, policy: DataPolicy) {
-    call.messages = call.messages.iter().map(|it| message(it, policy)).collect();
+    let asked = match call.purpose {
+        // What is to be summed up is written down in one text: calls and results with what was said.
+        Purpose::Compaction => DataPolicy {
+            text: policy.text && policy.tool_calls && policy.tool_results,
+            ..policy
+        },
+        _ => policy,
+    };
+    call.messages = call.messages.iter().map(|it| message(it, asked)).collect();
     let mut reply = Reply::clone(&call.reply);
     for part in &mut reply.parts {
         match part {
@@ -93,8 +106,71 @@ fn model_call(call: &mut LlmCall, policy: DataPolicy) {
     call.reply = Arc::new(reply);
 }
 
+/// Why a call may run or not may quote what it is called with.
+fn vetting(found: &mut Vetting, policy: DataPolicy) {
+    match found {
+        Vetting::Run { reason, .. } => {
+            if let Some(reason) = reason {
+                hide(reason, policy.tool_calls);
+            }
+        }
+        Vetting::Invalid { message } => hide(message, policy.tool_calls),
+        Vetting::Ask {
+            reason, choices, ..
+        } => {
+            hide(reason, policy.tool_calls);
+            for choice in choices {
+                grant(choice, policy);
+            }
+        }
+        Vetting::Deny { reason, .. } => hide(reason, policy.tool_calls),
+        Vetting::Unknown | Vetting::Disabled => {}
+    }
+}
+
+/// The patterns that are offered for remembering are made of the arguments.
+fn grant(scope: &mut GrantScope, policy: DataPolicy) {
+    match scope {
+        GrantScope::Command { pattern }
+        | GrantScope::Host { pattern }
+        | GrantScope::Path { pattern } => hide(pattern, policy.tool_calls),
+        GrantScope::Arguments { .. } | GrantScope::Tool => {}
+    }
+}
+
+fn decision(decision: &mut ApprovalDecision, policy: DataPolicy) {
+    match decision {
+        ApprovalDecision::Approve {
+            arguments,
+            remember,
+        } => {
+            if let Some(arguments) = arguments {
+                hide_json(arguments, policy.tool_calls);
+            }
+            if let Some(scope) = remember {
+                grant(scope, policy);
+            }
+        }
+        ApprovalDecision::Deny { reason } => {
+            if let Some(reason) = reason {
+                hide(reason, policy.text);
+            }
+        }
+        ApprovalDecision::Expired => {}
+    }
+}
+
 fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
-    hide_json(&mut result.value, policy.tool_results);
+    // Such an error says what is wrong with the arguments, or what a person had to say about them.
+    let quotes = matches!(
+        result.failure,
+        Some(ToolFailure::InvalidArguments | ToolFailure::Denied)
+    );
+    let may_quote = policy.tool_calls && policy.text;
+    hide_json(
+        &mut result.value,
+        policy.tool_results && (may_quote || !quotes),
+    );
     if let Some(summary) = &mut result.summary {
         hide(summary, policy.tool_results);
     }

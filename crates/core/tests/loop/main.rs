@@ -9,6 +9,7 @@
     reason = "a script that does not fit the run it drives is a broken test and must stop at once"
 )]
 
+mod documented;
 mod golden;
 mod properties;
 mod rules;

@@ -157,6 +157,11 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     let world = World::with("", approver, |builder| builder.store(failing.clone()));
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
     assert!(ran.is_done().results()[0].failure.is_none());
+    let claims = |found: &Vetting| matches!(found, Vetting::Run { grant: Some(_), .. });
+    assert!(
+        !ran.vettings().iter().any(claims),
+        "no remembered answer lets it run"
+    );
     let remembered = failing.remembered(&session("s")).await.unwrap();
     assert!(remembered.grants().is_empty());
     // And where they cannot be read, a person is asked.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    FinishReason, JsonText, Record, RecordBody, RunId, RunStatus, RunTree, Seq, ToolFailure,
-    Transcript,
+    FinishReason, JsonText, Record, RecordBody, RunId, RunStarted, RunStatus, RunTree, Seq,
+    ToolFailure, Transcript,
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
@@ -47,9 +47,15 @@ async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let records = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    let copy = copied(&records, change).await;
+    (copy, handle.run_id())
+}
+
+/// Puts the log of a run, changed, into a store of its own.
+async fn copied(records: &[Arc<Record>], change: impl Fn(&mut Record)) -> Arc<MemoryStore> {
     let mut changed = Vec::new();
     for record in records {
-        let mut record = Record::clone(&record);
+        let mut record = Record::clone(record);
         change(&mut record);
         changed.push(Arc::new(record));
     }
@@ -57,10 +63,17 @@ async fn left(change: impl Fn(&mut Record)) -> (Arc<MemoryStore>, RunId) {
     copy.create_session(&Session::new(session(), START))
         .await
         .unwrap();
-    let lease = copy.begin_run(&session(), handle.run_id()).await.unwrap();
+    let lease = copy.begin_run(&session(), records[0].run_id).await.unwrap();
     copy.commit(&lease, &changed).await.unwrap();
     copy.release(&lease).await.unwrap();
-    (copy, handle.run_id())
+    copy
+}
+
+fn started(records: &[Arc<Record>]) -> Option<&RunStarted> {
+    match &records.first()?.body {
+        RecordBody::RunStarted(started) => Some(started),
+        _ => None,
+    }
 }
 
 fn other_version(record: &mut Record) {
@@ -108,18 +121,72 @@ async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
         (result.status, result.reply.as_str()),
         (RunStatus::Done, "Third.")
     );
-    assert_closed(store.as_ref(), run).await;
-    let RecordBody::RunStarted(started) = &next.records()[0].body else {
-        panic!("a run begins with its start")
-    };
-    assert_eq!(started.spec.forked_from.unwrap().run_id, run);
+    let closed = assert_closed(store.as_ref(), run).await;
+    let records = next.records();
+    let (before, after) = (
+        &started(&closed).unwrap().spec,
+        &started(&records).unwrap().spec,
+    );
+    assert_eq!(after.forked_from.unwrap().run_id, run);
+    assert!(matches!(records[1].body, RecordBody::Decision(_)));
+    let turns = before.root.limits.max_turns.unwrap();
+    assert_eq!(
+        after.root.limits.max_turns,
+        Some(turns - 2),
+        "two turns are used up"
+    );
     let sent: Vec<_> = model.requests()[0].messages.messages()[1..].to_vec();
     assert_paired(&sent);
     let texts: Vec<_> = sent.iter().map(|message| message.text()).collect();
     assert_eq!(texts[..3], ["go", "First.", "1"]);
     assert!(texts[4].contains("outcome is unknown"), "{texts:?}");
+    assert_eq!(texts.len(), 5, "nothing is asked anew: {texts:?}");
     let history = store.history(&session()).await.unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "Third.");
+}
+
+/// Checks that a run which was left is closed, and that no other goes on from it.
+async fn assert_only_closed(store: Arc<MemoryStore>, run: RunId) {
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model.clone())
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .build()
+        .unwrap();
+    let recovered = orchestrator.recover().await.unwrap();
+    assert!(recovered.resumed.is_empty(), "{recovered:?}");
+    let only_closed = matches!(recovered.left.as_slice(),
+        [(left, ResumeError::Closed { .. })] if *left == run);
+    assert!(only_closed, "{recovered:?}");
+    assert!(model.requests().is_empty());
+    let summary = store.run(run).await.unwrap();
+    assert_eq!(summary.status, RunStatus::Interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_run_of_another_version_whose_log_holds_not_everything_none_goes_on() {
+    let (store, run) = left(|record| {
+        other_version(record);
+        if let RecordBody::RunStarted(started) = &mut record.body {
+            let spec = Arc::make_mut(&mut started.spec);
+            spec.root.profile.data.tool_results = false;
+        }
+    })
+    .await;
+    assert_only_closed(store, run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_a_run_of_another_version_that_has_its_answer_none_goes_on() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::always(reply::text("Done."));
+    let first = engine(store.clone(), model, Act::value("1"));
+    let run = first.handle(request("go")).await.unwrap().run_id;
+    let records = store.records(run, Seq(0)).await.unwrap();
+    let (end, but_its_end) = records.split_last().unwrap();
+    assert!(end.ends_the_run());
+    assert_only_closed(copied(but_its_end, other_version).await, run).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{assert_paired, builder, hear, history, request, session, with_tools};
+use crate::support::{assert_paired, builder, hear, history, policy, request, session, with_tools};
 
 #[tokio::test]
 async fn a_text_ends_the_run_and_joins_the_sessions_history() {
@@ -154,6 +154,30 @@ async fn the_deadline_of_a_run_ends_it_with_what_there_is() {
     heard.assert_valid(RunStatus::Done);
     assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
     assert_eq!(heard.result.reply, "So far so good.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_whose_time_is_up_is_stopped_while_the_run_goes_on() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("slow", "{}")]))
+        .then(Script::hanging());
+    let tool = Arc::new(ScriptedTool::always(
+        spec("slow").read_only().timeout(Duration::from_secs(3_600)),
+        Act::hanging(),
+    ));
+    let orchestrator = builder(model)
+        .policy(policy("modes.exploratory.deadline = '10s'\n"))
+        .tool(tool.clone())
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!((tool.count(), tool.open_calls()), (1, 1));
+    // Two of its ten seconds are kept for the last answer.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((tool.count(), tool.open_calls()), (1, 0));
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Deadline));
 }
 
 #[tokio::test(start_paused = true)]

@@ -200,6 +200,37 @@ async fn where_the_other_role_fails_too_the_run_fails_gracefully() {
 }
 
 #[tokio::test]
+async fn one_call_is_taken_over_by_one_other_role_and_by_no_third() {
+    let [router, coder] = [(); 2].map(|()| Arc::new(failing(LlmErrorKind::Connection)));
+    let orchestrator = builder(failing(LlmErrorKind::Connection))
+        .model(Role::ROUTER, router.clone())
+        .model(Role::CODING, coder.clone())
+        .retry(RetryPolicy::never());
+    heard(orchestrator).await.assert_valid(RunStatus::Failed);
+    assert_eq!(router.calls().len() + coder.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_role_that_is_degraded_itself_does_not_take_over() {
+    let failing = || Arc::new(failing(LlmErrorKind::Connection));
+    let [reasoning, router, coder] = [failing(), failing(), failing()];
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, reasoning.clone())
+        .model(Role::ROUTER, router.clone())
+        .model(Role::CODING, coder.clone())
+        .policy(policy("health.failures = 1\n"))
+        .retry(RetryPolicy::never())
+        .build()
+        .unwrap();
+    hear(&orchestrator, request("first")).await;
+    assert_eq!(orchestrator.degraded_roles().len(), 2);
+    let healthy = || router.calls().len() + coder.calls().len();
+    assert_eq!((reasoning.calls().len(), healthy()), (1, 1));
+    hear(&orchestrator, request("second")).await;
+    assert_eq!((reasoning.calls().len(), healthy()), (1, 2));
+}
+
+#[tokio::test]
 async fn a_role_is_not_downgraded_to_itself_under_another_name() {
     let same = Arc::new(failing(LlmErrorKind::Connection));
     let orchestrator = builder(ScriptedModel::new())

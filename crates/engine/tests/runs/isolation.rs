@@ -32,6 +32,21 @@ impl Tool for Placed {
 }
 
 #[tokio::test]
+async fn a_tool_that_panics_when_it_is_asked_whether_it_can_be_used_is_not_run() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("bad", "{}"), ("good", "{}")]))
+        .then(reply::text("went on"));
+    let bad = ScriptedTool::echoing(spec("bad").read_only()).available_when(|_| panic!("boom"));
+    let bad = Arc::new(bad);
+    let good = Arc::new(ScriptedTool::echoing(spec("good").read_only()));
+    let heard = hear(&with_tools(model, vec![bad.clone(), good]), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+    assert_eq!(failures, [Some(ToolFailure::NotEnabled), None]);
+    assert_eq!(bad.count(), 0);
+}
+
+#[tokio::test]
 async fn a_tool_that_panics_takes_only_its_own_call_with_it() {
     for isolation in BOTH {
         let model = ScriptedModel::new()

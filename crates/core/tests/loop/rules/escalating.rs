@@ -1,8 +1,8 @@
 //! Failures in a row: a larger role takes over, then a person.
 
 use neuraxis_core::{
-    Decision, FinishReason, LlmError, LlmErrorKind, NextAttempt, Purpose, Role, RunStatus,
-    ToolFailure, ToolOutcome,
+    Decision, FinishReason, LlmError, LlmErrorKind, NextAttempt, PromptReason, Purpose, RecordBody,
+    Role, RunStatus, ToolFailure, ToolOutcome,
 };
 
 use crate::support::*;
@@ -16,10 +16,14 @@ fn start(after_failures: u32, person: bool, more: fn(&mut Decision)) -> Script {
 
 const fn nothing(_: &mut Decision) {}
 
+/// Every turn makes another call: the same one again and again would end the run by itself.
+fn call(run: &mut Script) -> &mut Script {
+    let turn = u32::try_from(run.effects.len()).unwrap();
+    run.reply(another_call_to(READ, turn)).allow()
+}
+
 fn fail_turn(run: &mut Script) {
-    run.reply(calls_to(&[READ]))
-        .allow()
-        .finish(0, ToolOutcome::failed(ToolFailure::Error, "no such file"));
+    call(run).finish(0, ToolOutcome::failed(ToolFailure::Error, "no such file"));
 }
 
 #[test]
@@ -32,7 +36,9 @@ fn turns_whose_calls_all_fail_hand_over_to_the_larger_role() {
     assert!(run.kinds().contains(&"escalated"));
     for _ in 0..4 {
         fail_turn(&mut run);
-        assert_eq!(run.model_call().role, Role::CODING, "nobody is larger");
+        let call = run.model_call();
+        assert_eq!(call.purpose, Purpose::Turn);
+        assert_eq!(call.role, Role::CODING, "nobody is larger");
     }
     let escalated = run
         .kinds()
@@ -43,13 +49,55 @@ fn turns_whose_calls_all_fail_hand_over_to_the_larger_role() {
 }
 
 #[test]
+fn the_larger_role_serves_whatever_roles_the_profile_gives_its_turns() {
+    let mut spec = governed(|decision| escalates(decision, 1, false));
+    spec.root.profile.roles.after_calls = Some(Role::ROUTER);
+    let mut run = Script::start(spec);
+    fail_turn(&mut run);
+    assert_eq!(run.model_call().role, Role::CODING);
+}
+
+#[test]
 fn a_call_that_succeeds_ends_the_row() {
     let mut run = start(2, false, nothing);
     for _ in 0..3 {
         fail_turn(&mut run);
-        run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
+        call(&mut run).finish(0, done("1"));
     }
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
     assert_eq!(run.model_call().role, Role::REASONING);
+}
+
+#[test]
+fn a_turn_of_which_one_call_succeeds_is_no_failure() {
+    let mut run = start(1, false, nothing);
+    run.reply(calls_to(&[READ, NOTE])).allow();
+    run.finish(0, failed("no such file")).finish(1, done("1"));
+    assert_eq!(run.model_call().role, Role::REASONING);
+}
+
+#[test]
+fn a_draft_that_stands_ends_the_row() {
+    let mut run = start(2, false, checks);
+    fail_turn(&mut run);
+    run.reply(says("Blue.")).steer("And green?");
+    run.reply(says("ACCEPT"));
+    fail_turn(&mut run);
+    assert_eq!(run.model_call().role, Role::REASONING);
+}
+
+#[test]
+fn a_limit_ends_the_run_in_its_own_way_whatever_failed() {
+    let mut spec = governed(|decision| {
+        escalates(decision, 1, true);
+        decision.escalation.as_mut().unwrap().role = None;
+    });
+    spec.root.limits.deadline = Some(std::time::Duration::from_secs(10));
+    let mut run = Script::start(spec);
+    run.reply(calls_to(&[READ])).allow().at(8_000).pass();
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    run.reply(says("So far."));
+    assert_eq!(run.outcome().finish_reason, FinishReason::Deadline);
 }
 
 #[test]
@@ -105,6 +153,10 @@ fn a_draft_that_was_turned_down_is_answered_again_by_the_larger_role() {
         run.kinds()
             .ends_with(&["summary", "escalated", "prompt_injected"])
     );
+    let RecordBody::PromptInjected(told) = &run.records.last().unwrap().body else {
+        panic!("the larger role is told")
+    };
+    assert_eq!(told.reason, PromptReason::DraftCorrected);
     run.reply(says("Green."));
     assert_eq!(run.model_call().purpose, Purpose::SelfCheck);
     run.reply(says("ACCEPT"));
@@ -123,6 +175,10 @@ fn drafts_turned_down_again_and_again_end_with_a_question_to_the_person() {
     assert!(
         content.contains("Yellow.") && content.contains("tell me how to go on"),
         "{content}"
+    );
+    assert!(
+        !content.contains("Blue.") && !content.contains("Green."),
+        "what was turned down is not told: {content}"
     );
     assert_tells_messages(&run.records, &run.tree, 0);
 }

@@ -1,6 +1,10 @@
 //! A model that is asked first which role serves, and the rules that stand in for it.
 
-use neuraxis_core::{Audience, LlmErrorKind, Purpose, Role, ToolChoice};
+use std::time::Duration;
+
+use neuraxis_core::{
+    Audience, BudgetKind, FinishReason, LlmErrorKind, Message, Purpose, Role, ToolChoice,
+};
 
 use crate::support::*;
 
@@ -67,4 +71,62 @@ fn a_choice_that_fails_leaves_it_to_the_rules() {
     assert_eq!(run.model_call().role, Role::REASONING);
     run.reply(says("Blue."));
     assert_eq!(run.outcome().content, "Blue.");
+}
+
+#[test]
+fn of_the_conversation_it_reads_the_users_message_alone() {
+    let history = [Message::user("Hello."), Message::assistant("Hello!")];
+    let run = Script::start_after(governed(routes), history.into_iter().collect());
+    let messages = run.model_call().request.messages.messages();
+    let texts: Vec<_> = messages.iter().map(|it| it.text()).collect();
+    assert_eq!(texts, ["Which role?", "Please help."]);
+}
+
+#[test]
+fn asking_which_role_serves_uses_up_no_model_call_of_the_turns() {
+    let mut spec = governed(routes);
+    spec.root.limits.max_turns = Some(1);
+    let mut run = Script::start(spec);
+    run.reply(says("coding"));
+    for turn in 0..3 {
+        assert_eq!(run.model_call().purpose, Purpose::Turn);
+        run.reply(another_call_to(NOTE, turn)).allow();
+        run.finish(0, done("1"));
+    }
+    run.reply(says("So far."));
+    let spent = FinishReason::Budget(BudgetKind::ModelCalls);
+    assert_eq!(run.outcome().finish_reason, spent);
+}
+
+#[test]
+fn where_the_budget_would_not_last_nobody_is_asked() {
+    let mut spec = governed(routes);
+    spec.root.limits.max_tokens = Some(10);
+    let run = Script::start(spec);
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+}
+
+#[test]
+fn a_choice_that_comes_when_time_is_nearly_up_serves_the_last_answer() {
+    let mut spec = governed(routes);
+    spec.root.limits.deadline = Some(Duration::from_secs(10));
+    let mut run = Script::start(spec);
+    run.at(8_000).pass().reply(says("coding"));
+    let call = run.model_call();
+    assert_eq!(
+        (call.purpose, &call.role),
+        (Purpose::LastAnswer, &Role::CODING)
+    );
+}
+
+#[test]
+fn a_role_that_was_chosen_does_not_take_over_from_itself() {
+    let mut run = Script::start(governed(|decision| {
+        routes(decision);
+        escalates(decision, 1, true);
+    }));
+    run.reply(says("coding"));
+    run.fail_for(LlmErrorKind::Connection);
+    assert_eq!(run.outcome().finish_reason, FinishReason::Clarify);
+    run.assert_replays();
 }

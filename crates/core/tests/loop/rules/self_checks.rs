@@ -1,7 +1,8 @@
 //! Drafts that a model checks before they become the answer.
 
 use neuraxis_core::{
-    Audience, FinishReason, LlmErrorKind, Purpose, ReplyFinish, Role, RunSpec, ToolChoice,
+    Audience, Effect, FinishReason, JsonText, LlmErrorKind, Purpose, ReplyFinish, ReplyFormat,
+    Role, RunSpec, ToolChoice,
 };
 
 use crate::support::*;
@@ -92,6 +93,40 @@ fn only_a_draft_is_checked_neither_calls_nor_last_answers_nor_forms() {
     run.reply(calls_to(&[READ])).allow().finish(0, done("1"));
     run.reply(says("So far."));
     assert_eq!(run.outcome().finish_reason, FinishReason::MaxTurns);
+    let mut spec = governed(checks);
+    spec.root.reply_format = ReplyFormat::JsonSchema {
+        name: "color".into(),
+        schema: JsonText::from_text("{}"),
+    };
+    let mut run = Script::start(spec);
+    assert_eq!(run.model_call().audience, Audience::Person);
+    run.reply(says("{\"color\":\"blue\"}"));
+    assert_eq!(run.outcome().content, "{\"color\":\"blue\"}");
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_no_draft_and_says_so() {
+    for (finish, reason) in [
+        (ReplyFinish::Length, FinishReason::Length),
+        (ReplyFinish::ContentFilter, FinishReason::ContentFilter),
+    ] {
+        let mut run = Script::start(governed(checks));
+        run.reply(ended(says("Bl"), finish));
+        assert_eq!(run.outcome().finish_reason, reason);
+    }
+}
+
+#[test]
+fn what_a_sub_agent_finds_out_is_not_checked() {
+    let mut spec = researching();
+    spec.decision = Some(decided(checks));
+    let mut run = Script::start(spec);
+    run.reply(research(&["sky"])).allow();
+    run.reply_as(1, says("Blue."));
+    assert_eq!(run.answer_of(1).content, "Blue.");
+    assert_eq!(run.call_of(0).purpose, Purpose::Turn);
+    run.reply(says("Blue it is."));
+    assert_eq!(run.model_call().purpose, Purpose::SelfCheck);
 }
 
 #[test]
@@ -120,8 +155,18 @@ fn when_time_is_nearly_up_the_draft_stands() {
         run.reply(says("Blue.")).at(now).pass();
         assert_eq!(run.outcome().content, "Blue.");
         assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
+        let stops = |effect: &Effect| matches!(effect, Effect::CancelModel(_));
+        assert!(run.step.effects.iter().any(stops), "nobody waits for it");
         assert_tells_messages(&run.records, &run.tree, 0);
     }
+}
+
+#[test]
+fn an_answer_that_came_when_time_was_nearly_up_is_not_checked() {
+    let mut run = Script::start(in_time());
+    run.at(8_000).pass().reply(says("Blue."));
+    assert_eq!(run.outcome().content, "Blue.");
+    assert_eq!(run.outcome().finish_reason, FinishReason::Stop);
 }
 
 #[test]

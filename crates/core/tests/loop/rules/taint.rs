@@ -1,8 +1,8 @@
 //! Untrusted content: what brings it, who inherits it, and that it survives a crash.
 
 use neuraxis_core::{
-    AgentId, Channel, ContentHash, Decision, Mode, Role, RunSpec, Taint, ToolFailure, ToolOutcome,
-    Transcript, Vetting,
+    AgentId, Channel, ContentHash, Decision, Mode, Parallel, Role, RunSpec, Taint, ToolFailure,
+    ToolOutcome, Transcript, Vetting,
 };
 
 use crate::support::*;
@@ -110,6 +110,21 @@ fn siblings_do_not_taint_each_other() {
     run.finish_as(1, 0, done("1"));
     assert_eq!(sources(&run, 1), [READ]);
     assert!(sources(&run, 2).is_empty());
+}
+
+#[test]
+fn a_result_is_untrusted_by_its_own_agents_alone() {
+    let mut spec = researching();
+    spec.root.profile.parallel = Parallel::All;
+    let mut run = Script::start(spec);
+    let topics = [topics_of(&["a"]), topics_of(&["b"])];
+    run.reply(calls("", &[(RESEARCH, &topics[0]), (RESEARCH, &topics[1])]));
+    run.allow();
+    run.reply_as(1, calls_to(&[READ])).vet_as(1, [brings()]);
+    run.finish_as(1, 0, done("1")).reply_as(1, says("Found."));
+    run.reply_as(2, says("Known."));
+    let untrusted = [0, 1].map(|index| run.result(index).untrusted);
+    assert_eq!(untrusted, [true, false]);
 }
 
 #[test]

@@ -91,6 +91,19 @@ fn a_call_that_is_tried_again_counts_once() {
     );
     run.finish(0, done("7"));
     assert_eq!(run.tool_messages(), ["7"]);
+    let mut run = begun(spec_with_limits(|it| it.max_tool_calls = Some(2)), READ);
+    run.finish(0, passing()).finish(0, done("7"));
+    run.reply(another_call_to(READ, 2)).allow();
+    assert_eq!(run.just_started(), [0], "one call is left");
+}
+
+#[test]
+fn a_clients_call_is_its_clients_to_try_again() {
+    let mut run = Script::start(spec());
+    run.reply(calls_to(&[PICK])).vet([reads()]);
+    run.finish(0, passing());
+    assert_eq!(run.just_recorded()[0], "tool_result");
+    assert_eq!(run.result(0).failure, Some(ToolFailure::Temporary));
 }
 
 #[test]

@@ -305,6 +305,22 @@ fn a_summary_that_took_too_much_leaves_what_the_last_answer_needs() {
 }
 
 #[test]
+fn a_summary_uses_up_no_model_call_of_the_turns() {
+    let spec = small(|spec| {
+        summarizing(spec);
+        spec.root.limits.max_turns = Some(1);
+    });
+    let mut run = Script::start_after(spec, exchanges(4));
+    run.reply(says("The user wrote many x."));
+    for turn in 0..3 {
+        assert_eq!(run.model_call().purpose, Purpose::Turn);
+        run.reply(another_call_to(NOTE, turn)).allow();
+        run.finish(0, done("1"));
+    }
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+}
+
+#[test]
 fn two_compactions_that_do_not_shrink_the_conversation_stop_it() {
     let mut spec = small(summarizing);
     spec.root.context_tokens = Some(10_000);

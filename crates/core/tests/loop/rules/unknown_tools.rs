@@ -1,8 +1,8 @@
 //! Rule 4: a tool that does not exist.
 
 use neuraxis_core::{
-    BudgetKind, Effect, FinishReason, Parallel, Purpose, RunStatus, ToolFailure, UnknownTool,
-    Vetting,
+    BudgetKind, Effect, FinishReason, LimitKind, Parallel, Purpose, RecordBody, RunStatus,
+    ToolFailure, UnknownTool, Vetting,
 };
 
 use crate::support::*;
@@ -45,6 +45,10 @@ fn three_turns_in_a_row_with_an_unknown_tool_end_with_a_last_answer() {
         run.just_recorded(),
         ["verdict", "tool_result", "limit_reached"]
     );
+    let RecordBody::LimitReached(reached) = &run.step.records[2].body else {
+        panic!("a limit was reached")
+    };
+    assert_eq!(reached.limit, LimitKind::UnknownTools);
     assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
     run.reply(says("I cannot."));
     let reason = FinishReason::Budget(BudgetKind::UnknownTools);

@@ -1,0 +1,274 @@
+//! What the data policy keeps out of the log is in no record, and such a log is not replayed.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    ApprovalDecision, BlockIndex, DataPolicy, GrantScope, JsonText, Keep, MediaPart, MediaSource,
+    Message, Part, ReasoningPart, Remember, ReplyPart, RestoreError, RunSpec, RunTree, ToolClass,
+    ToolFailure, ToolKind, ToolOutcome, ToolOutput, ToolSignal, Transcript, Vetting,
+};
+
+use crate::support::*;
+
+/// What each kind of content holds here.
+const TEXT: &str = "canary-text";
+const CALLS: &str = "canary-calls";
+const RESULTS: &str = "canary-results";
+const THOUGHTS: &str = "canary-thoughts";
+
+const ARGUMENTS: &str = r#"{"q":"canary-calls"}"#;
+
+fn runs_command() -> GrantScope {
+    GrantScope::Command {
+        pattern: format!("{CALLS} **"),
+    }
+}
+
+fn asks_about_it() -> Vetting {
+    Vetting::Ask {
+        class: ToolClass::Irreversible,
+        untrusted: false,
+        reason: format!("It runs `{CALLS}`."),
+        rule: None,
+        remember: Remember::Arguments,
+        choices: vec![
+            runs_command(),
+            GrantScope::Host {
+                pattern: CALLS.to_owned(),
+            },
+            GrantScope::Path {
+                pattern: CALLS.to_owned(),
+            },
+        ],
+    }
+}
+
+fn runs_it() -> Vetting {
+    Vetting::Run {
+        class: ToolClass::ReadOnly,
+        untrusted: false,
+        reason: Some(format!("A rule allows `{CALLS}`.")),
+        rule: None,
+        grant: None,
+    }
+}
+
+/// A result that brings everything a tool can say.
+fn found() -> ToolOutcome {
+    let text = || JsonText::string(RESULTS);
+    let mut output = ToolOutput::new(text());
+    output.keep = Keep::Summary;
+    output.summary = Some(RESULTS.to_owned());
+    output.metadata = Some(text());
+    output.signal = Some(ToolSignal::Plan { plan: text() });
+    ToolOutcome::done(output)
+}
+
+/// The user shows a picture and asks; the model thinks, says something, and makes calls that read, are invalid, and have
+/// to be approved.
+fn at_work(mut spec: RunSpec) -> Script {
+    let picture = MediaPart {
+        media_type: "image/png".to_owned(),
+        source: MediaSource::Base64(TEXT.into()),
+    };
+    let parts = vec![Part::text(TEXT), Part::Media(picture)];
+    spec.messages = vec![Arc::new(Message::User { parts })];
+    let mut run = Script::start(spec);
+    let mut reply = calls(
+        TEXT,
+        &[(READ, ARGUMENTS), (READ, ARGUMENTS), (SEND, ARGUMENTS)],
+    );
+    let thought = ReasoningPart {
+        index: BlockIndex(0),
+        text: THOUGHTS.to_owned(),
+        id: None,
+        signature: Some(THOUGHTS.to_owned()),
+        state: Some(JsonText::string(THOUGHTS)),
+    };
+    reply.parts.insert(0, ReplyPart::Reasoning(thought));
+    run.reply(reply);
+    let message = format!("at /q: {CALLS:?} is not a number");
+    run.vet([runs_it(), Vetting::Invalid { message }, asks_about_it()]);
+    run.steer(TEXT);
+    run.finish(0, ToolOutcome::failed(ToolFailure::Temporary, RESULTS));
+    run.finish(0, found());
+    run
+}
+
+/// A person lets the call run otherwise than it was asked for, and the last turn is over.
+fn approved() -> Script {
+    let mut run = at_work(spec_with_limits(|limits| limits.max_turns = Some(1)));
+    run.decide(ApprovalDecision::Approve {
+        arguments: Some(JsonText::from_text(format!("{{\"to\":{CALLS:?}}}"))),
+        remember: Some(runs_command()),
+    });
+    run.vet([asks_about_it()]).finish(2, found());
+    run.reply(says(TEXT));
+    run
+}
+
+/// A person says why not, and no more calls may be made.
+fn denied() -> Script {
+    let mut run = at_work(spec_with_limits(|limits| limits.max_tool_calls = Some(1)));
+    run.decide(ApprovalDecision::Deny {
+        reason: Some(TEXT.to_owned()),
+    });
+    run.reply(says(TEXT));
+    run
+}
+
+/// Policy forbids the call, and a client's tool brings the other result.
+fn forbidden() -> Script {
+    let mut run = Script::start(spec());
+    run.reply(calls("", &[(SEND, ARGUMENTS), (PICK, ARGUMENTS)]));
+    let reason = format!("Nobody runs `{CALLS}`.");
+    run.vet([Vetting::Deny { reason, rule: None }, writes()]);
+    assert_eq!(run.started(1).kind, ToolKind::Client);
+    run.finish(1, found()).reply(says(TEXT));
+    run
+}
+
+/// A conversation with calls outgrows its context and is summed up.
+fn summed_up() -> Script {
+    let mut spec = spec();
+    spec.root.context_tokens = Some(1_000);
+    spec.root.max_output_tokens = Some(50);
+    let mut run = Script::start(spec);
+    for turn in 0..8 {
+        let text = format!("{TEXT} {}", "x".repeat(800));
+        let arguments = format!("{{\"q\":{CALLS:?},\"turn\":{turn}}}");
+        let mut reply = calls(&text, &[(READ, &arguments)]);
+        reply.usage = neuraxis_core::Usage::default();
+        run.reply(reply).allow().finish(0, found());
+        if run.model_call().purpose == neuraxis_core::Purpose::Compaction {
+            let sent = run.model_call().request.messages.messages()[1].text();
+            assert!(sent.contains(CALLS) && sent.contains(RESULTS));
+            run.reply(says(TEXT)).reply(says(TEXT));
+            return run;
+        }
+    }
+    panic!("it was never summed up")
+}
+
+fn all() -> Vec<Script> {
+    vec![approved(), denied(), forbidden(), summed_up()]
+}
+
+/// Returns all records as they may be stored, a line each.
+fn stored(policy: DataPolicy) -> Vec<String> {
+    let runs = all();
+    let records = runs.iter().flat_map(|run| &run.records);
+    let lines = records.map(|record| match record.withheld(policy) {
+        Some(withheld) => withheld.to_json(),
+        None => record.to_json(),
+    });
+    lines.collect()
+}
+
+fn but_for(change: fn(&mut DataPolicy)) -> DataPolicy {
+    let mut policy = DataPolicy::ALL;
+    change(&mut policy);
+    policy
+}
+
+#[test]
+fn what_may_not_be_stored_is_in_no_record_of_any_type() {
+    let kinds = [
+        (TEXT, but_for(|policy| policy.text = false)),
+        (CALLS, but_for(|policy| policy.tool_calls = false)),
+        (RESULTS, but_for(|policy| policy.tool_results = false)),
+        (THOUGHTS, but_for(|policy| policy.reasoning = false)),
+    ];
+    for (withheld, policy) in kinds {
+        let lines = stored(policy);
+        for line in &lines {
+            assert!(!line.contains(withheld), "{withheld} is in {line}");
+            assert_eq!(read_line(line).to_json(), *line);
+        }
+        for (other, _) in kinds.iter().filter(|(other, _)| *other != withheld) {
+            let kept = lines.iter().filter(|line| line.contains(other)).count();
+            assert!(kept > 0, "{other} went with {withheld}");
+        }
+    }
+}
+
+#[test]
+fn each_type_of_record_that_holds_content_is_withheld_from() {
+    let nothing = but_for(|policy| {
+        (policy.text, policy.tool_calls) = (false, false);
+        (policy.tool_results, policy.reasoning) = (false, false);
+    });
+    let runs = all();
+    let records = runs.iter().flat_map(|run| &run.records);
+    let mut kinds: Vec<_> = records
+        .filter(|record| record.to_json().contains("canary"))
+        .inspect(|record| {
+            let stored = record.withheld(nothing).unwrap().to_json();
+            assert!(!stored.contains("canary"), "{stored}");
+        })
+        .map(|record| record.body.kind())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(
+        kinds,
+        [
+            "approval_decided",
+            "approval_requested",
+            "context_trimmed",
+            "final",
+            "limit_reached",
+            "llm_call",
+            "max_turns_reached",
+            "plan",
+            "run_started",
+            "steered",
+            "summary",
+            "tool_call",
+            "tool_failed",
+            "tool_result",
+            "verdict",
+        ]
+    );
+}
+
+#[test]
+fn a_log_that_something_is_kept_out_of_is_not_replayed() {
+    for (policy, what) in [
+        (but_for(|policy| policy.text = false), "text"),
+        (
+            but_for(|policy| policy.tool_calls = false),
+            "the arguments of calls",
+        ),
+        (
+            but_for(|policy| policy.tool_results = false),
+            "the results of calls",
+        ),
+        (but_for(|policy| policy.reasoning = false), "reasoning"),
+    ] {
+        let run = Script::start(spec_with_profile(|profile| profile.data = policy));
+        assert_eq!(run.kinds(), ["run_started", "warning"]);
+        assert!(run.records[1].to_json().contains("cannot be replayed"));
+        let error = RunTree::restore(Transcript::default(), &run.records).unwrap_err();
+        assert_eq!(error, RestoreError::Withheld(what));
+    }
+}
+
+#[test]
+fn what_one_agent_may_not_store_the_run_does_not_store() {
+    let mut spec = researching();
+    let policy = but_for(|policy| policy.tool_results = false);
+    researcher(&mut spec).profile.data = policy;
+    assert_eq!(spec.data_policy(), policy);
+    let run = Script::start(spec);
+    let error = RunTree::restore(Transcript::default(), &run.records).unwrap_err();
+    assert_eq!(error, RestoreError::Withheld("the results of calls"));
+}
+
+#[test]
+fn a_run_of_which_all_is_stored_says_nothing_of_it() {
+    let run = Script::start(spec());
+    assert_eq!(run.kinds(), ["run_started"]);
+    assert!(run.records[0].withheld(DataPolicy::ALL).is_none());
+    run.assert_replays();
+}
