@@ -17,9 +17,10 @@ fn start(after_failures: u32, person: bool, more: fn(&mut Decision)) -> Script {
 const fn nothing(_: &mut Decision) {}
 
 fn fail_turn(run: &mut Script) {
-    run.reply(calls_to(&[READ]))
-        .allow()
-        .finish(0, ToolOutcome::failed(ToolFailure::Error, "no such file"));
+    run.reply(calls_to(&[READ])).allow().finish(
+        0,
+        ToolOutcome::failed(ToolFailure::Permanent, "no such file"),
+    );
 }
 
 #[test]
