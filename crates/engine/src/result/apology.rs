@@ -89,10 +89,6 @@ mod tests {
                 "the model server failed; try again in a moment",
             ),
             (
-                Kind::server(Some(500)),
-                "the model server failed with status 500; try again in a moment",
-            ),
-            (
                 Kind::Server {
                     status: Some(503),
                     retry_after,
