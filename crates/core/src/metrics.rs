@@ -48,17 +48,21 @@ impl SessionMetrics {
         meter.used
     }
 
+    fn pay(&mut self, cost: Option<MicroUsd>) {
+        self.cost.0 = self.cost.0.saturating_add(cost.unwrap_or_default().0);
+    }
+
     fn count(&mut self, body: &RecordBody) {
         match body {
             RecordBody::RunStarted(_) => self.runs += 1,
             RecordBody::LlmCall(call) => {
                 self.llm_calls += 1;
                 self.usage.add(&call.served_by, call.reply.usage);
-                let cost = call.cost.unwrap_or_default();
-                self.cost.0 = self.cost.0.saturating_add(cost.0);
+                self.pay(call.cost);
             }
             RecordBody::LlmFailed(failed) => {
                 self.llm_failures += 1;
+                self.pay(failed.cost);
                 let usage = failed.error.usage.as_deref().copied();
                 let unknown = failed.error.kind.may_have_used_tokens();
                 if let Some(usage) = usage.or(unknown.then_some(Usage::UNKNOWN)) {

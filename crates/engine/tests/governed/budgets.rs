@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecision, BudgetKind, FinishReason, MicroUsd, Mode, PlanName, SessionMetrics,
+    ApprovalDecision, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
+    RunStatus, SessionMetrics, TokenCount, Usage,
 };
 use neuraxis_engine::{ArchiveReader, export_session, import_archive};
 use neuraxis_memory::MemoryStore;
@@ -100,6 +101,24 @@ async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
     assert_eq!(used.cost, MicroUsd(200));
     let worked = used.worked.as_secs();
     assert!((10..=20).contains(&worked), "{worked} s");
+    let refused = world.ask("s", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_costs_what_its_provider_says_it_used() {
+    let world = world("[plans.team.session]\nmax_cost_micro_usd = 50", nobody());
+    let usage = Usage {
+        prompt: TokenCount::measured(50),
+        ..Usage::default()
+    };
+    let refusal = LlmError::new(LlmErrorKind::ContentFiltered, "no").with_usage(usage);
+    world.model.push(refusal);
+    let failed = world.ask("s", Mode::EXPLORATORY).await;
+    assert_eq!(failed.result.status, RunStatus::Failed);
+    let used = used(&world.store).await;
+    assert_eq!((used.llm_failures, used.cost), (1, MicroUsd(50)));
     let refused = world.ask("s", Mode::EXPLORATORY).await;
     let money = Some(FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(refused.result.finish_reason, money);
