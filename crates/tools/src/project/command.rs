@@ -188,9 +188,7 @@ async fn watch(
             Some(Err(_)) => Ending::TimedOut,
             Some(Ok(Ok(status))) => Ending::Exited(status),
             Some(Ok(Err(error))) => {
-                return Err(ToolError::new(format!(
-                    "the command was lost: {error}"
-                )));
+                return Err(ToolError::new(format!("the command was lost: {error}")));
             }
         };
         running.end();
