@@ -3,6 +3,7 @@
 mod error;
 mod layer;
 mod models;
+mod named;
 mod origin;
 mod place;
 mod project;
@@ -75,10 +76,12 @@ impl Config {
         } = read::read_all(environment, sources)?;
         let (layers, notice) = layers.overseen()?;
         let mut sections = layers.sections()?;
-        check_roles(&sections, &layers)?;
+        named::check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         let policy = layers.policy(sections.take_policy())?;
         let policy = layers.tightened(policy)?;
+        let unused = named::check_use(models.keys(), &policy, &layers)?;
+        named::check_plan(&sections.server, &policy, &layers)?;
         Ok(Self {
             models,
             server: sections.server,
@@ -87,7 +90,7 @@ impl Config {
             project_root: layers.project_root(environment, &sections.tools),
             policy,
             project_policy: sections.config.project_policy,
-            notices: notice.into_iter().collect(),
+            notices: notice.into_iter().chain(unused).collect(),
             layers,
             files,
         })
@@ -267,24 +270,6 @@ fn key_of(error: &PolicyError) -> &str {
     // An entry of a list has no place of its own.
     let at = error.key();
     at.split('[').next().unwrap_or(at)
-}
-
-fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
-    let may_stand_in_variables =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let is_name =
-        |name: &str| (1..=64).contains(&name.len()) && name.bytes().all(may_stand_in_variables);
-    let mut roles = sections.models.keys().map(Role::as_str);
-    match roles.find(|role| !is_name(role)) {
-        None => Ok(()),
-        Some(role) => Err(ConfigError::Key {
-            at: layers.origin_around(&format!("models.{role}")),
-            fault: Box::new(Fault::Invalid {
-                key: format!("models.{}", crate::names::shown(role)),
-                message: "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned(),
-            }),
-        }),
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Answer, PolicyConfig};
 use crate::error::PolicyError;
+use crate::names;
 use crate::policy::Policy;
 use crate::request::{Call, Request};
+
+/// What stands between a server and its tool in a name.
+const FOREIGN: &str = "__";
 
 /// A file with cases in `[[case]]`, and possibly the sections of the policy that they are about.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,10 +123,18 @@ impl CaseFile {
 
     /// Runs the examples in rules and the cases against the policy of the file, laid over `base`.
     ///
+    /// `tools` are those there are, where that is known: a case is then about the tool as it is, but for what the case says
+    /// of it, and a case about a tool that there is not fails. Names of the form `SERVER__TOOL` are those of other people's
+    /// servers, which need not be connected, and are never unknown.
+    ///
     /// # Errors
     ///
     /// A [`PolicyError`] if the file's sections are no policy for another reason than an example.
-    pub fn run(&self, base: &PolicyConfig) -> Result<CaseReport, PolicyError> {
+    pub fn run(
+        &self,
+        base: &PolicyConfig,
+        tools: Option<&[ToolSpec]>,
+    ) -> Result<CaseReport, PolicyError> {
         use crate::config::Layered;
 
         let mut report = CaseReport::default();
@@ -146,7 +158,7 @@ impl CaseFile {
         };
         report.passed = config.rules.values().map(examples).sum();
         for (index, case) in self.cases.iter().enumerate() {
-            match case.run(&policy) {
+            match case.run(&policy, tools) {
                 Ok(()) => report.passed += 1,
                 Err(message) => report.failures.push(CaseFailure {
                     case: case
@@ -159,6 +171,16 @@ impl CaseFile {
         }
         Ok(report)
     }
+}
+
+/// Says that there is no such tool, and which was likely meant.
+fn unknown(name: &ToolName, tools: &[ToolSpec]) -> String {
+    let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let nearest = names::nearest(name.as_str(), known.iter().copied());
+    format!(
+        "there is no tool {name}{}",
+        names::choices(nearest.as_ref(), &known)
+    )
 }
 
 fn place(config: &PolicyConfig, error: &PolicyError) -> String {
@@ -190,10 +212,11 @@ fn forget(config: &mut PolicyConfig, error: &PolicyError) {
 }
 
 impl Case {
-    fn run(&self, policy: &Policy) -> Result<(), String> {
+    fn run(&self, policy: &Policy, there_are: Option<&[ToolSpec]>) -> Result<(), String> {
         let mode = self.mode.clone().unwrap_or(Mode::MODERATE);
         let channel = self.channel.clone().unwrap_or(Channel::CHAT);
-        let tools: Vec<ToolSpec> = self.tool.iter().map(|name| self.spec(name)).collect();
+        let tools = self.tool.iter().map(|name| self.spec(name, there_are));
+        let tools: Vec<ToolSpec> = tools.collect::<Result<_, _>>()?;
         let mut taint = Taint::default();
         if self.untrusted {
             let source = "web_fetch"
@@ -260,16 +283,27 @@ impl Case {
         }
     }
 
-    fn spec(&self, name: &ToolName) -> ToolSpec {
-        let mut annotations = ToolAnnotations::default();
-        annotations.destructive = self.destructive;
-        annotations.open_world = self.open_world;
+    fn spec(&self, name: &ToolName, there_are: Option<&[ToolSpec]>) -> Result<ToolSpec, String> {
+        let mut tools = there_are.into_iter().flatten();
+        let mut spec = match tools.find(|tool| tool.name == *name) {
+            Some(tool) => tool.clone(),
+            None if there_are.is_none() || name.as_str().contains(FOREIGN) => Self::any_tool(name),
+            None => return Err(unknown(name, there_are.unwrap_or_default())),
+        };
+        spec.class = self.class.unwrap_or(spec.class);
+        spec.annotations.destructive |= self.destructive;
+        spec.annotations.open_world |= self.open_world;
+        Ok(spec)
+    }
+
+    /// A tool of which nothing is known but its name.
+    fn any_tool(name: &ToolName) -> ToolSpec {
         ToolSpec {
             name: name.clone(),
             description: "".into(),
             parameters: JsonText::from_text("{}"),
-            class: self.class.unwrap_or_default(),
-            annotations,
+            class: ToolClass::default(),
+            annotations: ToolAnnotations::default(),
             kind: ToolKind::Server,
             non_iterative: false,
             timeout: None,

@@ -77,6 +77,21 @@ const BUILT_IN: &str = include_str!("../default-policy.toml");
 const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
+    /// Tells whether a mode or channel names a role: one that none names never serves, but for an agent of an embedding
+    /// program that asks for it.
+    #[must_use]
+    pub fn names_role(&self, role: &Role) -> bool {
+        let listed = |roles: &Option<Vec<Role>>| roles.iter().flatten().any(|named| named == role);
+        self.modes.values().any(|mode| listed(&mode.roles))
+            || self.channels.values().any(|channel| {
+                let exceptions = channel.when.values();
+                channel.roles().any(|named| named == role)
+                    || exceptions
+                        .into_iter()
+                        .any(|exception| listed(&exception.roles))
+            })
+    }
+
     /// Returns the policy that ships with this crate.
     #[must_use]
     #[expect(

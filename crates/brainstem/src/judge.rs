@@ -132,14 +132,19 @@ impl Policy {
                 finding.remember = finding.remember.min(Remember::Arguments);
             }
         }
-        let is_tainted =
-            !decision.taint.is_clean() || call.taint.is_some_and(|taint| !taint.is_clean());
-        if is_tainted && could_be_abused(tool) && mode.after_untrusted > Answer::Allow {
-            assessment.findings.push(Finding {
-                answer: mode.after_untrusted,
-                cause: Cause::Untrusted,
-                remember: Remember::Never,
-            });
+        if mode.after_untrusted > Answer::Allow && could_be_abused(tool) {
+            if call.is_tainted(decision) {
+                assessment.findings.push(Finding {
+                    answer: mode.after_untrusted,
+                    cause: Cause::Untrusted,
+                    remember: Remember::Never,
+                });
+            } else if assessment.asks_rememberably() && self.brings_untrusted(tool) {
+                // What it returns makes its next call ask again: a promise to remember the answer could not be kept.
+                for finding in &mut assessment.findings {
+                    finding.remember = Remember::Never;
+                }
+            }
         }
         if let Some(remembered) = call.remembered {
             self.recall(remembered, call, &facts, &mut assessment);
@@ -186,8 +191,7 @@ impl Policy {
         facts: &Facts<'_>,
         assessment: &mut Assessment<'_>,
     ) {
-        let answer = assessment.decided().map(|finding| finding.answer);
-        if answer != Some(Answer::Ask) || assessment.remember() == Remember::Never {
+        if !assessment.asks_rememberably() {
             return;
         }
         let grants = remembered
@@ -290,6 +294,12 @@ impl<'a> Assessment<'a> {
             .find(|finding| finding.answer == strictest)
     }
 
+    /// Tells whether a person is asked, and an answer may be remembered.
+    fn asks_rememberably(&self) -> bool {
+        let answer = self.decided().map(|finding| finding.answer);
+        answer == Some(Answer::Ask) && self.remember() > Remember::Never
+    }
+
     /// Returns how much of an answer to all that asks may be remembered.
     fn remember(&self) -> Remember {
         let asking = self
@@ -313,6 +323,19 @@ impl<'a> Assessment<'a> {
         self.findings.iter().find(of_part).is_some_and(is_allowed) && above.clone().all(is_allowed)
     }
 
+    /// Says why a person is asked. Untrusted content is always named: whoever allowed the same before wonders.
+    fn question(&self, decided: &Finding<'a>, decision: &Decision, call: &Call<'_>) -> String {
+        let reason = decided.sentence(decision, call);
+        let mut findings = self.findings.iter();
+        let is_about_taint = |finding: &Finding<'_>| matches!(finding.cause, Cause::Untrusted);
+        match findings.find(|finding| is_about_taint(finding)) {
+            Some(taint) if taint.answer == Answer::Ask && !is_about_taint(decided) => {
+                format!("{reason} {}", taint.sentence(decision, call))
+            }
+            _ => reason,
+        }
+    }
+
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         let Some(decided) = self.decided() else {
             // There always is a finding; without one the call would be denied.
@@ -325,7 +348,7 @@ impl<'a> Assessment<'a> {
             Answer::Allow => Verdict::Allow,
             Answer::Ask if self.grant.is_some() => Verdict::Allow,
             Answer::Ask => Verdict::Ask {
-                reason: decided.sentence(decision, call),
+                reason: self.question(decided, decision, call),
                 rule: decided.rule(),
                 remember: self.remember(),
             },

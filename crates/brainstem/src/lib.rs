@@ -5,8 +5,8 @@
 //! tools on offer, the limits, and the reasons. Then it judges each [`Call`] with a [`Verdict`](neuraxis_core::Verdict).
 //! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
 //!
-//! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_agent`] keeps agents
-//! within a decision, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
+//! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_sub_agent`] keeps
+//! sub-agents within a decision and their parent, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
 //! [`Policy::observe`] and [`Policy::serving`] follow the health of models, and [`Policy::cost`] knows their prices.
 //!
 //! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
@@ -86,7 +86,7 @@ pub use error::PolicyError;
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
 pub use judge::Judgment;
 pub use layers::LayerKind;
-pub use narrow::{narrow_agent, narrow_sub_agent};
+pub use narrow::narrow_sub_agent;
 pub use neuraxis_core::{Grant, GrantScope, Remembered};
 pub use policy::Policy;
 pub use remembered::GrantError;

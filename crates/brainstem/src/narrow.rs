@@ -2,14 +2,19 @@
 
 use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Role, ToolName};
 
-/// Narrows an agent to what a decision allows: its tools, roles, limits, length of replies and what may be stored. To be
-/// called for the root agent and for every agent that a tool of the run starts, before the run begins.
+/// Narrows an agent that another one starts to what the decision allows and to what its parent has: its tools, roles, limits,
+/// length of replies and what may be stored. To be called for every agent that a tool of the run starts, before the run
+/// begins; the root agent is made of the decision and needs none of it.
 ///
-/// Tools that the decision does not offer are taken away, a role that may not serve becomes the decision's own, and limits
-/// become the tighter ones. The agent is returned with a sentence for each thing that was taken away.
+/// Tools that are not offered are taken away, a role that may not serve becomes the decision's own, and limits become the
+/// tighter ones. The agent is returned with a sentence for each thing that was taken away.
 #[must_use]
-pub fn narrow_agent(decision: &Decision, agent: AgentSpec) -> (AgentSpec, Vec<String>) {
-    let bounds = Bounds {
+pub fn narrow_sub_agent(
+    decision: &Decision,
+    parent: &AgentSpec,
+    agent: AgentSpec,
+) -> (AgentSpec, Vec<String>) {
+    let by_decision = Bounds {
         tools: &decision.tools,
         roles: &decision.allowed_roles,
         role: &decision.role,
@@ -17,19 +22,9 @@ pub fn narrow_agent(decision: &Decision, agent: AgentSpec) -> (AgentSpec, Vec<St
         max_output_tokens: decision.max_output_tokens,
         data: decision.data,
     };
-    bounds.narrow(agent)
-}
-
-/// As [`narrow_agent`], for an agent that another agent starts, which is narrowed itself.
-#[must_use]
-pub fn narrow_sub_agent(
-    decision: &Decision,
-    parent: &AgentSpec,
-    agent: AgentSpec,
-) -> (AgentSpec, Vec<String>) {
-    let (agent, mut notes) = narrow_agent(decision, agent);
+    let (agent, mut notes) = by_decision.narrow(agent);
     let tools: Vec<ToolName> = parent.tools.iter().map(|tool| tool.name.clone()).collect();
-    let bounds = Bounds {
+    let by_parent = Bounds {
         tools: &tools,
         roles: &decision.allowed_roles,
         role: &parent.role,
@@ -37,7 +32,7 @@ pub fn narrow_sub_agent(
         max_output_tokens: parent.max_output_tokens,
         data: parent.profile.data,
     };
-    let (agent, more) = bounds.narrow(agent);
+    let (agent, more) = by_parent.narrow(agent);
     notes.extend(more);
     (agent, notes)
 }

@@ -76,12 +76,16 @@ impl Policy {
         Ok(id)
     }
 
-    /// Returns what a person may be offered to remember about a call, the narrowest first; nothing where nothing may be.
+    /// Returns what a person may be offered to remember about a call, the narrowest first; nothing where nothing may be, where
+    /// the session can remember no more, or where the call's own result would make its like ask again.
     #[must_use]
     pub fn grant_choices(&self, decision: &Decision, call: &Call<'_>) -> Vec<GrantScope> {
         let Verdict::Ask { remember, .. } = self.judge(decision, call) else {
             return Vec::new();
         };
+        if call.remembered.is_some_and(Remembered::is_full) {
+            return Vec::new();
+        }
         let facts = Facts::new(call.arguments, call.root);
         let mut scopes = vec![GrantScope::Arguments {
             hash: call.arguments.hash(),

@@ -1,6 +1,8 @@
 //! What governance is asked about: a request, and a call.
 
-use neuraxis_core::{Channel, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec};
+use neuraxis_core::{
+    Channel, Decision, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec,
+};
 
 use crate::budget::Spent;
 use crate::names::{Listed, choices};
@@ -128,6 +130,11 @@ impl<'a> Call<'a> {
     pub const fn with_taint(mut self, taint: &'a Taint) -> Self {
         self.taint = Some(taint);
         self
+    }
+
+    /// Tells whether the conversation holds untrusted content, from this run or from before.
+    pub(crate) fn is_tainted(&self, decision: &Decision) -> bool {
+        !decision.taint.is_clean() || self.taint.is_some_and(|taint| !taint.is_clean())
     }
 
     /// Names the answers of people that the session remembers.

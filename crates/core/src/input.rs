@@ -129,6 +129,13 @@ pub struct ModelFailed {
     /// That the role is degraded from now on, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// What it cost, where prices are known and the provider said what it used.
+    #[serde(
+        default,
+        rename = "cost_micro_usd",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cost: Option<MicroUsd>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,

@@ -103,7 +103,7 @@ pub use message::{
     AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
-pub use metrics::SessionMetrics;
+pub use metrics::{RunMeter, SessionMetrics};
 pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, ToolSignal};
 pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,

@@ -1,5 +1,6 @@
-//! What a session used: calls, errors, tokens, money. A pure fold over records.
+//! What a session used: calls, errors, tokens, money, time. A pure fold over the records of its runs.
 
+use std::borrow::Borrow;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -11,18 +12,7 @@ use crate::limits::MicroUsd;
 use crate::record::{Record, RecordBody, ToolStatus};
 use crate::usage::{RunUsage, Usage};
 
-/// What one or more runs used.
-///
-/// ```
-/// use neuraxis_core::{Record, SessionMetrics};
-///
-/// # let records: Vec<Record> = Vec::new();
-/// let mut metrics = SessionMetrics::default();
-/// for record in &records {
-///     metrics.read(record);
-/// }
-/// assert_eq!(metrics.llm_calls, 0);
-/// ```
+/// What one or more runs used. A [`RunMeter`] finds it out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -42,27 +32,37 @@ pub struct SessionMetrics {
     /// Money, as far as prices are known.
     #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
-    /// The time that model and tool calls took, added up: calls beside each other count each, and so do a sub-agent's
-    /// besides the call that started it.
+    /// How long the runs were active, added up. What a run did while it was stopped at a limit counts; waiting for a person
+    /// or a client does not, and calls beside each other count once.
     #[serde(rename = "worked_ms", with = "duration::millis")]
     pub worked: Duration,
 }
 
 impl SessionMetrics {
-    /// Adds what a record tells.
-    pub fn read(&mut self, record: &Record) {
-        match &record.body {
+    /// Returns what one run used, from all of its records in their order.
+    pub fn of_run<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Self {
+        let mut meter = RunMeter::new();
+        for record in records {
+            meter.read(record.borrow());
+        }
+        meter.used
+    }
+
+    fn pay(&mut self, cost: Option<MicroUsd>) {
+        self.cost.0 = self.cost.0.saturating_add(cost.unwrap_or_default().0);
+    }
+
+    fn count(&mut self, body: &RecordBody) {
+        match body {
             RecordBody::RunStarted(_) => self.runs += 1,
             RecordBody::LlmCall(call) => {
                 self.llm_calls += 1;
                 self.usage.add(&call.served_by, call.reply.usage);
-                let cost = call.cost.unwrap_or_default();
-                self.cost.0 = self.cost.0.saturating_add(cost.0);
-                self.work(call.duration);
+                self.pay(call.cost);
             }
             RecordBody::LlmFailed(failed) => {
                 self.llm_failures += 1;
-                self.work(failed.duration);
+                self.pay(failed.cost);
                 let usage = failed.error.usage.as_deref().copied();
                 let unknown = failed.error.kind.may_have_used_tokens();
                 if let Some(usage) = usage.or(unknown.then_some(Usage::UNKNOWN)) {
@@ -71,24 +71,9 @@ impl SessionMetrics {
             }
             RecordBody::ToolResult(result) => {
                 self.tool_calls += 1;
-                self.work(result.duration.unwrap_or_default());
                 self.tool_errors += u64::from(result.status == ToolStatus::Error);
             }
             _ => {}
-        }
-    }
-
-    fn work(&mut self, took: Duration) {
-        // As records say it: what is read back adds up to the same.
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let took = Duration::from_millis(millis);
-        self.worked = self.worked.saturating_add(took);
-    }
-
-    /// Adds what a record tells, if it is not older than the given time.
-    pub fn read_since(&mut self, record: &Record, since: Timestamp) {
-        if record.at >= since {
-            self.read(record);
         }
     }
 }
@@ -102,6 +87,160 @@ impl AddAssign<&Self> for SessionMetrics {
         self.tool_errors += other.tool_errors;
         self.usage.merge(&other.usage);
         self.cost.0 = self.cost.0.saturating_add(other.cost.0);
-        self.work(other.worked);
+        self.worked = self.worked.saturating_add(other.worked);
+    }
+}
+
+/// Finds out what one run used, from all of its records in their order.
+///
+/// A run's active time stands in the first record of each step, counted from the run's start: what a step adds is the
+/// difference to the one before.
+///
+/// ```
+/// use neuraxis_core::{Record, RunMeter};
+///
+/// # let records: Vec<Record> = Vec::new();
+/// let mut meter = RunMeter::new();
+/// for record in &records {
+///     meter.read(record);
+/// }
+/// assert_eq!(meter.used().llm_calls, 0);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunMeter {
+    used: SessionMetrics,
+    since: Option<Timestamp>,
+    /// How long the run had been active at the last step that was read.
+    active: Duration,
+    /// That step was too old to count.
+    before: bool,
+}
+
+impl RunMeter {
+    /// A meter that counts everything.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A meter that counts nothing older than the given time. It is to be shown the older records all the same.
+    #[must_use]
+    pub fn since(since: Timestamp) -> Self {
+        Self {
+            since: Some(since),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the run's next record.
+    pub fn read(&mut self, record: &Record) {
+        let after = self.since.map(|since| record.at.duration_since(since));
+        let counts = after.is_none_or(|after| !after.is_negative());
+        if counts {
+            self.used.count(&record.body);
+        }
+        let Some(active) = record.active_ms.map(Duration::from_millis) else {
+            return;
+        };
+        if counts {
+            let mut added = active.saturating_sub(self.active);
+            if let Some(after) = after.filter(|_| self.before) {
+                // Of what the time cuts in two, no more lies behind it than has passed since.
+                added = added.min(after.unsigned_abs());
+            }
+            self.used.worked = self.used.worked.saturating_add(added);
+        }
+        self.active = self.active.max(active);
+        self.before = !counts;
+    }
+
+    /// Returns what the records so far tell.
+    #[must_use]
+    pub const fn used(&self) -> &SessionMetrics {
+        &self.used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::ids::{AgentId, RunId, Seq, Turn};
+    use crate::record::Warning;
+
+    const MIDNIGHT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn step(seconds_after_midnight: i64, active_ms: Option<u64>) -> Record {
+        let at = MIDNIGHT + SignedDuration::from_secs(seconds_after_midnight);
+        Record {
+            seq: Seq(1),
+            content_index: None,
+            run_id: RunId(uuid::Uuid::nil()),
+            agent: AgentId::ROOT,
+            turn: Turn(1),
+            at,
+            active_ms,
+            body: RecordBody::Warning(Warning {
+                code: "test".to_owned(),
+                message: "test".to_owned(),
+            }),
+        }
+    }
+
+    fn worked(steps: &[(i64, Option<u64>)], mut meter: RunMeter) -> u128 {
+        for (seconds, active_ms) in steps {
+            meter.read(&step(*seconds, *active_ms));
+        }
+        meter.used().worked.as_millis()
+    }
+
+    #[test]
+    fn the_time_of_a_run_is_the_greatest_active_time_that_its_records_tell() {
+        let steps = [
+            (0, Some(0)),
+            (5, Some(5_000)),
+            (5, None),
+            (900, Some(5_000)),
+            (901, Some(6_000)),
+        ];
+        assert_eq!(
+            worked(&steps, RunMeter::new()),
+            6_000,
+            "waiting does not count"
+        );
+        assert_eq!(worked(&[], RunMeter::new()), 0);
+        let steps = steps.map(|(seconds, active)| step(seconds, active));
+        assert_eq!(SessionMetrics::of_run(&steps).worked.as_millis(), 6_000);
+    }
+
+    #[test]
+    fn of_a_run_that_goes_past_midnight_the_day_gets_what_comes_after() {
+        let day = || RunMeter::since(MIDNIGHT);
+        let steps = [
+            (-60, Some(0)),
+            (-20, Some(40_000)),
+            (10, Some(70_000)),
+            (12, Some(72_000)),
+        ];
+        assert_eq!(worked(&steps, day()), 12_000);
+        assert_eq!(worked(&steps, RunMeter::new()), 72_000);
+        // Waiting over midnight is no work of either day.
+        let waits = [
+            (-60, Some(0)),
+            (-20, Some(40_000)),
+            (9_000, Some(40_000)),
+            (9_002, Some(42_000)),
+        ];
+        assert_eq!(worked(&waits, day()), 2_000);
+        // All of it came after, all of it came before.
+        assert_eq!(worked(&[(0, Some(0)), (3, Some(3_000))], day()), 3_000);
+        assert_eq!(worked(&[(-9, Some(0)), (-3, Some(6_000))], day()), 0);
+    }
+
+    #[test]
+    fn a_wall_clock_that_stands_still_does_not_stop_the_time_of_a_run() {
+        let steps = [(0, Some(0)), (0, Some(250))];
+        assert_eq!(worked(&steps, RunMeter::since(MIDNIGHT)), 250);
     }
 }

@@ -109,6 +109,9 @@ pub enum ToolFailure {
     Error,
     /// The tool said so, and that the same call may succeed when it is made again.
     Temporary,
+    /// The tool said so, and that the same call would fail again: what was asked for is not there, not possible or not
+    /// allowed.
+    Permanent,
     /// It took too long and was stopped.
     Timeout,
     /// It panicked.
@@ -132,11 +135,11 @@ pub enum ToolFailure {
 }
 
 impl ToolFailure {
-    /// Tells whether the same call may succeed when it is made again at once. Not after a timeout: it has taken as long as
-    /// it may already, and a tool that hangs would hang twice.
+    /// Tells whether the same call may succeed when it is made again at once: the tool failed and did not say that it would
+    /// again. Not after a timeout: it has taken as long as it may already, and a tool that hangs would hang twice.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::Temporary)
+        matches!(self, Self::Error | Self::Temporary | Self::Panic)
     }
 
     /// Tells whether the tool ran and failed, rather than being kept from running.
@@ -144,7 +147,7 @@ impl ToolFailure {
     pub const fn is_of_the_tool(self) -> bool {
         matches!(
             self,
-            Self::Error | Self::Temporary | Self::Timeout | Self::Panic
+            Self::Error | Self::Temporary | Self::Permanent | Self::Timeout | Self::Panic
         )
     }
 }

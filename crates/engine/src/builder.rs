@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, Role, ToolKind, ToolSpec};
+use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, SessionStore, Tool, ToolRunner,
     TraceSink, async_trait,
@@ -44,6 +44,7 @@ pub struct OrchestratorBuilder {
     ids: Arc<dyn Ids>,
     retry: RetryPolicy,
     project_id: Option<Arc<str>>,
+    plan: Option<PlanName>,
     max_parallel_tools: usize,
 }
 
@@ -78,6 +79,7 @@ impl OrchestratorBuilder {
             ids: Arc::new(UuidV7),
             retry: RetryPolicy::default(),
             project_id: None,
+            plan: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
         }
     }
@@ -234,6 +236,14 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Sets the plan of requests that name none: which of the policy's `[plans.NAME]` limits them. A request that names a
+    /// plan of its own has that one instead.
+    #[must_use]
+    pub fn default_plan(mut self, plan: PlanName) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
     /// Sets how many tools may run at the same time, over all runs; at least one.
     #[must_use]
     pub const fn max_parallel_tools(mut self, most: usize) -> Self {
@@ -280,6 +290,7 @@ impl OrchestratorBuilder {
             health: SharedHealth::default(),
             roles,
             project_id: self.project_id,
+            plan: self.plan,
             tool_permits: Arc::new(Semaphore::new(
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
             )),

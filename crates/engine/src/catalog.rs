@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jsonschema::Validator;
 use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
-use neuraxis_ports::{CancellationToken, Isolation, Tool, ToolContext, ToolError};
+use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
@@ -187,9 +187,10 @@ impl ToolCatalog {
             Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),
             Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
             Ok(Ok(Err(error))) => {
-                let failure = match error.retryable {
-                    true => ToolFailure::Temporary,
-                    false => ToolFailure::Error,
+                let failure = match error.persistence {
+                    Persistence::Unknown => ToolFailure::Error,
+                    Persistence::Temporary => ToolFailure::Temporary,
+                    Persistence::Permanent => ToolFailure::Permanent,
                 };
                 ToolOutcome::failed(failure, &error.message)
             }
@@ -199,7 +200,7 @@ impl ToolCatalog {
                     let message = format!(
                         "the result has {size} bytes, more than {MAX_RESULT_BYTES}: ask for less"
                     );
-                    return ToolOutcome::failed(ToolFailure::Error, &message);
+                    return ToolOutcome::failed(ToolFailure::Permanent, &message);
                 }
                 ToolOutcome::done(output)
             }

@@ -159,7 +159,7 @@ fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execu
         .and_then(|end| end.outcome.clone())
         .unwrap_or_else(result::crashed_outcome);
     Execution {
-        content: result::reply(&outcome),
+        content: result::reply(&outcome, &records),
         traces: trace_records(history, &records),
         tool_calls: tool_calls(&records),
         turns: outcome.turns,

@@ -2,7 +2,7 @@
 
 use neuraxis_brainstem::{DegradedRole, Request, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
-use neuraxis_core::{BudgetScope, Decision, SessionId, SessionMetrics};
+use neuraxis_core::{BudgetScope, Decision, PlanName, SessionId, SessionMetrics};
 use neuraxis_ports::{Session, SessionStore, StoreError, UsageOf};
 
 use crate::orchestrator::Orchestrator;
@@ -65,7 +65,7 @@ impl Orchestrator {
             .with_tools(engine.catalog.all_specs())
             .with_spent(known.session, known.day)
             .with_roles(&engine.roles);
-        if let Some(plan) = &request.plan {
+        if let Some(plan) = self.plan_of(request) {
             asked = asked.with_plan(plan);
         }
         if let Some(messages) = known.history {
@@ -96,7 +96,7 @@ impl Orchestrator {
                 None => 0,
             });
         }
-        let Some(plan) = &request.plan else {
+        let Some(plan) = self.plan_of(request) else {
             return Ok(known);
         };
         if let Some(session) = session
@@ -111,6 +111,10 @@ impl Orchestrator {
             known.day = spent(&store.usage_since(&of, today).await?);
         }
         Ok(known)
+    }
+
+    fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {
+        request.plan.as_ref().or(self.engine.plan.as_ref())
     }
 
     async fn create_session(

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, Hook, Input, Limits, Message, Mode, Role, RunId, RunSpec,
-    SessionId, ToolName,
+    AgentSpec, Channel, Decision, Hook, Input, Limits, Message, Mode, PlanName, Role, RunId,
+    RunSpec, SessionId, ToolName,
 };
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
@@ -60,6 +60,8 @@ pub(crate) struct Engine {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) retry: RetryPolicy,
     pub(crate) project_id: Option<Arc<str>>,
+    /// The plan of requests that name none.
+    pub(crate) plan: Option<PlanName>,
     pub(crate) tool_permits: Arc<Semaphore>,
     /// The runs at work here, each with what reaches it once it can be reached.
     pub(crate) at_work: Mutex<RunsAtWork>,

@@ -1,7 +1,11 @@
 //! What a caller gets back: always something, however the run went.
 
+mod apology;
+
+use std::sync::Arc;
+
 use neuraxis_core::{
-    FinishReason, Pending, RunId, RunOutcome, RunStatus, RunUsage, SessionId, Transcript,
+    FinishReason, Pending, Record, RunId, RunOutcome, RunStatus, RunUsage, SessionId, Transcript,
 };
 use serde::Serialize;
 
@@ -68,13 +72,16 @@ pub enum StepType {
 /// Puts the result of a run together from what it left.
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
-    let steps = run.link.feed.with_records(steps);
+    let (reply, steps) = run.link.feed.with_records(|records| {
+        let reply = outcome.map(|outcome| reply(outcome, records));
+        (reply.unwrap_or_default(), steps(records))
+    });
     let (turns, usage) = match outcome {
         Some(outcome) => (outcome.turns, outcome.usage.clone()),
         None => end.so_far.clone().unwrap_or_default(),
     };
     OrchestratorResult {
-        reply: outcome.map(reply).unwrap_or_default(),
+        reply,
         steps,
         trace_id: run.trace.trace_id_hex(),
         session_id: run.session_id.clone(),
@@ -107,10 +114,18 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
     }
 }
 
-/// Says what to tell the user at the end of a run.
-pub(crate) fn reply(outcome: &RunOutcome) -> String {
+/// Says what to tell the user at the end of a run with these records.
+pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
     let notice = match &outcome.finish_reason {
-        FinishReason::Failed(why) => format!("I could not finish this: {why}"),
+        FinishReason::Failed(why) => apology::for_failure(why, records)
+            .unwrap_or_else(|| format!("I could not finish this: {why}")),
+        FinishReason::ContentFilter if outcome.content.is_empty() => {
+            "The provider withheld the answer; put the request in other words.".to_owned()
+        }
+        FinishReason::Length if outcome.content.is_empty() => {
+            "The model reached its limit before it came to an answer; ask for less at once."
+                .to_owned()
+        }
         FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
         FinishReason::ToolError => "I stopped because a tool failed.".to_owned(),
         FinishReason::UnknownTool(name) => {

@@ -49,6 +49,8 @@ pub use store::{
     MAX_OWNER_BYTES, RunBounds, RunFilter, RunLease, RunSize, RunSummary, Session, SessionCursor,
     SessionFilter, SessionStore, StoreError, UsageOf, check_grant, check_input, grant_out_of_turn,
 };
-pub use tool::{Isolation, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext};
+pub use tool::{
+    Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,
+};
 pub use tool_runner::ToolRunner;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

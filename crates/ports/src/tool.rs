@@ -163,23 +163,42 @@ pub struct ToolError {
     /// What went wrong and what to do about it.
     pub message: String,
     /// Whether the same call may succeed when it is made again.
-    pub retryable: bool,
+    pub persistence: Persistence,
+}
+
+/// What a tool says of whether the same call would fail again. The engine makes a call that only reads, or that is no more
+/// when made twice than when made once, again unless it is [`Permanent`](Self::Permanent).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Persistence {
+    /// Nothing: it may well be gone the next time.
+    #[default]
+    Unknown,
+    /// It may be gone the next time.
+    Temporary,
+    /// The same call would meet it again: what was asked for is not there, is not possible or is not allowed.
+    Permanent,
 }
 
 impl ToolError {
-    /// An error that the same call would meet again.
+    /// An error of which the tool cannot say whether the same call would meet it again.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::of(Persistence::Unknown, message.into())
+    }
+
+    /// An error that the same call would meet again, because what was asked for is not there, not possible or not allowed.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            retryable: false,
-        }
+        Self::of(Persistence::Permanent, message.into())
     }
 
     /// An error that may be gone the next time.
     pub fn temporary(message: impl Into<String>) -> Self {
+        Self::of(Persistence::Temporary, message.into())
+    }
+
+    const fn of(persistence: Persistence, message: String) -> Self {
         Self {
-            message: message.into(),
-            retryable: true,
+            message,
+            persistence,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use neuraxis::Orchestrator;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources, Tape};
 
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
@@ -34,7 +34,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
-    let app = App::build(&config, &environment).await?;
+    let plan = config.server().plan.clone();
+    let app = App::build_extended(&config, &environment, Tape::Off, |builder| match plan {
+        Some(plan) => builder.default_plan(plan),
+        None => builder,
+    })
+    .await?;
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }

@@ -119,6 +119,13 @@ impl RunLog {
         self.record_of(AgentId::ROOT, body)
     }
 
+    /// A step began with this, when the run had been active for so long; what else happens does not say.
+    pub fn step(&mut self, active: Duration, body: RecordBody) -> Arc<Record> {
+        let mut record = Arc::unwrap_or_clone(self.record(body));
+        record.active_ms = u64::try_from(active.as_millis()).ok();
+        Arc::new(record)
+    }
+
     /// Something happened to an agent.
     pub fn record_of(&mut self, agent: AgentId, body: RecordBody) -> Arc<Record> {
         let (seq, at) = (self.next, self.at);

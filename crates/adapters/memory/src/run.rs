@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, Seq, SessionId,
-    SessionMetrics,
+    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, RunMeter, Seq,
+    SessionId, SessionMetrics,
 };
 use neuraxis_ports::{
     Ending, MAX_INBOX_ENTRIES, RunBounds, RunLease, RunSize, RunSummary, StoreError, check_input,
@@ -225,9 +225,9 @@ impl Run {
 
     /// Adds what was used since a time.
     pub(crate) fn add_usage(&self, used: &mut SessionMetrics, since: Timestamp) {
-        for record in &self.records {
-            used.read_since(record, since);
-        }
+        let mut meter = RunMeter::since(since);
+        self.records.iter().for_each(|record| meter.read(record));
+        *used += meter.used();
     }
 
     pub(crate) fn plan(&self) -> Option<JsonText> {

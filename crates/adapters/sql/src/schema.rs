@@ -26,6 +26,10 @@ const VERSIONS: &[Version] = &[
         sqlite: include_str!("schema/sqlite/0002.sql"),
         postgres: include_str!("schema/postgres/0002.sql"),
     },
+    Version {
+        sqlite: include_str!("schema/sqlite/0003.sql"),
+        postgres: include_str!("schema/postgres/0003.sql"),
+    },
 ];
 
 /// Brings a database up to date.

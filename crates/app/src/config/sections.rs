@@ -103,7 +103,7 @@ pub struct ToolsConfig {
     pub root: Option<PathBuf>,
 }
 
-/// `[server]`: how `neuraxis-server` is reached.
+/// `[server]`: how `neuraxis-server` is reached, and what its clients may use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -111,6 +111,8 @@ pub struct ServerConfig {
     /// The address and port to listen on; port 0 is any that is free. `127.0.0.1:8787`.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
+    /// The plan that limits every request: one of `[plans.NAME]`. None if left out.
+    pub plan: Option<PlanName>,
 }
 
 /// The port that `neuraxis-server` listens on unless another is asked for.
@@ -120,6 +122,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+            plan: None,
         }
     }
 }

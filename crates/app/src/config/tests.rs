@@ -66,6 +66,33 @@ impl Machine {
     }
 }
 
+#[test]
+fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
+    let configured = |text: &str| {
+        let machine = Machine::new().with_file("user/neuraxis.toml", text);
+        machine.load().unwrap().notices().to_vec()
+    };
+    let model = "[models.reasonin]\nprovider = 'offline'\n";
+    for more in [
+        "[modes.moderate]\nroles = ['router', 'reasonin']",
+        "[channels.chat]\nrole = 'reasonin'",
+        "[channels.chat]\nescalate.role = 'reasonin'",
+        "[channels.chat.when.moderate]\nroles = ['reasonin', 'router', 'reasoning']",
+    ] {
+        assert_eq!(configured(&format!("{model}{more}")), [""; 0], "{more}");
+    }
+    // One that is no slip of the pen may be there for an embedding program.
+    let notices = configured("[models.vision]\nprovider = 'offline'");
+    let [notice] = notices.as_slice() else {
+        panic!("not one notice: {notices:?}")
+    };
+    assert!(
+        notice.contains("no mode or channel names the role vision"),
+        "{notice}"
+    );
+    assert!(notice.contains("neuraxis.toml:1"), "{notice}");
+}
+
 fn max_turns(config: &Config, mode: &Mode) -> Option<u32> {
     config.policy().config().modes[mode].max_turns
 }

@@ -45,6 +45,19 @@ section_with_limits! {
     }
 }
 
+impl ChannelConfig {
+    /// Returns the roles that the channel itself names.
+    pub(crate) fn roles(&self) -> impl Iterator<Item = &Role> {
+        let gather = match &self.opening {
+            Some(OpeningConfig::Gather(gather)) => Some(&gather.role),
+            _ => None,
+        };
+        let named = [&self.role, &self.simple_role, &self.router];
+        let named = named.into_iter().flatten();
+        named.chain(&self.escalate.role).chain(gather)
+    }
+}
+
 section! {
     /// `[channels.NAME.when.MODE]`: what is different on a channel in one mode.
     pub struct ChannelModeConfig {

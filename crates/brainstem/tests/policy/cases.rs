@@ -53,7 +53,7 @@ expect = "ask"
 #[test]
 fn every_example_and_case_is_run_and_each_that_fails_is_named() {
     let file = CaseFile::from_toml("cases.toml", FILE).unwrap();
-    let report = file.run(&PolicyConfig::built_in()).unwrap();
+    let report = file.run(&PolicyConfig::built_in(), None).unwrap();
     let failures: Vec<_> = report
         .failures
         .iter()
@@ -79,7 +79,8 @@ fn every_example_and_case_is_run_and_each_that_fails_is_named() {
 #[test]
 fn a_file_that_is_no_policy_is_refused() {
     let run = |text: &str| {
-        CaseFile::from_toml("cases.toml", text).and_then(|file| file.run(&PolicyConfig::built_in()))
+        CaseFile::from_toml("cases.toml", text)
+            .and_then(|file| file.run(&PolicyConfig::built_in(), None))
     };
     for (text, expected) in [
         ("[[case]]\nexpct = 'deny'", "unknown field `expct`"),
@@ -91,4 +92,33 @@ fn a_file_that_is_no_policy_is_refused() {
     }
     let report = run("[[case]]\nname = 'empty'").unwrap();
     assert_eq!(report.failures[0].message, "it expects nothing");
+}
+
+#[test]
+fn a_case_is_about_the_tool_as_it_is_and_fails_where_there_is_none() {
+    let tools = crate::catalog::all_tools();
+    let run = |text: &str| {
+        let file = CaseFile::from_toml("cases.toml", text).unwrap();
+        let report = file.run(&PolicyConfig::built_in(), Some(&tools)).unwrap();
+        report.failures.into_iter().next().map(|it| it.message)
+    };
+    let case = |tool: &str, expect: &str| {
+        format!("[[case]]\nchannel = 'code_task'\ntool = '{tool}'\nexpect = '{expect}'\n")
+    };
+    // It only reads, as nobody had to say.
+    assert_eq!(run(&case("read_file", "allow")), None);
+    assert_eq!(
+        run(&format!(
+            "{}class = 'irreversible'",
+            case("read_file", "ask")
+        )),
+        None
+    );
+    let unknown = run(&case("reed_file", "ask")).unwrap();
+    assert!(
+        unknown.starts_with("there is no tool reed_file (did you mean read_file?); known: "),
+        "{unknown}"
+    );
+    // Of a server that need not be connected.
+    assert_eq!(run(&case("shop__buy", "ask")), None);
 }

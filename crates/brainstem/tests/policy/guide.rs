@@ -26,7 +26,7 @@ fn every_policy_in_the_guide_is_one_and_its_cases_pass() {
     assert!(blocks.len() >= 8, "{}", blocks.len());
     for (line, text) in blocks {
         let file = CaseFile::from_toml("docs/policy.md", &text);
-        let report = file.and_then(|file| file.run(&PolicyConfig::built_in()));
+        let report = file.and_then(|file| file.run(&PolicyConfig::built_in(), None));
         let report = report.unwrap_or_else(|error| panic!("line {line}: {error}"));
         assert!(
             report.failures.is_empty(),

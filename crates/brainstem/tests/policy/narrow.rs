@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuraxis_brainstem::{narrow_agent, narrow_sub_agent};
+use neuraxis_brainstem::narrow_sub_agent;
 use neuraxis_core::{AgentSpec, Channel, Decision, Limits, Mode, Profile, Role};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -25,6 +25,11 @@ fn agent(role: Role, limits: Limits) -> AgentSpec {
     agent
 }
 
+/// A parent that leaves everything to the decision.
+fn unbounded() -> AgentSpec {
+    agent(Role::REASONING, Limits::NONE)
+}
+
 #[test]
 fn what_the_decision_does_not_give_an_agent_does_not_get() {
     let mut wished = agent(
@@ -35,7 +40,7 @@ fn what_the_decision_does_not_give_an_agent_does_not_get() {
         },
     );
     wished.profile.roles.first = Some(Role::CODING);
-    let (agent, notes) = narrow_agent(&decision(), wished);
+    let (agent, notes) = narrow_sub_agent(&decision(), &unbounded(), wished);
     assert_eq!(agent.role, Role::ROUTER);
     assert_eq!(agent.profile.roles.first, None);
     assert_eq!(
@@ -72,7 +77,7 @@ fn an_agent_that_wants_less_keeps_it() {
         },
     );
     wished.tools = all_tools().into_iter().take(1).collect::<Vec<_>>().into();
-    let (agent, notes) = narrow_agent(&decision(), wished);
+    let (agent, notes) = narrow_sub_agent(&decision(), &unbounded(), wished);
     assert_eq!(
         (agent.role, agent.limits.max_turns, agent.tools.len()),
         (Role::REASONING, Some(1), 1)
@@ -92,7 +97,7 @@ proptest! {
         wishes in prop::collection::vec((0..100_u32, 0..100_u32, 0..16_usize, 0..16_usize), 1..6),
     ) {
         let decision = decision();
-        let (mut parent, _) = narrow_agent(&decision, agent(Role::REASONING, Limits::NONE));
+        let (mut parent, _) = narrow_sub_agent(&decision, &unbounded(), unbounded());
         for (turns, calls, from, to) in wishes {
             let mut wished = agent(Role::CODING, Limits { max_turns: Some(turns), max_tool_calls: Some(calls), ..Limits::NONE });
             wished.tools = all_tools().into_iter().skip(from).take(to).collect::<Vec<_>>().into();

@@ -8,6 +8,9 @@ use crate::catalog::{layered, named, offering_all, word};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+/// Untrusted content makes nothing ask again, so that also answers about what brings it hold.
+const TRUSTING: &str = "[modes.moderate]\nafter_untrusted = 'allow'\n";
+
 struct Session {
     policy: Policy,
     decision: Decision,
@@ -64,7 +67,7 @@ fn command(pattern: &str) -> GrantScope {
 
 #[test]
 fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
-    let mut session = Session::new("");
+    let mut session = Session::new(TRUSTING);
     let fetch = named("web_fetch");
     let id = session
         .remember(&fetch, r#"{"url":"https://a.org"}"#, GrantScope::Tool)
@@ -109,7 +112,7 @@ fn an_answer_for_a_tool_counts_only_where_that_much_may_be_remembered() {
 
 #[test]
 fn an_answer_for_exact_arguments_is_about_no_others() {
-    let mut session = Session::new("");
+    let mut session = Session::new(TRUSTING);
     let (run, arguments) = (named("run_command"), r#"{"command":"make clean"}"#);
     let hash = JsonText::from_text(arguments).hash();
     session
@@ -125,9 +128,8 @@ fn an_answer_for_exact_arguments_is_about_no_others() {
 
 #[test]
 fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
-    let mut session = Session::new(
-        "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git status']",
-    );
+    let rule = "[rules.look]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['git status']";
+    let mut session = Session::new(&format!("{TRUSTING}{rule}"));
     let run = named("run_command");
     session
         .remember(
@@ -151,8 +153,8 @@ fn an_answer_for_a_pattern_covers_each_part_of_a_command_or_none() {
 
 #[test]
 fn nothing_is_remembered_beyond_what_the_policy_lets_be() {
-    let mut session =
-        Session::new("[rules.r]\nanswer = 'ask'\ntools = ['web_search']\nremember = 'never'");
+    let rule = "[rules.r]\nanswer = 'ask'\ntools = ['web_search']\nremember = 'never'";
+    let mut session = Session::new(&format!("{TRUSTING}{rule}"));
     let fetch = named("web_fetch");
     let asked = r#"{"command":"make"}"#;
     // All calls of a tool that may destroy something is too much to say.
@@ -215,15 +217,18 @@ fn a_remembered_answer_answers_no_denial_and_no_question_about_untrusted_content
 #[test]
 fn a_changed_policy_forgets_what_was_remembered() {
     let mut session = Session::new("");
-    let fetch = named("web_fetch");
-    session.remember(&fetch, "{}", GrantScope::Tool).unwrap();
+    let write = named("write_file");
+    session
+        .remember(&write, r#"{"path":"a"}"#, GrantScope::Tool)
+        .unwrap();
+    assert_eq!(word(&session.judge(&write, r#"{"path":"a"}"#)), "allow");
     session.policy = layered("[modes.moderate]\nmax_turns = 9");
-    assert_eq!(word(&session.judge(&fetch, "{}")), "ask");
+    assert_eq!(word(&session.judge(&write, r#"{"path":"a"}"#)), "ask");
 }
 
 #[test]
 fn a_person_is_offered_what_may_be_remembered() {
-    let session = Session::new("");
+    let session = Session::new(TRUSTING);
     let run = session.choices(&named("run_command"), r#"{"command":"cargo test -p x"}"#);
     assert_eq!(run.len(), 2);
     assert_eq!(run[1], command("cargo test **"));
@@ -235,16 +240,78 @@ fn a_person_is_offered_what_may_be_remembered() {
 }
 
 #[test]
+fn no_promise_is_offered_that_the_call_itself_would_break() {
+    let mut session = Session::new("");
+    let calls = [
+        ("run_command", r#"{"command":"cargo test"}"#),
+        ("web_fetch", r#"{"url":"https://docs.rs/x"}"#),
+    ];
+    for (tool, arguments) in calls {
+        let tool = named(tool);
+        assert_eq!(session.choices(&tool, arguments), [], "{}", tool.name);
+        let hash = JsonText::from_text(arguments).hash();
+        assert_eq!(
+            session.remember(&tool, arguments, GrantScope::Arguments { hash }),
+            Err(GrantError::NotAllowed)
+        );
+    }
+    // What brings nothing of strangers is asked about once.
+    assert!(
+        !session
+            .choices(&named("write_file"), r#"{"path":"a"}"#)
+            .is_empty()
+    );
+    // Where strangers' words make nothing ask again, the promise can be kept.
+    session.decision = offering_all(&session.policy, &Mode::EXPLORATORY, &Channel::CODE_TASK);
+    let in_exploratory = session.choices(&named("run_command"), r#"{"command":"cargo test"}"#);
+    assert!(!in_exploratory.is_empty());
+}
+
+#[test]
+fn a_question_after_untrusted_content_names_it_beside_why_it_would_ask_anyway() {
+    let mut session = Session::new("");
+    session
+        .decision
+        .taint
+        .add(&"web_fetch".parse().unwrap(), None);
+    let verdict = session.judge(&named("run_command"), r#"{"command":"ls"}"#);
+    let Verdict::Ask {
+        reason, remember, ..
+    } = verdict
+    else {
+        panic!("it asks: {verdict:?}")
+    };
+    assert!(
+        reason.contains("reaches outside") || reason.contains("may destroy"),
+        "{reason}"
+    );
+    assert!(
+        reason.contains("untrusted content (from web_fetch)"),
+        "{reason}"
+    );
+    assert_eq!(remember, neuraxis_core::Remember::Never);
+}
+
+#[test]
 fn a_session_remembers_a_bounded_number_of_answers() {
     let mut session = Session::new("");
-    let fetch = named("web_fetch");
+    let write = named("write_file");
+    let arguments = r#"{"path":"a"}"#;
     for _ in 0..256 {
-        session.remember(&fetch, "{}", GrantScope::Tool).unwrap();
+        session
+            .remember(&write, arguments, GrantScope::Tool)
+            .unwrap();
     }
     assert_eq!(
-        session.remember(&fetch, "{}", GrantScope::Tool),
+        session.remember(&write, arguments, GrantScope::Tool),
         Err(GrantError::TooMany)
     );
+    // Nothing more can be promised about another tool either.
+    let (patch, text) = (named("apply_patch"), JsonText::from_text("{}"));
+    let call = Call::new(&patch, &text);
+    let offered = |call: &Call<'_>| session.policy.grant_choices(&session.decision, call);
+    assert!(!offered(&call).is_empty());
+    assert_eq!(offered(&call.with_remembered(&session.remembered)), []);
     session.remembered.clear();
     assert!(session.remembered.grants().is_empty());
 }

@@ -30,7 +30,7 @@ impl Policy {
         match self.command {
             Command::Explain(explain) => explain.run(setup).await,
             Command::Check(check) => check.run(setup).await,
-            Command::Test(test) => test.run(setup),
+            Command::Test(test) => test.run(setup).await,
         }
     }
 }

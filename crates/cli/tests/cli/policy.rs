@@ -142,7 +142,11 @@ expect = 'EXPECTED'
 ";
     let machine = Machine::new()
         .with_file("good.toml", cases.replace("EXPECTED", "deny"))
-        .with_file("bad.toml", cases.replace("EXPECTED", "allow"));
+        .with_file("bad.toml", cases.replace("EXPECTED", "allow"))
+        .with_file(
+            "typo.toml",
+            "[[case]]\ntool = 'reed_file'\nexpect = 'ask'\n[[case]]\ntool = 'shop__buy'\nexpect = 'ask'\n",
+        );
     let good = machine.run(["policy", "test", "good.toml"]).stdout_of(0);
     assert!(good.ends_with(" passed, 0 failed\n"), "{good}");
     let bad = machine.run(["policy", "test", "bad.toml"]).stdout_of(1);
@@ -150,6 +154,69 @@ expect = 'EXPECTED'
         bad.starts_with("FAILED the network is out of reach: expected allow, got deny: Rule no-network (bad.toml:2) denies run_command. (`curl x`)\n"),
         "{bad}"
     );
+    let typo = machine.run(["policy", "test", "typo.toml"]).stdout_of(1);
+    assert!(
+        typo.starts_with(
+            "FAILED case 1: there is no tool reed_file (did you mean read_file?); known: "
+        ),
+        "{typo}"
+    );
+    assert!(
+        typo.ends_with("1 failed\n"),
+        "a tool of another server is not unknown: {typo}"
+    );
     let missing = machine.run(["policy", "test", "missing.toml"]).complaint(2);
     assert!(missing.contains("cannot read missing.toml"), "{missing}");
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_told_instead_of_judged() {
+    let machine = Machine::new();
+    let explain = |more: &[&str]| {
+        let command = [
+            "policy",
+            "explain",
+            "--channel",
+            "code_task",
+            "--tool",
+            "read_file",
+        ];
+        machine
+            .run(command.into_iter().chain(more.iter().copied()))
+            .stdout_of(0)
+    };
+    let table = explain(&["--args", r#"{"path": 7}"#]);
+    let told: Vec<&str> = table
+        .lines()
+        .filter(|line| {
+            [
+                "call ",
+                "verdict ",
+                "arguments ",
+                "remember ",
+                "  The call would",
+            ]
+            .iter()
+            .any(|start| line.starts_with(start))
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"));
+    let json = explain(&["--args", "{}", "--format", "json"]);
+    let call = serde_json::from_str::<Value>(&json).unwrap()["call"].clone();
+    assert_eq!(call["verdict"], Value::Null);
+    assert!(
+        call["invalid_arguments"].as_str().unwrap().contains("path"),
+        "{call}"
+    );
+    assert!(
+        call["reasons"][0]
+            .as_str()
+            .unwrap()
+            .contains("refused before it is judged")
+    );
+    // Without arguments the question is about the tool.
+    let json = explain(&["--format", "json"]);
+    let call = serde_json::from_str::<Value>(&json).unwrap()["call"].clone();
+    assert_eq!(call["verdict"]["verdict"], "allow");
+    assert_eq!(call["invalid_arguments"], Value::Null);
 }

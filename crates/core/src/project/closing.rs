@@ -11,7 +11,7 @@ use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, InputId, RunId, Seq, ToolCallId, Turn};
 use crate::input::Cancelled;
-use crate::metrics::SessionMetrics;
+use crate::metrics::RunMeter;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolCallStarted, ToolResult, ToolStatus};
 
@@ -55,7 +55,7 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         content: read.text,
         finish_reason: FinishReason::Interrupted(why.to_owned()),
         turns: read.turn.0,
-        usage: read.used.usage,
+        usage: read.used.used().usage.clone(),
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records
@@ -91,7 +91,7 @@ struct Read<'a> {
     open: BTreeMap<(Seq, ToolCallId), (&'a Record, &'a ToolCallStarted)>,
     text: String,
     turn: Turn,
-    used: SessionMetrics,
+    used: RunMeter,
 }
 
 impl<'a> Read<'a> {

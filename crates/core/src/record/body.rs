@@ -203,6 +203,13 @@ pub struct LlmFailed {
     pub error: LlmError,
     /// Whether another attempt follows.
     pub next: NextAttempt,
+    /// What it cost, where prices are known and the provider said what it used.
+    #[serde(
+        default,
+        rename = "cost_micro_usd",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub cost: Option<MicroUsd>,
     /// How long it took.
     #[serde(rename = "duration_ms", with = "duration::millis")]
     pub duration: Duration,

@@ -58,6 +58,7 @@ impl LlmFailed {
             served_by: self.served_by.clone(),
             downgraded: self.downgraded.clone(),
             degraded: self.degraded.clone(),
+            cost: self.cost,
             duration: self.duration,
         }
     }

@@ -32,13 +32,15 @@ impl RunTree {
         usage: Usage,
         cost: Option<MicroUsd>,
     ) {
+        let known = cost;
         let cost = cost.unwrap_or_default().0;
         self.each_on_path(id, |agent| {
             agent.spent.tokens = agent.spent.tokens.saturating_add(used(&usage));
             agent.spent.cost = agent.spent.cost.saturating_add(cost);
             if agent.id == id {
                 agent.usage.add(role, usage);
-                agent.spent.last_cost = cost;
+                // An attempt of which nobody says what it cost tells nothing of the next one.
+                agent.spent.last_cost = known.map_or(agent.spent.last_cost, |cost| cost.0);
             } else {
                 agent.usage_below.add(role, usage);
             }

@@ -25,7 +25,7 @@ impl RunTree {
             return Ok(());
         }
         if let Some(usage) = &failed.error.usage {
-            self.charge(agent, &failed.served_by, **usage, None);
+            self.charge(agent, &failed.served_by, **usage, failed.cost);
         } else if failed.error.kind.may_have_used_tokens() {
             // Nobody says what it used: the sum is a lower bound from now on (loop rule 12).
             self.charge(agent, &failed.served_by, Usage::UNKNOWN, None);
@@ -43,6 +43,7 @@ impl RunTree {
             degraded: failed.degraded,
             error: failed.error,
             next,
+            cost: failed.cost,
             duration: failed.duration,
         };
         self.record(

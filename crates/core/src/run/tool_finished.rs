@@ -65,8 +65,8 @@ impl RunTree {
         Ok(())
     }
 
-    /// Tells whether a failed call is made once more: the failure may pass, twice is no more than once, the profile lets
-    /// it, and no limit was reached.
+    /// Tells whether a failed call is made once more: the tool failed and might not again, twice is no more than once, the
+    /// profile lets it, and no limit was reached.
     fn is_tried_again(&self, id: AgentId, class: ToolClass, finished: &ToolFinished) -> bool {
         let failure = finished.outcome.failure;
         let is_open = self.agent(id).is_some_and(|agent| agent.closing.is_none());

@@ -135,6 +135,10 @@ impl Driver {
         let degraded = engine
             .health
             .failed(&engine.policy, &served_by, &error.kind, clock);
+        let cost = error.usage.as_deref().and_then(|usage| {
+            let (_, client) = engine.model(&served_by)?;
+            engine.policy.cost(usage, &client.info().model)
+        });
         let attempts = Instead::attempts(instead.as_ref(), number);
         let again = engine.retry.delay(&error, attempts);
         let again = again.map(|delay| (instead.clone(), delay));
@@ -163,6 +167,7 @@ impl Driver {
             served_by,
             downgraded,
             degraded,
+            cost,
             duration,
         })
     }

@@ -177,7 +177,11 @@ impl Lookup {
         }
         let mut vetting = self.engine.vetting(spec, asked);
         if let Vetting::Ask { choices, .. } = &mut vetting {
-            *choices = policy.grant_choices(&self.decision, &judged);
+            *choices = if self.keeps_answers() {
+                policy.grant_choices(&self.decision, &judged.with_remembered(remembered))
+            } else {
+                Vec::new()
+            };
         }
         vetting
     }
@@ -212,6 +216,10 @@ impl Lookup {
         }
         *remembered = after;
         true
+    }
+
+    fn keeps_answers(&self) -> bool {
+        self.engine.store.is_some() && self.log.lease.is_some()
     }
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {

@@ -147,6 +147,30 @@ async fn after_untrusted_content_a_remembered_answer_counts_no_more() {
 }
 
 #[tokio::test]
+async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_again() {
+    let approver = for_session(GrantScope::Tool).approve();
+    let world = World::new("", approver);
+    let calls: &[(&str, &str)] = &[("run_command", r#"{"command":"ls"}"#)];
+    world
+        .calls_in("s", Mode::MODERATE, &[calls, calls])
+        .await
+        .is_done();
+    assert_eq!(world.tools.command.count(), 2, "each time a person said so");
+    let asks = world.approver.asks();
+    assert!(asks.iter().all(|ask| ask.choices.is_empty()), "{asks:?}");
+    assert!(!asks[0].reason.contains("untrusted"), "{}", asks[0].reason);
+    assert!(
+        asks[1]
+            .reason
+            .contains("untrusted content (from run_command)"),
+        "{}",
+        asks[1].reason
+    );
+    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    assert!(remembered.grants().is_empty());
+}
+
+#[tokio::test]
 async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
     let failing = Arc::new(neuraxis_testkit::FailingStore::new(
         neuraxis_memory::MemoryStore::new(),

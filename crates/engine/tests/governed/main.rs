@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approvals;
+mod budgets;
 mod expiry;
 mod foreign;
 mod grants;

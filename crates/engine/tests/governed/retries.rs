@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_core::{Mode, ToolFailure};
 use neuraxis_engine::StepType;
-use neuraxis_ports::ToolError;
+use neuraxis_ports::{Tool, ToolError};
 use neuraxis_testkit::{Act, ScriptedTool, SpecBuilder, spec};
 
 use crate::support::{Ran, World, nobody};
@@ -48,6 +48,41 @@ async fn a_failure_that_may_pass_is_tried_once_more_and_the_step_says_so() {
 }
 
 #[tokio::test]
+async fn every_failure_of_a_tool_that_may_run_twice_is_tried_once_more_unless_the_tool_says_it_is_permanent()
+ {
+    let gone = || Act::error("no such row");
+    for (spec, act, attempts) in [
+        (probe().read_only(), busy(), 2),
+        (probe().read_only(), Act::failure("connection reset"), 2),
+        (probe().idempotent(), Act::failure("connection reset"), 2),
+        (probe().read_only(), Act::panicking("boom"), 2),
+        (probe().read_only(), gone(), 1),
+        (probe().idempotent(), gone(), 1),
+        (probe(), Act::failure("connection reset"), 1),
+        (probe(), Act::panicking("boom"), 1),
+    ] {
+        let free = "[rules.all]\nanswer = 'allow'\ntools = ['probe']";
+        let (ran, tool) = run(free, spec, vec![act.clone(), Act::value("7")]).await;
+        assert_eq!(tool.count(), attempts, "{act:?}");
+        assert_eq!(ran.results()[0].failure.is_none(), attempts == 2, "{act:?}");
+        assert_eq!(ran.is_done().result.reply, "Done.");
+    }
+}
+
+#[tokio::test]
+async fn claims_of_a_server_that_nobody_trusts_make_no_call_run_twice() {
+    let claims = spec("shop__x").read_only();
+    let acts = ScriptedTool::always(claims, Act::failure("connection reset"));
+    let tool = Arc::new(acts);
+    let free = "[rules.all]\nanswer = 'allow'\ntools = ['shop__x']";
+    let world = World::with(free, nobody(), |builder| {
+        builder.foreign_tools("shop", [tool.clone() as Arc<dyn Tool>])
+    });
+    world.calls(Mode::EXPLORATORY, &[("shop__x", "{}")]).await;
+    assert_eq!(tool.count(), 1);
+}
+
+#[tokio::test]
 async fn a_failure_that_does_not_pass_is_an_error_on_the_step_and_the_model_goes_on() {
     let (ran, tool) = run("", probe().idempotent(), vec![busy(), busy()]).await;
     assert_eq!(tool.count(), 2);
@@ -74,7 +109,7 @@ async fn every_way_to_fail_leaves_a_run_with_an_answer() {
         (
             probe().read_only(),
             Act::error("no such row"),
-            ToolFailure::Error,
+            ToolFailure::Permanent,
             "no such row",
         ),
         (
@@ -84,7 +119,13 @@ async fn every_way_to_fail_leaves_a_run_with_an_answer() {
             "tool execution timed out",
         ),
         (
-            probe().read_only(),
+            probe(),
+            Act::failure("connection reset"),
+            ToolFailure::Error,
+            "connection reset",
+        ),
+        (
+            probe(),
             Act::panicking("boom"),
             ToolFailure::Panic,
             "the tool crashed",
@@ -92,7 +133,7 @@ async fn every_way_to_fail_leaves_a_run_with_an_answer() {
         (
             probe().read_only(),
             Act::value(&too_large),
-            ToolFailure::Error,
+            ToolFailure::Permanent,
             "ask for less",
         ),
     ];

@@ -238,6 +238,22 @@ async fn t21_every_cap_ends_the_run_with_its_name() {
     let tokens = FinishReason::Budget(BudgetKind::Tokens);
     assert_eq!(ran.result.finish_reason, Some(tokens));
 
+    let priced = "[modes.exploratory]\nmax_cost_micro_usd = 45\n[prices.'testkit/*']\nprompt = 1.0";
+    let world = World::new(priced, nobody());
+    for n in 0..5 {
+        let arguments = format!(r#"{{"n":{n}}}"#);
+        let calls = reply::calls([("look", arguments.as_str())]);
+        world.model.push(reply::using(calls, 10, 0));
+    }
+    let ran = world.ask("money", Mode::EXPLORATORY).await;
+    let money = FinishReason::Budget(BudgetKind::Cost);
+    assert_eq!(ran.result.finish_reason, Some(money));
+    assert_eq!(ran.result.status, RunStatus::Done);
+    assert!(
+        world.model.calls().len() <= 4,
+        "ten each, and forty-five there are"
+    );
+
     let world = World::new("", nobody());
     let same: &[(&str, &str)] = &[("look", "{}")];
     for _ in 0..20 {

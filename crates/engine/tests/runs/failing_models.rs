@@ -9,8 +9,11 @@ use neuraxis_testkit::{ScriptedModel, VirtualClock, reply};
 
 use crate::support::{Heard, builder, hear, policy, request};
 
+/// Meant for whoever runs this, not for the user.
+const SAID_BY_PROVIDER: &str = "as the test wants it";
+
 fn error(kind: LlmErrorKind) -> LlmError {
-    LlmError::new(kind, "as the test wants it")
+    LlmError::new(kind, SAID_BY_PROVIDER)
 }
 
 fn failing(kind: LlmErrorKind) -> ScriptedModel {
@@ -65,6 +68,11 @@ async fn every_class_of_failure_gives_a_result_with_a_friendly_reply_a_warning_a
         );
         assert!(
             result.reply.starts_with("I could not finish this: "),
+            "{kind:?}: {}",
+            result.reply
+        );
+        assert!(
+            !result.reply.contains(SAID_BY_PROVIDER) && result.reply.ends_with('.'),
             "{kind:?}: {}",
             result.reply
         );

@@ -88,7 +88,6 @@ async fn what_a_session_may_use_ends_its_runs_with_an_answer() {
         if kind == BudgetKind::Time {
             // What a session has left of its time is the run's deadline: the tool was stopped when it was over.
             assert_eq!(first.result.finish_reason, Some(FinishReason::Deadline));
-            continue;
         }
         let second = hear(&orchestrator, with_plan("second")).await;
         second.assert_valid(RunStatus::Done);

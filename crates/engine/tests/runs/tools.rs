@@ -108,7 +108,7 @@ async fn a_result_too_large_to_keep_becomes_an_error_that_says_so() {
     let tool = ScriptedTool::always(spec("big").read_only(), Act::value(&value));
     let heard = hear(&with_tools(model, vec![Arc::new(tool)]), request("go")).await;
     let result = &heard.results()[0];
-    assert_eq!(result.failure, Some(ToolFailure::Error));
+    assert_eq!(result.failure, Some(ToolFailure::Permanent));
     assert!(
         result.value.as_str().contains("ask for less"),
         "{}",

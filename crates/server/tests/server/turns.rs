@@ -172,3 +172,22 @@ async fn what_is_said_in_a_conversation_is_not_logged_even_when_everything_is() 
     );
     assert!(!log.contains("canary-7d1f"), "{log}");
 }
+
+#[tokio::test]
+async fn the_plan_of_the_server_limits_every_request_however_it_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = "[server]\nplan = \"team\"\n[plans.team.session]\nmax_tool_calls = 2\n";
+    fs::write(folder.path().join("neuraxis.toml"), plan).unwrap();
+    let program = Program::start_in(folder, |_| {}).await;
+    let question = json!({"message": "What time is it?"});
+    let (_, first) = program.client().ask("s", &question).await;
+    assert_eq!(first["finish_reason"], "stop", "{first}");
+    let (_, second) = program.client().ask("s", &question).await;
+    assert_eq!(second["finish_reason"]["budget"], "tool_calls", "{second}");
+    let frames = program.client().listen("s", &question).await.rest().await;
+    let last = &frames.last().unwrap().data;
+    assert_eq!(last["finish_reason"]["budget"], "tool_calls", "{last}");
+    // Another session has its own.
+    let (_, other) = program.client().ask("t", &question).await;
+    assert_eq!(other["finish_reason"], "stop", "{other}");
+}

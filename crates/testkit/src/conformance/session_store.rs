@@ -108,6 +108,7 @@ macro_rules! session_store_suite {
             what_is_unknown_is_named_in_every_question
             metrics_add_up_over_runs_at_work_and_ended_ones
             usage_counts_from_a_time_on
+            time_is_what_runs_were_active
             the_last_plan_of_a_session_is_known
         ] }
         $crate::mount_rules! { $mark session_store::answers, $store, [

@@ -48,6 +48,11 @@ impl Act {
         Self::failing(ToolError::permanent(message))
     }
 
+    /// Fails with an error of which the tool does not say whether the same call would meet it again.
+    pub fn failure(message: &str) -> Self {
+        Self::failing(ToolError::new(message))
+    }
+
     /// Fails with the given error.
     pub fn failing(error: ToolError) -> Self {
         Self::ending(End::Return(Err(error)))

@@ -165,7 +165,7 @@ async fn watch(
     ctx: &ToolContext,
 ) -> Result<(Ending, Collected, Collected), ToolError> {
     let Some((stdout, stderr)) = running.output() else {
-        return Err(ToolError::permanent("the command's output cannot be read"));
+        return Err(ToolError::new("the command's output cannot be read"));
     };
     let live = Live::to(&ctx.progress);
     let (mut out, mut err) = (Collected::default(), Collected::default());
@@ -188,9 +188,7 @@ async fn watch(
             Some(Err(_)) => Ending::TimedOut,
             Some(Ok(Ok(status))) => Ending::Exited(status),
             Some(Ok(Err(error))) => {
-                return Err(ToolError::permanent(format!(
-                    "the command was lost: {error}"
-                )));
+                return Err(ToolError::new(format!("the command was lost: {error}")));
             }
         };
         running.end();

@@ -90,6 +90,7 @@ impl Run {
         let mut run = Self::start();
         let call = run.model_call();
         run.send(Input::ModelFailed(ModelFailed {
+            cost: None,
             effect_id: call.effect_id,
             attempt: Attempt(1),
             error: LlmError::new(LlmErrorKind::Timeout, "nothing came"),

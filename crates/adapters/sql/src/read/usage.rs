@@ -1,7 +1,7 @@
 //! What sessions used, and their last plans.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{JsonText, SessionId, SessionMetrics};
+use neuraxis_core::{JsonText, RunMeter, SessionId, SessionMetrics};
 use neuraxis_ports::{StoreError, UsageOf};
 use sqlx::AssertSqlSafe;
 
@@ -45,9 +45,11 @@ pub(crate) async fn since(
         match whole(&row, since_micros)? {
             Some(metrics) => used += &metrics,
             None => {
+                let mut meter = RunMeter::since(since);
                 for record in records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await? {
-                    used.read_since(&record, since);
+                    meter.read(&record);
                 }
+                used += meter.used();
             }
         }
     }

@@ -217,7 +217,9 @@ impl Change {
         let json = |encoded: Result<JsonText, _>| encoded.ok().map(|json| json.as_str().to_owned());
         let pending = (!summary.pending.is_empty()).then(|| JsonText::encode(&summary.pending));
         let reason = summary.finish_reason.as_ref();
-        let metrics = state.has_ended().then(|| JsonText::encode(&state.metrics));
+        let metrics = state
+            .has_ended()
+            .then(|| JsonText::encode(state.meter.used()));
         Self {
             key: state.key,
             token: state.token.cast_signed(),

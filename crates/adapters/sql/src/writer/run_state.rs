@@ -1,6 +1,6 @@
 //! What the writer knows of a run that this store drives, so that a step costs no reading.
 
-use neuraxis_core::{Record, SessionMetrics};
+use neuraxis_core::{Record, RunMeter};
 use neuraxis_ports::{ChainHead, RunLease, RunSize, RunSummary, StoreError};
 use sqlx::AssertSqlSafe;
 
@@ -17,7 +17,7 @@ pub(super) struct RunState {
     pub(super) head: ChainHead,
     pub(super) size: RunSize,
     pub(super) summary: RunSummary,
-    pub(super) metrics: SessionMetrics,
+    pub(super) meter: RunMeter,
 }
 
 impl RunState {
@@ -29,13 +29,13 @@ impl RunState {
             head,
             size: RunSize::default(),
             summary: RunSummary::new(lease.run, lease.session.clone()),
-            metrics: SessionMetrics::default(),
+            meter: RunMeter::new(),
         }
     }
 
     pub(super) fn read(&mut self, record: &Record) {
         self.summary.read(record);
-        self.metrics.read(record);
+        self.meter.read(record);
     }
 
     pub(super) const fn has_ended(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use neuraxis_core::SessionMetrics;
 use neuraxis_ports::SessionStore;
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
@@ -56,13 +57,13 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     raw.close().await.unwrap();
     let error = SqlStore::open(&config).await.unwrap_err().to_string();
     assert!(error.contains("schema version 99"), "{error}");
-    assert!(error.contains("up to 2"), "{error}");
+    assert!(error.contains("up to 3"), "{error}");
 }
 
 /// The files were written by the first code with each schema; they stay as they are.
 #[tokio::test]
 async fn a_file_of_every_schema_version_is_read_whole() {
-    for version in ["schema-1.db", "schema-2.db"] {
+    for version in ["schema-1.db", "schema-2.db", "schema-3.db"] {
         let folder = tempfile::tempdir().unwrap();
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
         let fixture = std::path::Path::new(fixtures).join(version);
@@ -79,6 +80,13 @@ async fn a_file_of_every_schema_version_is_read_whole() {
         assert_eq!(store.history(&session.id).await.unwrap().len(), 1);
         assert_eq!(records(&store, runs[1].run_id).await.len(), 4);
         assert_eq!(store.unfinished().await.unwrap().len(), 1);
+        // What was used is told as the records tell it, whatever an older version made of them.
+        let mut used = SessionMetrics::default();
+        for run in &runs {
+            let records = records(&store, run.run_id).await;
+            used += &SessionMetrics::of_run(records.iter().map(AsRef::as_ref));
+        }
+        assert_eq!(store.metrics(&session.id).await, Ok(used));
         // What later versions keep beside is there, and empty.
         assert!(store.taint(&session.id).await.unwrap().is_clean());
         assert_eq!(store.remembered(&session.id).await.unwrap().last_id(), 0);
@@ -110,7 +118,7 @@ async fn a_fixture_of_the_newest_version_can_be_made() {
     let made = folder.path().join("sessions.db");
     assert!(std::fs::metadata(&made).unwrap().len() > 100_000);
     if std::env::var_os("REGENERATE").is_some() {
-        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-2.db");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-3.db");
         std::fs::copy(made, place).unwrap();
     }
 }

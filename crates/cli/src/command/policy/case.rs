@@ -28,7 +28,8 @@ A case in the file:
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///
 /// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]. Nothing is called
-/// and nothing runs. Exit code 1 if an example or a case is not as expected.
+/// and nothing runs. A case about a tool that there is not fails, unless it is one of another server (SERVER__TOOL). Exit
+/// code 1 if an example or a case is not as expected.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
@@ -37,7 +38,7 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let file = self.file.display().to_string();
         let text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {file}"));
         let text = text.map_err(CommandError::usage)?;
@@ -45,7 +46,10 @@ impl Test {
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
         let config = setup.config()?;
-        let report = cases.run(config.policy().config()).map_err(wrong)?;
+        let app = setup.app_without_sessions().await?;
+        let tools: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
+        let base = config.policy().config();
+        let report = cases.run(base, Some(&tools)).map_err(wrong)?;
         let mut shown = String::new();
         for failure in &report.failures {
             shown.push_str(&format!("FAILED {}: {}\n", failure.case, failure.message));

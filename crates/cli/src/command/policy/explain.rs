@@ -45,14 +45,9 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
 
-    /// The arguments of that call, a JSON object
-    #[arg(
-        long = "args",
-        value_name = "JSON",
-        default_value = "{}",
-        requires = "tool"
-    )]
-    arguments: String,
+    /// The arguments of that call, a JSON object; left out, it is about the tool whatever the arguments
+    #[arg(long = "args", value_name = "JSON", requires = "tool")]
+    arguments: Option<String>,
 
     /// As if the conversation held what this tool brought from outside
     #[arg(long, value_name = "NAME")]
@@ -94,8 +89,10 @@ impl Explain {
         let decision = policy
             .evaluate_request(&request)
             .map_err(RequestError::from)?;
-        let arguments = JsonText::from_text(self.arguments);
-        if self.tool.is_some() && !arguments.is_valid() {
+        let are_given = self.arguments.is_some();
+        let arguments = self.arguments.unwrap_or_else(|| "{}".to_owned());
+        let arguments = JsonText::from_text(arguments);
+        if !arguments.is_valid() {
             let error = anyhow::anyhow!("--args is not JSON");
             return Err(
                 CommandError::usage(error).hint("quote it: --args '{\"path\": \"README.md\"}'")
@@ -104,21 +101,19 @@ impl Explain {
         let tool = self.tool.as_deref();
         let tool = tool.map(|name| find(&specs, name)).transpose()?;
         let root = config.project_root().display().to_string();
-        let judgment = tool.map(|tool| {
-            let call = Call::new(tool, &arguments).with_root(&root);
-            (tool, policy.explain(&decision, &call))
+        let judged = tool.map(|tool| {
+            let name = tool.name.as_str();
+            let checked = app.orchestrator.tools().check(name, &arguments);
+            let outcome = match checked {
+                Err(error) if are_given => Err(error.to_string()),
+                _ => Ok(policy.explain(&decision, &Call::new(tool, &arguments).with_root(&root))),
+            };
+            Judged { tool, outcome }
         });
         let text = match self.format {
-            Format::Text => {
-                let called = judgment
-                    .as_ref()
-                    .map(|(tool, judgment)| (tool.name.as_str(), judgment));
-                table::decision(&decision, called)
-            }
+            Format::Text => table::decision(&decision, judged.as_ref()),
             Format::Json => {
-                let call = judgment
-                    .as_ref()
-                    .map(|(tool, judgment)| in_json(tool, &arguments, judgment));
+                let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
                 format!("{:#}\n", json!({ "decision": decision, "call": call }))
             }
         };
@@ -141,12 +136,34 @@ fn find<'a>(specs: &'a [ToolSpec], name: &str) -> Result<&'a ToolSpec, CommandEr
     })
 }
 
-fn in_json(tool: &ToolSpec, arguments: &JsonText, judgment: &Judgment) -> Value {
-    json!({
-        "tool": tool.name,
-        "arguments": arguments.decode::<Value>().unwrap_or_default(),
-        "verdict": judgment.verdict,
-        "rule": judgment.rule,
-        "reasons": judgment.reasons,
-    })
+/// A call, and what came of it: its judgment, or why it would be refused before anybody judges it.
+pub(super) struct Judged<'a> {
+    pub(super) tool: &'a ToolSpec,
+    pub(super) outcome: Result<Judgment, String>,
+}
+
+impl Judged<'_> {
+    fn in_json(&self, arguments: &JsonText) -> Value {
+        let judgment = self.outcome.as_ref().ok();
+        let invalid = self.outcome.as_ref().err();
+        json!({
+            "tool": self.tool.name,
+            "arguments": arguments.decode::<Value>().unwrap_or_default(),
+            "invalid_arguments": invalid,
+            "verdict": judgment.map(|judgment| &judgment.verdict),
+            "rule": judgment.and_then(|judgment| judgment.rule.as_ref()),
+            "reasons": self.reasons(),
+        })
+    }
+
+    /// Returns why, a sentence each.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        match &self.outcome {
+            Ok(judgment) => judgment.reasons.clone(),
+            Err(_) => vec![format!(
+                "The call would be refused before it is judged, because its arguments do not fit the schema of {}.",
+                self.tool.name
+            )],
+        }
+    }
 }

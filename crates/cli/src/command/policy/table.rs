@@ -5,8 +5,11 @@ use std::fmt::{Display, Write};
 use neuraxis::brainstem::Judgment;
 use neuraxis::core::{Decision, Remember, Verdict};
 
+use super::explain::Judged;
+use crate::harmless::one_line;
+
 /// Shows a decision, and what came of judging a call if one was judged.
-pub(super) fn decision(decision: &Decision, call: Option<(&str, &Judgment)>) -> String {
+pub(super) fn decision(decision: &Decision, call: Option<&Judged<'_>>) -> String {
     let mut table = Table::default();
     table.row("mode", &decision.mode);
     table.row("channel", &decision.channel);
@@ -32,8 +35,15 @@ pub(super) fn decision(decision: &Decision, call: Option<(&str, &Judgment)>) -> 
     table.row("tools", listed(&decision.tools));
     limits(&mut table, decision);
     ways(&mut table, decision);
-    if let Some((tool, judgment)) = call {
-        verdict(&mut table, tool, judgment);
+    if let Some(judged) = call {
+        table.row("call", &judged.tool.name);
+        match &judged.outcome {
+            Ok(judgment) => verdict(&mut table, judgment),
+            Err(fault) => {
+                table.row("verdict", "none: it would be refused before");
+                table.row("arguments", one_line(fault));
+            }
+        }
     }
     table.row(
         "policy",
@@ -46,8 +56,8 @@ pub(super) fn decision(decision: &Decision, call: Option<(&str, &Judgment)>) -> 
     );
     let mut text = table.0;
     text.push_str("\nwhy\n");
-    let of_call = call.iter().flat_map(|(_, judgment)| &judgment.reasons);
-    for reason in of_call.chain(&decision.reasons) {
+    let of_call = call.map(Judged::reasons).unwrap_or_default();
+    for reason in of_call.iter().chain(&decision.reasons) {
         line(&mut text, format_args!("  {reason}"));
     }
     text
@@ -128,13 +138,12 @@ const fn remembered(remember: Remember) -> &'static str {
     }
 }
 
-fn verdict(table: &mut Table, tool: &str, judgment: &Judgment) {
+fn verdict(table: &mut Table, judgment: &Judgment) {
     let (verdict, remember) = match &judgment.verdict {
         Verdict::Allow => ("allow", None),
         Verdict::Ask { remember, .. } => ("ask", Some(*remember)),
         Verdict::Deny { .. } => ("deny", None),
     };
-    table.row("call", tool);
     table.row("verdict", verdict);
     if let Some(rule) = &judgment.rule {
         table.row("rule", rule);

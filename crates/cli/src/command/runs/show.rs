@@ -127,11 +127,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
 }
 
 fn metrics(records: &[Arc<Record>]) -> SessionMetrics {
-    let mut metrics = SessionMetrics::default();
-    for record in records {
-        metrics.read(record);
-    }
-    metrics
+    SessionMetrics::of_run(records.iter().map(Arc::as_ref))
 }
 
 /// Returns what governance decided about a run.

@@ -1,8 +1,10 @@
 //! Rule 10 for calls, tokens and money: one tree of budgets, a reserve for the last answer, and nothing resets them.
 
+use std::time::Duration;
+
 use neuraxis_core::{
-    BudgetKind, FinishReason, Input, LimitKind, MicroUsd, Purpose, RecordBody, Reply, RunSpec,
-    ToolFailure,
+    Attempt, BudgetKind, FinishReason, Input, LimitKind, LlmError, LlmErrorKind, MicroUsd,
+    ModelFailed, NextAttempt, Purpose, RecordBody, Reply, RunSpec, ToolFailure,
 };
 
 use crate::support::*;
@@ -158,6 +160,34 @@ fn money_ends_a_run_while_the_last_answer_and_its_retry_can_still_be_paid() {
             );
         }
     }
+}
+
+#[test]
+fn an_attempt_that_failed_is_paid_for_and_one_of_unknown_cost_does_not_make_the_next_call_look_free()
+ {
+    let mut run = Script::start(measured(|spec| {
+        spec.root.limits.max_cost = Some(MicroUsd(40));
+    }));
+    reply_for(&mut run, 0, calls_to(&[READ]), 10);
+    run.allow().finish(0, done("1"));
+    assert_eq!(run.model_call().purpose, Purpose::Turn);
+    let call = run.model_call();
+    let failed = ModelFailed {
+        effect_id: call.effect_id,
+        attempt: Attempt(1),
+        error: LlmError::new(LlmErrorKind::Incomplete, "cut off").with_usage(usage(9, 6)),
+        next: NextAttempt::Follows,
+        served_by: call.role.clone(),
+        downgraded: None,
+        degraded: None,
+        cost: Some(MicroUsd(15)),
+        duration: Duration::from_secs(1),
+    };
+    run.send(Input::ModelFailed(failed));
+    run.reply(calls_to(&[READ])).allow().finish(0, done("2"));
+    // Spent are 25, and each of the next turn, the last answer and its retry may cost 15 again.
+    assert_eq!(run.model_call().purpose, Purpose::LastAnswer);
+    assert_eq!(limit_of(&run), LimitKind::Cost);
 }
 
 #[test]

@@ -23,7 +23,10 @@ fn call(run: &mut Script) -> &mut Script {
 }
 
 fn fail_turn(run: &mut Script) {
-    call(run).finish(0, ToolOutcome::failed(ToolFailure::Error, "no such file"));
+    call(run).finish(
+        0,
+        ToolOutcome::failed(ToolFailure::Permanent, "no such file"),
+    );
 }
 
 #[test]

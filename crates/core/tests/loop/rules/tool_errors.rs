@@ -13,7 +13,7 @@ fn stopping() -> RunSpec {
 
 #[test]
 fn a_failed_call_is_an_error_object_and_the_loop_goes_on() {
-    for failure in [ToolFailure::Error, ToolFailure::Timeout, ToolFailure::Panic] {
+    for failure in [ToolFailure::Permanent, ToolFailure::Timeout] {
         let mut run = Script::start(spec());
         run.reply(calls_to(&[READ])).allow();
         run.finish(0, ToolOutcome::failed(failure, "tool \"x\" went wrong"));

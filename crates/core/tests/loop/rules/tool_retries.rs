@@ -21,12 +21,19 @@ fn begun(spec: RunSpec, tool: &str) -> Script {
 }
 
 #[test]
-fn a_call_whose_failure_may_pass_is_made_once_more_where_twice_is_no_more_than_once() {
-    for tool in [READ, PUT] {
+fn a_call_whose_tool_failed_is_made_once_more_where_twice_is_no_more_than_once() {
+    use ToolFailure::{Error, Panic, Temporary};
+    let failures = [Error, Temporary, Panic];
+    let ways = failures.map(|failure| [(READ, failure), (PUT, failure)]);
+    for (tool, failure) in ways.into_iter().flatten() {
         let mut run = begun(spec(), tool);
         let first = run.started(0).clone();
-        run.finish(0, passing());
-        assert_eq!(run.just_recorded(), ["tool_failed", "tool_call"]);
+        run.finish(0, ToolOutcome::failed(failure, "the disk is busy"));
+        assert_eq!(
+            run.just_recorded(),
+            ["tool_failed", "tool_call"],
+            "{failure:?}"
+        );
         assert_eq!(run.just_started(), [0]);
         let second = run.started(0).clone();
         assert_eq!(second.attempt, Attempt(2));
@@ -54,11 +61,13 @@ fn a_call_that_fails_twice_has_failed_and_the_model_goes_on() {
 fn what_must_not_happen_twice_and_what_would_fail_again_is_not_tried_again() {
     let failures = [
         (SEND, ToolFailure::Temporary),
+        (SEND, ToolFailure::Error),
+        (SEND, ToolFailure::Panic),
         (READ, ToolFailure::Timeout),
-        (READ, ToolFailure::Error),
-        (READ, ToolFailure::Panic),
+        (READ, ToolFailure::Permanent),
         (READ, ToolFailure::Cancelled),
         (PICK, ToolFailure::Temporary),
+        (PICK, ToolFailure::Error),
     ];
     for (tool, failure) in failures {
         let mut run = begun(spec(), tool);

@@ -176,9 +176,9 @@ pub(crate) fn done(value: &str) -> ToolOutcome {
     ToolOutcome::done(ToolOutput::new(JsonText::from_text(value)))
 }
 
-/// A call that failed.
+/// A call that failed for good.
 pub(crate) fn failed(message: &str) -> ToolOutcome {
-    ToolOutcome::failed(ToolFailure::Error, message)
+    ToolOutcome::failed(ToolFailure::Permanent, message)
 }
 
 /// The call may run as a tool that only reads.

@@ -83,6 +83,7 @@ impl Script {
     pub(crate) fn model_failed(&self, kind: LlmErrorKind) -> ModelFailed {
         let call = self.model_call();
         ModelFailed {
+            cost: None,
             effect_id: call.effect_id,
             attempt: Attempt(1),
             error: LlmError::new(kind, "so it said"),

@@ -129,6 +129,7 @@ impl Script {
     ) -> &mut Self {
         let call = self.model_call();
         let input = ModelFailed {
+            cost: None,
             effect_id: call.effect_id,
             attempt: Attempt(attempt),
             error,

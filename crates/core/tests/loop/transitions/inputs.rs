@@ -128,6 +128,7 @@ fn replied(run: &Script, state: &State, reply: Reply) -> Input {
 
 fn model_failed(run: &Script, state: &State, kind: LlmErrorKind, next: NextAttempt) -> Input {
     Input::ModelFailed(ModelFailed {
+        cost: None,
         effect_id: open_effect(run, state),
         attempt: Attempt(1),
         error: LlmError::new(kind, "no"),

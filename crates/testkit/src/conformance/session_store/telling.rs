@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, EffectId, FinishReason, JsonText, LlmError, LlmErrorKind, LlmFailed, NextAttempt,
-    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunStatus, ToolCallId, Waiting,
+    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunStatus, SessionMetrics,
+    ToolCallId, Waiting, Warning,
 };
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError, UsageOf};
 
@@ -101,6 +102,7 @@ pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore
 
 fn failed(busy: &Busy) -> RecordBody {
     RecordBody::LlmFailed(Box::new(LlmFailed {
+        cost: None,
         effect_id: EffectId {
             run: busy.log.run(),
             number: 1,
@@ -120,7 +122,7 @@ fn failed(busy: &Busy) -> RecordBody {
 /// What a session used is the sum over its runs, be they at work or ended.
 pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl SessionStore) {
     let first = Busy::new(&store).await;
-    let session = first.session.clone();
+    let (session, first_run) = (first.session.clone(), first.log.run());
     let mut expected = store.metrics(&session).await.expect("the session is known");
     assert_eq!(expected.runs, 0);
     let mut records = first.finish(&store, "Hello?", "Hi.").await;
@@ -132,7 +134,10 @@ pub async fn metrics_add_up_over_runs_at_work_and_ended_ones(store: impl Session
     ];
     second.commit(&store, &more).await;
     records.extend(more);
-    records.iter().for_each(|record| expected.read(record));
+    for run in [first_run, CountingIds::nth_run(2)] {
+        let of_run = records.iter().filter(|record| record.run_id == run);
+        expected += &SessionMetrics::of_run(of_run.map(AsRef::as_ref));
+    }
     assert_eq!((expected.runs, expected.llm_failures), (2, 1));
     assert_eq!(store.metrics(&session).await, Ok(expected));
 }
@@ -161,6 +166,52 @@ pub async fn usage_counts_from_a_time_on(store: impl SessionStore) {
         assert_eq!(calls(of, 3).await, (0, 0));
     }
     assert_eq!(calls(&UsageOf::Owner(None), 0).await, (0, 0));
+}
+
+/// The time that a session used is that in which its runs were active, whatever took it: a call that was stopped says
+/// nothing of how long it took, and waiting takes none.
+pub async fn time_is_what_runs_were_active(store: impl SessionStore) {
+    let mut first = Busy::new(&store).await;
+    let session = first.session.clone();
+    let of = UsageOf::Session(session.clone());
+    let worked = async || {
+        let used = store.metrics(&session).await;
+        used.expect("the session is known").worked.as_millis()
+    };
+    let worked_since = async |seconds| {
+        let since = session_of("time", seconds).created_at;
+        let used = store.usage_since(&of, since).await;
+        used.expect("it is counted").worked.as_millis()
+    };
+    let at = |active_ms| (Duration::from_millis(active_ms), happened());
+    let started = first.log.started("Hello?");
+    let mut step = |active_ms| {
+        let (active, body) = at(active_ms);
+        first.log.step(active, body)
+    };
+    let records = [started, step(700), step(700)];
+    let after = [step(1_500), first.log.finished("Hi.")];
+    first.commit(&store, &records).await;
+    assert_eq!(worked().await, 700);
+    first.commit(&store, &after).await;
+    assert_eq!(worked().await, 1_500, "it has ended");
+    // The log makes a record a second.
+    assert_eq!(worked_since(0).await, 1_500);
+    assert_eq!(worked_since(1).await, 1_500);
+    assert_eq!(worked_since(2).await, 800);
+    assert_eq!(worked_since(4).await, 0);
+    let mut second = Busy::begin(&store, &session, 2).await;
+    let (active, body) = at(250);
+    let more = [second.log.started("And?"), second.log.step(active, body)];
+    second.commit(&store, &more).await;
+    assert_eq!(worked().await, 1_750, "of runs at work and ended ones");
+}
+
+fn happened() -> RecordBody {
+    RecordBody::Warning(Warning {
+        code: "test".to_owned(),
+        message: "something took its time".to_owned(),
+    })
 }
 
 /// The plan that a session followed last is known, also after its run has ended.

@@ -80,7 +80,7 @@ pub(super) fn start(command: &str, root: &ProjectRoot, folder: &Dir) -> Result<R
         };
         let thread = thread::Builder::new().name("run_command".to_owned());
         let started = thread.spawn_scoped(scope, starting).map_err(failed)?;
-        let gone = || ToolError::permanent("the command could not be started");
+        let gone = || ToolError::new("the command could not be started");
         started.join().map_err(|_| gone())?
     });
     let mut child = child?;

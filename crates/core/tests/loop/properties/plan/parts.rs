@@ -146,6 +146,7 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
         1 => select(vec![
             ToolFailure::Error,
             ToolFailure::Temporary,
+            ToolFailure::Permanent,
             ToolFailure::Timeout,
             ToolFailure::Panic,
         ])

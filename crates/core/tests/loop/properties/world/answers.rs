@@ -24,6 +24,7 @@ impl World {
         match open {
             Open::Effect(Effect::CallModel(call)) => match &answer.failure {
                 Some(failure) => Input::ModelFailed(ModelFailed {
+                    cost: None,
                     error: failed(failure.kind.clone(), failure.usage),
                     next: if failure.follows {
                         NextAttempt::Follows
@@ -103,6 +104,7 @@ fn tool_finished(effect_id: EffectId, attempt: Attempt, answer: &Answer) -> Inpu
 
 pub(super) fn model_failed(effect_id: EffectId, attempt: Attempt) -> ModelFailed {
     ModelFailed {
+        cost: None,
         effect_id,
         attempt,
         error: failed(LlmErrorKind::Connection, None),

@@ -1,0 +1,87 @@
+//! Checks names that one section gives and another has to know: roles that get a model, and the plan of the server.
+
+use neuraxis_brainstem::Policy;
+use neuraxis_core::{PlanName, Role};
+
+use super::Layers;
+use super::error::{ConfigError, Fault};
+use super::sections::{Sections, ServerConfig};
+use crate::names::{nearest, shown};
+
+/// The roles that are there without being named.
+const BUILT_IN: [Role; 3] = [Role::ROUTER, Role::REASONING, Role::CODING];
+
+/// Checks that the names of roles can stand in variables.
+pub(super) fn check_roles(sections: &Sections, layers: &Layers) -> Result<(), ConfigError> {
+    let may_stand_in_variables =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_name =
+        |name: &str| (1..=64).contains(&name.len()) && name.bytes().all(may_stand_in_variables);
+    let mut roles = sections.models.keys();
+    match roles.find(|role| !is_name(role.as_str())) {
+        None => Ok(()),
+        Some(role) => {
+            let message = "a role's name is 1 to 64 of A-Z a-z 0-9 _ -".to_owned();
+            Err(wrong(layers, &format!("models.{role}"), message))
+        }
+    }
+}
+
+/// Checks that roles with a model are named by the policy somewhere, or else that their names are no slips of the pen.
+/// Returns a sentence for each that nothing names, since an embedding program may still ask for it.
+pub(super) fn check_use<'a>(
+    roles: impl Iterator<Item = &'a Role>,
+    policy: &Policy,
+    layers: &Layers,
+) -> Result<Vec<String>, ConfigError> {
+    let mut notices = Vec::new();
+    for role in roles.filter(|role| !BUILT_IN.contains(role) && !policy.config().names_role(role)) {
+        let key = format!("models.{role}");
+        if let Some(meant) = nearest(role.as_str(), BUILT_IN.iter().map(Role::as_str)) {
+            let message = format!(
+                "no mode or channel names the role {role}, so that its model would never be asked (did you mean {meant}?)"
+            );
+            return Err(wrong(layers, &key, message));
+        }
+        let at = layers.origin_around(&key);
+        notices.push(format!(
+            "{at:#}: no mode or channel names the role {role}: its model is not asked"
+        ));
+    }
+    Ok(notices)
+}
+
+/// Checks that there is the plan of the server.
+pub(super) fn check_plan(
+    server: &ServerConfig,
+    policy: &Policy,
+    layers: &Layers,
+) -> Result<(), ConfigError> {
+    let Some(plan) = server.plan.as_ref() else {
+        return Ok(());
+    };
+    let plans: Vec<&str> = policy.plans().map(PlanName::as_str).collect();
+    if plans.contains(&plan.as_str()) {
+        return Ok(());
+    }
+    let mut message = format!("there is no plan \"{}\"", shown(plan.as_str()));
+    if let Some(meant) = nearest(plan.as_str(), plans.iter().copied()) {
+        message.push_str(&format!(" (did you mean {meant}?)"));
+    }
+    if plans.is_empty() {
+        message.push_str("; [plans.NAME] makes one");
+    } else {
+        message.push_str(&format!("; known: {}", plans.join(", ")));
+    }
+    Err(wrong(layers, "server.plan", message))
+}
+
+fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {
+    ConfigError::Key {
+        at: layers.origin_around(key),
+        fault: Box::new(Fault::Invalid {
+            key: shown(key),
+            message,
+        }),
+    }
+}

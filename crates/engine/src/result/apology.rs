@@ -1,0 +1,156 @@
+//! What a user is told when no model answered: what happened and what to do about it, a sentence for each class of error.
+//!
+//! Not what the provider said: its words are untrusted and meant for whoever runs this, who finds them in the records and
+//! the steps of the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{AgentId, LlmError, LlmErrorKind, Record, RecordBody};
+
+/// Returns the sentence for a run that ended because of the last failure of a model call of its root agent, if that is why
+/// it ended.
+pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> {
+    let of_root = records
+        .iter()
+        .rev()
+        .filter(|record| record.agent == AgentId::ROOT);
+    let mut failures = of_root.filter_map(|record| match &record.body {
+        RecordBody::LlmFailed(failed) => Some(&failed.error),
+        _ => None,
+    });
+    let error = failures.next()?;
+    (error.to_string() == why).then(|| sentence(error))
+}
+
+fn sentence(error: &LlmError) -> String {
+    let (kind, advice) = (&error.kind, advice(error));
+    format!("I could not finish this: {kind}; {advice}.")
+}
+
+fn advice(error: &LlmError) -> String {
+    match &error.kind {
+        LlmErrorKind::Timeout => "try again in a moment, or ask for less at once",
+        LlmErrorKind::InvalidResponse => "try again, or put the request in other words",
+        LlmErrorKind::Connection => {
+            "check that the server runs and that its address is right, then try again"
+        }
+        LlmErrorKind::Server { .. } | LlmErrorKind::RateLimited { .. } => return wait(error),
+        LlmErrorKind::Loading => "try again in a moment",
+        LlmErrorKind::Unauthorized => "check the key that is configured for this model",
+        LlmErrorKind::QuotaExhausted => {
+            "add credit with the provider, or let another model serve this role"
+        }
+        LlmErrorKind::ModelNotFound => "check the name of the model in the configuration",
+        LlmErrorKind::ContextOverflow { .. } => "send a shorter message, or begin a new session",
+        LlmErrorKind::ContentFiltered => "put the request in other words",
+        LlmErrorKind::Incomplete => "try again, or ask for a shorter answer",
+        LlmErrorKind::BadRequest => {
+            "put the request in other words, or check how this model is configured"
+        }
+        LlmErrorKind::Cancelled => "ask again if you still want an answer",
+        _ => "try again in a moment",
+    }
+    .to_owned()
+}
+
+fn wait(error: &LlmError) -> String {
+    match error.retry_after() {
+        Some(wait) if wait > Duration::from_secs(1) => {
+            format!("try again in {} seconds", wait.as_secs_f64().ceil())
+        }
+        _ => "try again in a moment".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_error_says_what_happened_and_what_to_do_without_the_provider_s_words() {
+        use LlmErrorKind as Kind;
+        let retry_after = Some(Duration::from_millis(29_100));
+        let table = [
+            (
+                Kind::Timeout,
+                "the model did not answer in time; try again in a moment, or ask for less at once",
+            ),
+            (
+                Kind::InvalidResponse,
+                "the model server gave an invalid response; try again, or put the request in other words",
+            ),
+            (
+                Kind::Connection,
+                "no connection to the model server; check that the server runs and that its address is right, then try again",
+            ),
+            (
+                Kind::server(None),
+                "the model server failed; try again in a moment",
+            ),
+            (
+                Kind::Server {
+                    status: Some(503),
+                    retry_after,
+                },
+                "the model server failed with status 503; try again in 30 seconds",
+            ),
+            (
+                Kind::Loading,
+                "the model is still loading; try again in a moment",
+            ),
+            (
+                Kind::RateLimited { retry_after: None },
+                "the provider's rate limit is reached; try again in a moment",
+            ),
+            (
+                Kind::RateLimited { retry_after },
+                "the provider's rate limit is reached; try again in 30 seconds",
+            ),
+            (
+                Kind::Unauthorized,
+                "the provider refuses the key; check the key that is configured for this model",
+            ),
+            (
+                Kind::QuotaExhausted,
+                "the provider's quota is used up; add credit with the provider, or let another model serve this role",
+            ),
+            (
+                Kind::ModelNotFound,
+                "the provider has no such model; check the name of the model in the configuration",
+            ),
+            (
+                Kind::ContextOverflow {
+                    limit: Some(8),
+                    needed: None,
+                },
+                "the conversation does not fit the model's context; send a shorter message, or begin a new session",
+            ),
+            (
+                Kind::ContentFiltered,
+                "the provider refuses the content; put the request in other words",
+            ),
+            (
+                Kind::Incomplete,
+                "the reply was cut off; try again, or ask for a shorter answer",
+            ),
+            (
+                Kind::BadRequest,
+                "the provider refuses the request; put the request in other words, or check how this model is configured",
+            ),
+            (
+                Kind::Cancelled,
+                "the call was cancelled; ask again if you still want an answer",
+            ),
+        ];
+        for (kind, expected) in table {
+            let told = sentence(&LlmError::new(kind, "org-7 said: visit evil.example"));
+            assert_eq!(told, format!("I could not finish this: {expected}."));
+        }
+    }
+
+    #[test]
+    fn what_ended_a_run_for_another_reason_is_no_failure_of_a_model() {
+        assert_eq!(for_failure("an internal error; it was logged", &[]), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! What sessions and days may use, counted over runs: money by a table of prices, and the time that runs were active.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    ApprovalDecision, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
+    RunStatus, SessionMetrics, TokenCount, Usage,
+};
+use neuraxis_engine::{ArchiveReader, export_session, import_archive};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
+
+use crate::support::{Ran, World, later, nobody, session};
+
+/// A token costs a millionth of a dollar.
+const PRICES: &str = "[prices.'testkit/*']\nprompt = 1.0\ncompletion = 1.0\n";
+
+fn world(policy: &str, approver: ScriptedApprover) -> World {
+    let hang = ScriptedTool::always(spec("hang").read_only(), Act::hanging());
+    World::with(&format!("{PRICES}{policy}"), approver, |builder| {
+        builder
+            .default_plan(PlanName::new("team"))
+            .tool(Arc::new(hang))
+    })
+}
+
+/// Asks for an answer that costs so many millionths of a dollar.
+async fn ask(world: &World, session: &str, cost: u64) -> Ran {
+    world
+        .model
+        .push(reply::using(reply::text("Done."), cost, 0));
+    world.ask(session, Mode::EXPLORATORY).await
+}
+
+async fn used(store: &MemoryStore) -> SessionMetrics {
+    store.metrics(&session("s")).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_money_of_a_session_is_what_its_runs_cost() {
+    let world = world("[plans.team.session]\nmax_cost_micro_usd = 50", nobody());
+    for cost in [20, 30] {
+        let ran = ask(&world, "s", cost).await;
+        assert_eq!(ran.result.finish_reason, Some(FinishReason::Stop), "{cost}");
+    }
+    assert_eq!(used(&world.store).await.cost, MicroUsd(50));
+    let refused = world.ask("s", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+    assert!(
+        refused
+            .result
+            .reply
+            .contains("this session's budget of money"),
+        "{}",
+        refused.result.reply
+    );
+    assert_eq!(world.model.calls().len(), 2, "no model is asked");
+    let other = ask(&world, "t", 20).await;
+    assert_eq!(other.result.finish_reason, Some(FinishReason::Stop));
+}
+
+#[tokio::test]
+async fn the_money_of_a_day_is_what_the_runs_of_all_sessions_cost_and_comes_back_the_next_day() {
+    let world = world("[plans.team.day]\nmax_cost_micro_usd = 50", nobody());
+    for (session, cost) in [("s", 20), ("t", 30)] {
+        let ran = ask(&world, session, cost).await;
+        assert_eq!(ran.result.finish_reason, Some(FinishReason::Stop), "{cost}");
+    }
+    let refused = world.ask("u", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+    assert!(
+        refused.result.reply.contains("today's budget of money"),
+        "{}",
+        refused.result.reply
+    );
+    world.clock.advance(Duration::from_secs(86_400));
+    let next_day = ask(&world, "u", 20).await;
+    assert_eq!(next_day.result.finish_reason, Some(FinishReason::Stop));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_used_that_was_stopped_at_its_deadline_counts() {
+    let policy =
+        "[modes.exploratory]\ndeadline = '20s'\n[plans.team.session]\nmax_cost_micro_usd = 200";
+    let world = world(policy, nobody());
+    let calls = reply::calls([("hang", "{}")]);
+    world.model.push(reply::using(calls, 40, 0));
+    let ran = ask(&world, "s", 160).await;
+    assert_eq!(ran.result.finish_reason, Some(FinishReason::Deadline));
+    assert_eq!(
+        ran.results()[0].duration,
+        None,
+        "nobody said how long it took"
+    );
+    let used = used(&world.store).await;
+    assert_eq!((used.llm_calls, used.tool_calls), (2, 1));
+    assert_eq!(used.cost, MicroUsd(200));
+    let worked = used.worked.as_secs();
+    assert!((10..=20).contains(&worked), "{worked} s");
+    let refused = world.ask("s", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_costs_what_its_provider_says_it_used() {
+    let world = world("[plans.team.session]\nmax_cost_micro_usd = 50", nobody());
+    let usage = Usage {
+        prompt: TokenCount::measured(50),
+        ..Usage::default()
+    };
+    let refusal = LlmError::new(LlmErrorKind::ContentFiltered, "no").with_usage(usage);
+    world.model.push(refusal);
+    let failed = world.ask("s", Mode::EXPLORATORY).await;
+    assert_eq!(failed.result.status, RunStatus::Failed);
+    let used = used(&world.store).await;
+    assert_eq!((used.llm_failures, used.cost), (1, MicroUsd(50)));
+    let refused = world.ask("s", Mode::EXPLORATORY).await;
+    let money = Some(FinishReason::Budget(BudgetKind::Cost));
+    assert_eq!(refused.result.finish_reason, money);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_session_took_the_same()
+{
+    let world = world("[plans.team.session]\nmax_time = '20s'", later(1));
+    world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    world.clock.advance(Duration::from_secs(3_600));
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
+    assert_eq!(world.tools.put.count(), 1);
+    let before = used(&world.store).await;
+    assert!(
+        before.worked < Duration::from_secs(1),
+        "{:?}",
+        before.worked
+    );
+    world.model.push(reply::calls([("hang", "{}")]));
+    let stopped = ask(&world, "s", 1).await;
+    assert_eq!(stopped.result.finish_reason, Some(FinishReason::Deadline));
+    let used_here = used(&world.store).await;
+    assert!(
+        used_here.worked > Duration::from_secs(10),
+        "{:?}",
+        used_here.worked
+    );
+
+    let mut archive = Vec::new();
+    export_session(world.store.as_ref(), &session("s"), &mut archive)
+        .await
+        .unwrap()
+        .unwrap();
+    let elsewhere = MemoryStore::new();
+    import_archive(&elsewhere, ArchiveReader::new(archive.as_slice()), |_| true)
+        .await
+        .unwrap();
+    assert_eq!(used(&elsewhere).await, used_here);
+}
