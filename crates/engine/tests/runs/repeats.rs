@@ -241,7 +241,7 @@ async fn another_request_under_the_same_key_is_refused_by_what_differs_at_any_ti
 
 #[tokio::test]
 async fn what_the_log_withholds_is_recognized_by_its_hash() {
-    let withheld = "[channels.chat]\nsimple_role = \"reasoning\"\ndata = { text = false }\n";
+    let withheld = "channels.chat.data = { text = false }\n";
     let world = World::new(answers());
     let engine = builder(answers())
         .policy(policy(withheld))

@@ -14,10 +14,12 @@
 
 mod approvals;
 mod child;
+mod faults;
 mod model;
 mod owners;
 mod points;
 mod random;
+mod repeats;
 mod server;
 mod withheld;
 mod world;

@@ -1,15 +1,16 @@
 //! What outlives the server: its folder, its database, the model, and what clients and tools saw.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis::core::{EffectId, Record, RunId, Seq};
-use neuraxis::ports::SessionStore;
+use neuraxis::core::{EffectId, Message, Record, RunId, Seq};
+use neuraxis::ports::{Session, SessionStore};
 use neuraxis_sql::{SqlConfig, SqlStore};
-use neuraxis_testkit::{Aftermath, Postgres};
+use neuraxis_testkit::{Aftermath, Postgres, START, SilentProxy};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -51,6 +52,22 @@ pub(crate) struct World {
     folder: TempDir,
     url: String,
     postgres: Mutex<Option<Postgres>>,
+    /// What the server reaches its database through; the test reaches it directly.
+    pub(crate) proxy: Option<SilentProxy>,
+    pages: Option<u32>,
+}
+
+/// What a world may have that others have not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms<'a> {
+    /// More in the section `[store]`.
+    pub(crate) store: &'a str,
+    /// More in the configuration.
+    pub(crate) more: &'a str,
+    /// The most pages that the server may give its file; for the program with tools.
+    pub(crate) pages: Option<u32>,
+    /// Whether the server reaches its database through a proxy.
+    pub(crate) proxied: bool,
 }
 
 /// A lock that lets nobody write.
@@ -81,6 +98,20 @@ impl World {
         script: fn(usize) -> Said,
         more: &str,
     ) -> Self {
+        let terms = Terms {
+            more,
+            ..Terms::default()
+        };
+        Self::on(program, kept, script, terms).await
+    }
+
+    /// On terms of its own.
+    pub(crate) async fn on(
+        program: Program,
+        kept: Kept,
+        script: fn(usize) -> Said,
+        terms: Terms<'_>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (url, postgres) = match kept {
             Kept::InFile => {
@@ -93,8 +124,14 @@ impl World {
             }
         };
         let model = Model::start(script).await;
+        let proxy = match terms.proxied {
+            true => Some(SilentProxy::start(&url).await),
+            false => None,
+        };
+        let server_url = proxy.as_ref().map_or(&*url, SilentProxy::url);
+        let Terms { store, more, .. } = terms;
         let config = format!(
-            "[store]\nurl = {url:?}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
+            "[store]\nurl = {server_url:?}\n{store}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
              base_url = {:?}\nmodel = \"scripted\"\napi_key_env = \"MODEL_KEY\"\n\
              [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n{more}",
             model.url()
@@ -109,7 +146,23 @@ impl World {
             folder,
             url,
             postgres: Mutex::new(postgres),
+            proxy,
+            pages: terms.pages,
         }
+    }
+
+    /// Brings what was written last from beside the file into it.
+    pub(crate) async fn into_one_file(&self) {
+        let mut link = SqliteConnection::connect(&self.url).await.unwrap();
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        sqlx::query(sql).execute(&mut link).await.unwrap();
+        link.close().await.unwrap();
+    }
+
+    /// With its database opened anew, by the test.
+    pub(crate) async fn reopened(mut self) -> Self {
+        self.store = SqlStore::open(&SqlConfig::new(&self.url)).await.unwrap();
+        self
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -118,23 +171,39 @@ impl World {
 
     /// Starts the server and waits until it listens.
     pub(crate) async fn start(&self) -> Server {
+        self.started(self.command(&[])).await
+    }
+
+    /// Starts the server with files that may have so many blocks of half a kibibyte; a write beyond them fails.
+    pub(crate) async fn start_with_blocks(&self, blocks: u32) -> Server {
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        self.started(self.command(&["/bin/sh", "-c", &limited]))
+            .await
+    }
+
+    /// The command that starts the server, as the last words of another.
+    pub(crate) fn command(&self, before: &[&str]) -> Command {
         let folder = self.folder();
-        let mut command = match self.program {
-            Program::Real => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
-                command.args(["--listen", "127.0.0.1:0"]);
-                command
-            }
-            Program::WithTools => {
-                let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args([
+        let (program, arguments): (PathBuf, &[&str]) = match self.program {
+            Program::Real => (
+                env!("CARGO_BIN_EXE_neuraxis-server").into(),
+                &["--listen", "127.0.0.1:0"],
+            ),
+            Program::WithTools => (
+                std::env::current_exe().unwrap(),
+                &[
                     "--exact",
                     "random::at_random_points_on_sqlite",
                     "--nocapture",
-                ]);
-                command
-            }
+                ],
+            ),
         };
+        let words = before.iter().map(OsStr::new);
+        let mut words = words
+            .chain([program.as_os_str()])
+            .chain(arguments.iter().map(OsStr::new));
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
         let log = fs::File::options()
             .create(true)
             .append(true)
@@ -150,6 +219,14 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
             .kill_on_drop(true);
+        if let Some(pages) = self.pages {
+            command.env(child::PAGES, pages.to_string());
+        }
+        command
+    }
+
+    async fn started(&self, mut command: Command) -> Server {
+        let folder = self.folder();
         let mut process = command.spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
@@ -236,6 +313,13 @@ impl World {
             true => Locked::File(SqliteConnection::connect(&self.url).await.unwrap()),
             false => Locked::Server(PgConnection::connect(&self.url).await.unwrap()),
         }
+    }
+
+    /// Adds a session as large as this to the database, which the server does not see.
+    pub(crate) async fn fill(&self, bytes: usize) {
+        let seed = [Message::user("x".repeat(bytes))].into_iter().collect();
+        let session = Session::new("filler".parse().unwrap(), START).seeded(seed);
+        self.store.create_session(&session).await.unwrap();
     }
 
     /// Holds up a tool, or lets go of it.
