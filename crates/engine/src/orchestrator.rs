@@ -199,7 +199,8 @@ impl Orchestrator {
         ))
     }
 
-    /// Begins a run and returns at once, with a handle on it and its events.
+    /// Begins a run and returns at once, with a handle on it and its events. A request that was made before under the same
+    /// idempotency key gets the run that it began then: [`RunHandle::is_repeat`] tells.
     ///
     /// # Errors
     ///

@@ -4,66 +4,24 @@
 //! run's first records say tells whether the request is the same. That no two runs begin under one key follows from that a
 //! session has one run at a time: who holds the session looks once more before the run begins.
 
-use std::fmt;
+mod sameness;
+mod tail;
+
 use std::sync::Arc;
 
-use neuraxis_core::uuid::{Builder, Uuid, Variant, Version};
-use neuraxis_core::{
-    ContentHash, IdempotencyKey, Message, Record, RecordBody, RunId, RunStatus, Seq, SessionId,
-};
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
 
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, Held, Reserved, reserve};
-use crate::resume::{ResumeError, decision_of, has_ended};
+use crate::resume::{ResumeError, has_ended};
 use crate::run_handle::RunHandle;
 
-/// The bits of a run's id that do not tell its time.
-const BESIDE_THE_TIME: u128 = (1 << 80) - 1;
-
-/// A part of a request that a repetition has to say again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RequestPart {
-    /// What the user says.
-    Message,
-    /// How much freedom the request has.
-    Mode,
-    /// Where it comes from.
-    Channel,
-}
-
-impl RequestPart {
-    /// Returns the part's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Mode => "mode",
-            Self::Channel => "channel",
-        }
-    }
-}
-
-/// In which parts a request differs from the one that used its key before. What they said is not repeated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Differences(Vec<RequestPart>);
-
-impl Differences {
-    /// Returns the parts, at least one.
-    #[must_use]
-    pub fn parts(&self) -> &[RequestPart] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Differences {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.0.iter().map(|part| part.name()).collect();
-        write!(f, "{} differs", names.join(" and "))
-    }
-}
+pub use sameness::{Differences, RequestPart};
+use sameness::{Kept, check};
+use tail::{has_tail, tail, with_tail};
 
 /// What came of looking for the run of a request.
 enum Found {
@@ -269,100 +227,4 @@ async fn find(
     // The one that began is the one that counts.
     runs.sort_by_key(|run| run.records == 0);
     Ok(runs)
-}
-
-/// Returns what the ids of the run of a request have beside their time.
-fn tail(session: &SessionId, key: &IdempotencyKey) -> u128 {
-    // Neither can hold a line break.
-    let text = format!("{session}\n{}", key.as_str());
-    let hash = ContentHash::of(text.as_bytes());
-    let digits = hash.as_bytes().iter().take(16);
-    let number = digits.fold(0, |number, byte| (number << 8) | u128::from(*byte));
-    let marked = Builder::from_u128(number)
-        .with_version(Version::Custom)
-        .with_variant(Variant::RFC4122);
-    marked.into_uuid().as_u128() & BESIDE_THE_TIME
-}
-
-/// Gives an id that begins with a time another tail.
-fn with_tail(id: Uuid, tail: u128) -> Uuid {
-    Uuid::from_u128((id.as_u128() & !BESIDE_THE_TIME) | tail)
-}
-
-fn has_tail(run: RunId, tail: u128) -> bool {
-    run.0.as_u128() & BESIDE_THE_TIME == tail
-}
-
-/// How records came to be known.
-#[derive(Clone, Copy)]
-enum Kept {
-    /// As they were made.
-    Whole,
-    /// As the data policy of their run lets them be stored.
-    UnderPolicy,
-}
-
-/// Makes sure that a request says what the one said that began the run.
-fn check(request: &UserRequest, records: &[Arc<Record>], kept: Kept) -> Result<(), RequestError> {
-    let mut differences = Vec::new();
-    if let Some(RecordBody::RunStarted(started)) = records.first().map(|first| &first.body) {
-        let said = Arc::new(Message::user(request.message.as_str()));
-        let said = match kept {
-            Kept::Whole => said,
-            Kept::UnderPolicy => said.withheld(started.spec.data_policy()),
-        };
-        if started.spec.messages.last() != Some(&said) {
-            differences.push(RequestPart::Message);
-        }
-    }
-    if let Some(decision) = decision_of(records) {
-        if decision.mode != request.mode {
-            differences.push(RequestPart::Mode);
-        }
-        if decision.channel != request.channel {
-            differences.push(RequestPart::Channel);
-        }
-    }
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(RequestError::KeyReused(Differences(differences))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tail_of(session: &str, key: &str) -> u128 {
-        tail(&session.parse().unwrap(), &key.parse().unwrap())
-    }
-
-    #[test]
-    fn an_id_keeps_its_time_and_is_marked_as_one_of_its_own_making() {
-        let made: Uuid = "01932c07-209d-7abc-8def-0123456789ab".parse().unwrap();
-        let known = tail_of("main", "booking-17");
-        let id = with_tail(made, known);
-        assert!(id.to_string().starts_with("01932c07-209d-8"), "{id}");
-        assert_eq!(id.get_version(), Some(Version::Custom));
-        assert_eq!(id.get_variant(), Variant::RFC4122);
-        assert!(has_tail(RunId(id), known));
-        assert!(!has_tail(RunId(made), known));
-        let later: Uuid = "01932c07-209e-7000-8000-000000000000".parse().unwrap();
-        assert!(id < later && id > with_tail(Uuid::nil(), known));
-    }
-
-    #[test]
-    fn session_and_key_both_count_and_nothing_runs_together() {
-        let all = [
-            tail_of("main", "a"),
-            tail_of("main", "b"),
-            tail_of("maina", "b"),
-            tail_of("other", "a"),
-            tail_of("m", "aina"),
-        ];
-        for (place, one) in all.iter().enumerate() {
-            assert!(!all.iter().skip(place + 1).any(|other| other == one));
-        }
-        assert_eq!(tail_of("main", "a"), tail_of("main", "a"));
-    }
 }

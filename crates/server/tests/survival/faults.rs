@@ -152,7 +152,7 @@ async fn a_damaged_file_keeps_the_server_from_starting_and_is_left_as_it_is() {
     server.kill().await;
     let told = client.told().await;
     world.store.close().await;
-    world.into_one_file().await;
+    world.checkpoint().await;
     let file = world.folder().join("sessions.db");
     let whole = fs::read(&file).unwrap();
     overwrite(&file, &[0x5a; 4_096]);

@@ -14,6 +14,7 @@
 
 mod approvals;
 mod child;
+mod database;
 mod faults;
 mod model;
 mod owners;

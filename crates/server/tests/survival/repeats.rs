@@ -1,5 +1,6 @@
 //! A client that sends its request again, under the same key, to whichever server is there.
 
+use neuraxis::core::RunId;
 use neuraxis::ports::SessionStore;
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -37,7 +38,7 @@ async fn again(server: &Server, session: &str, message: &str) -> Answer {
 }
 
 impl Answer {
-    fn assert_elsewhere(&self, run: impl ToString) {
+    fn assert_elsewhere(&self, run: RunId) {
         assert_eq!(self.status, StatusCode::CONFLICT, "{}", self.body);
         assert_eq!(self.body["type"], "/errors/at-work-elsewhere");
         assert_eq!(self.body["run_id"], run.to_string());
@@ -54,7 +55,7 @@ impl Answer {
         assert_eq!(self.body["differs"], serde_json::json!(["message"]));
     }
 
-    fn assert_whole(&self, run: impl ToString) {
+    fn assert_whole(&self, run: RunId) {
         assert_eq!(self.status, StatusCode::OK, "{}", self.body);
         assert!(self.is_repeat);
         assert_eq!(self.body["run_id"], run.to_string());
@@ -168,7 +169,7 @@ async fn two_servers_are_sent_the_same(kept: Kept) {
         again(&first, "t", "go").await,
         again(&second, "t", "go").await,
     ];
-    let begun = one.body["run_id"].as_str().unwrap();
+    let begun = serde_json::from_value(one.body["run_id"].clone()).unwrap();
     one.assert_whole(begun);
     other.assert_whole(begun);
     assert_eq!((runs(&world, "s").await, runs(&world, "t").await), (1, 1));

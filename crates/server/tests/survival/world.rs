@@ -7,11 +7,10 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis::core::{EffectId, Message, Record, RunId, Seq};
-use neuraxis::ports::{Session, SessionStore};
+use neuraxis::core::{EffectId, Record, RunId, Seq};
+use neuraxis::ports::SessionStore;
 use neuraxis_sql::{SqlConfig, SqlStore};
-use neuraxis_testkit::{Aftermath, Postgres, START, SilentProxy};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use neuraxis_testkit::{Aftermath, Postgres, SilentProxy};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -50,8 +49,8 @@ pub(crate) struct World {
     pub(crate) store: SqlStore,
     program: Program,
     folder: TempDir,
-    url: String,
-    postgres: Mutex<Option<Postgres>>,
+    pub(crate) url: String,
+    pub(crate) postgres: Mutex<Option<Postgres>>,
     /// What the server reaches its database through; the test reaches it directly.
     pub(crate) proxy: Option<SilentProxy>,
     pages: Option<u32>,
@@ -68,12 +67,6 @@ pub(crate) struct Terms<'a> {
     pub(crate) pages: Option<u32>,
     /// Whether the server reaches its database through a proxy.
     pub(crate) proxied: bool,
-}
-
-/// A lock that lets nobody write.
-pub(crate) enum Locked {
-    File(SqliteConnection),
-    Server(PgConnection),
 }
 
 /// Waits until something is so.
@@ -149,20 +142,6 @@ impl World {
             proxy,
             pages: terms.pages,
         }
-    }
-
-    /// Brings what was written last from beside the file into it.
-    pub(crate) async fn into_one_file(&self) {
-        let mut link = SqliteConnection::connect(&self.url).await.unwrap();
-        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
-        sqlx::query(sql).execute(&mut link).await.unwrap();
-        link.close().await.unwrap();
-    }
-
-    /// With its database opened anew, by the test.
-    pub(crate) async fn reopened(mut self) -> Self {
-        self.store = SqlStore::open(&SqlConfig::new(&self.url)).await.unwrap();
-        self
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -250,78 +229,6 @@ impl World {
         }
     }
 
-    /// Lets time pass until the leases of a dead server have run out.
-    pub(crate) async fn leases_run_out(&self) {
-        let sql =
-            "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
-        match self.connect().await {
-            Locked::File(mut link) => drop(sqlx::query(sql).execute(&mut link).await.unwrap()),
-            Locked::Server(mut link) => {
-                let sql = sql.replace("runs", "neuraxis.runs");
-                sqlx::query(AssertSqlSafe(sql))
-                    .execute(&mut link)
-                    .await
-                    .unwrap();
-            }
-        }
-    }
-
-    /// Crashes the database server and starts it again.
-    pub(crate) fn database_crashes(&self) {
-        let mut server = self.postgres.lock().unwrap();
-        let server = server.as_mut().unwrap();
-        server.crash();
-        server.restart();
-    }
-
-    /// Returns how many rows of the database server hold a text, wherever.
-    pub(crate) async fn rows_with(&self, text: &str) -> i64 {
-        let Locked::Server(mut link) = self.connect().await else {
-            panic!("a file is looked through as a whole")
-        };
-        let mut count = 0;
-        for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
-            // As a row is printed: bytes as their hexadecimal digits.
-            let sql = format!(
-                "SELECT count(*) FROM neuraxis.{table} it WHERE position($1 IN it::text) > 0 \
-                 OR position(encode(convert_to($1, 'UTF8'), 'hex') IN it::text) > 0"
-            );
-            let rows = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql)).bind(text);
-            count += rows.fetch_one(&mut link).await.unwrap();
-        }
-        count
-    }
-
-    /// Keeps everybody from writing.
-    pub(crate) async fn lock(&self) -> Locked {
-        let mut locked = self.connect().await;
-        match &mut locked {
-            Locked::File(link) => {
-                sqlx::query("BEGIN EXCLUSIVE").execute(link).await.unwrap();
-            }
-            Locked::Server(link) => {
-                sqlx::query("BEGIN").execute(&mut *link).await.unwrap();
-                let sql = "LOCK TABLE neuraxis.sessions, neuraxis.runs IN EXCLUSIVE MODE";
-                sqlx::query(sql).execute(link).await.unwrap();
-            }
-        }
-        locked
-    }
-
-    async fn connect(&self) -> Locked {
-        match self.url.starts_with("sqlite") {
-            true => Locked::File(SqliteConnection::connect(&self.url).await.unwrap()),
-            false => Locked::Server(PgConnection::connect(&self.url).await.unwrap()),
-        }
-    }
-
-    /// Adds a session as large as this to the database, which the server does not see.
-    pub(crate) async fn fill(&self, bytes: usize) {
-        let seed = [Message::user("x".repeat(bytes))].into_iter().collect();
-        let session = Session::new("filler".parse().unwrap(), START).seeded(seed);
-        self.store.create_session(&session).await.unwrap();
-    }
-
     /// Holds up a tool, or lets go of it.
     pub(crate) fn hold_tool(&self, name: &str) {
         fs::write(self.folder().join(format!("hold-{name}")), "").unwrap();
@@ -384,16 +291,6 @@ impl World {
         // A history that needs repair would be repaired at the start of the next run.
         let text = history.messages().last().unwrap().text();
         assert_eq!(text, "All is done.");
-    }
-}
-
-impl Locked {
-    /// Lets everybody write again.
-    pub(crate) async fn open(self) {
-        match self {
-            Self::File(link) => link.close().await.unwrap(),
-            Self::Server(link) => link.close().await.unwrap(),
-        }
     }
 }
 
