@@ -116,9 +116,7 @@ impl Orchestrator {
             None => {}
         }
         if run.records == 0 {
-            return self
-                .never_begun(store, &request.session_id, run.run_id)
-                .await;
+            return self.never_begun(store, run).await;
         }
         let records = match store.records(run.run_id, Seq(0)).await {
             // Its session was deleted meanwhile.
@@ -135,7 +133,7 @@ impl Orchestrator {
             let handle = self.stored_run(store, session, run.run_id, records);
             return Ok(found(handle.await?));
         }
-        if let Some(found) = self.is_driven(store, session, run.run_id).await? {
+        if let Some(found) = self.is_driven(store, &now).await? {
             return Ok(found);
         }
         match self.resume(run.run_id, Vec::new()).await {
@@ -148,13 +146,13 @@ impl Orchestrator {
         }
     }
 
-    /// Tells what it means that somebody drives the run; `None` if nobody does.
+    /// Tells what it means that somebody drives a run that was seen so; `None` if nobody does.
     async fn is_driven(
         &self,
         store: &Arc<dyn SessionStore>,
-        session: &SessionId,
-        run: RunId,
+        seen: &RunSummary,
     ) -> Result<Option<Found>, RequestError> {
+        let (session, run) = (seen.session.clone(), seen.run_id);
         let left = store.unfinished().await?;
         if left.iter().any(|left| left.run_id == run) {
             return Ok(None);
@@ -162,20 +160,27 @@ impl Orchestrator {
         if self.engine.runs_at_work().contains_key(&run) {
             return Ok(Some(Found::Changed));
         }
-        let session = session.clone();
-        Err(RequestError::AtWorkElsewhere { session, run })
+        // Or somebody drove it when it was looked for, and has come to the end.
+        let stands = |run: &RunSummary| (run.status, run.records == 0);
+        match store.run(run).await {
+            Ok(now) if stands(&now) == stands(seen) => {
+                Err(RequestError::AtWorkElsewhere { session, run })
+            }
+            Ok(_) | Err(StoreError::NoSuchRun(_)) => Ok(Some(Found::Changed)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
     async fn never_begun(
         &self,
         store: &Arc<dyn SessionStore>,
-        session: &SessionId,
-        run: RunId,
+        seen: &RunSummary,
     ) -> Result<Found, RequestError> {
-        if let Some(found) = self.is_driven(store, session, run).await? {
+        if let Some(found) = self.is_driven(store, seen).await? {
             return Ok(found);
         }
+        let (session, run) = (&seen.session, seen.run_id);
         match self.release(session, run).await {
             Ok(()) => Ok(Found::Changed),
             Err(error) => unresumed(session, run, error),

@@ -127,7 +127,7 @@ async fn a_run_at_work_is_joined_and_stays_its_first_request_s() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_requests_at_once_one_begins_a_run() {
     for ids in all_ids() {
-        for _ in 0..20 {
+        for _ in 0..50 {
             let world = World::new(answers());
             let engine = world.engine(ids.clone());
             let asked = (0..8).map(|_| {
