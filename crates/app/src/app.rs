@@ -270,6 +270,14 @@ pub enum BuildError {
         /// Why not.
         source: OpenError,
     },
+    /// The folder that the log is to be copied to cannot be written.
+    #[error("{at:#}: store.log.folder: the log cannot be copied there; name another folder")]
+    LogCopy {
+        /// Where it is configured.
+        at: Origin,
+        /// Why not.
+        source: OpenError,
+    },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]
     ProjectRoot {

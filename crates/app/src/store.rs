@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
-use neuraxis_sql::SqlStore;
+use neuraxis_sql::{OpenError, SqlStore};
 
 use crate::app::BuildError;
 use crate::config::Config;
@@ -40,9 +40,15 @@ impl OpenStore {
             });
         }
         let opened = SqlStore::open(&config.store().database()).await;
-        let database = opened.map_err(|source| BuildError::Database {
-            at: config.origin("store.url"),
-            source,
+        let database = opened.map_err(|source| match source {
+            OpenError::LogCopy { .. } => BuildError::LogCopy {
+                at: config.origin("store.log.folder"),
+                source,
+            },
+            source => BuildError::Database {
+                at: config.origin("store.url"),
+                source,
+            },
         })?;
         Ok(Self {
             sessions: Arc::new(database.clone()),

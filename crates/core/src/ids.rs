@@ -117,7 +117,8 @@ names! {
     InputId {}
 }
 
-/// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port.
+/// A run: one user message handled end to end. A UUIDv7 made by the `Ids` port; that of a request with an
+/// [`IdempotencyKey`] is a UUIDv8 which begins with the same time and goes on with a hash of session and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
@@ -266,6 +267,11 @@ pub struct ToolName(Arc<str>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Arc<str>);
 
+/// What a client calls a request, so that repeating the request does not repeat what it asks for: 1 to 255 visible ASCII
+/// characters. It is known within its session alone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdempotencyKey(Arc<str>);
+
 macro_rules! checked_text {
     ($name:ident, $what:literal, $rule:literal, $most:literal, $extra:pat) => {
         impl $name {
@@ -318,6 +324,14 @@ checked_text!(
     b'.' | b'_' | b':' | b'-'
 );
 
+checked_text!(
+    IdempotencyKey,
+    "idempotency key",
+    "1 to 255 visible ASCII characters, none of them a space",
+    255,
+    b'!'..=b'~'
+);
+
 /// A text that does not have the form of the id it stands for. The text itself is not repeated: it may be hostile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid {what}: it must be {rule}")]
@@ -364,5 +378,24 @@ mod tests {
             assert!(text.parse::<SessionId>().is_err(), "{text:?} was accepted");
         }
         assert!("user:42.main-1".parse::<SessionId>().is_ok());
+    }
+
+    #[test]
+    fn a_key_is_visible_and_not_too_long() {
+        for text in [
+            "",
+            " ",
+            "a b",
+            "a\tb",
+            "a\u{7f}",
+            "sch\u{f6}n",
+            &"x".repeat(256),
+        ] {
+            let refused = text.parse::<IdempotencyKey>().unwrap_err();
+            assert!(refused.to_string().contains("255 visible"), "{refused}");
+        }
+        for text in ["7", "\"8e03978e-40d5\"", "a/b?c=%20~!", &"x".repeat(255)] {
+            assert_eq!(text.parse::<IdempotencyKey>().unwrap().as_str(), text);
+        }
     }
 }

@@ -295,6 +295,7 @@ impl OrchestratorBuilder {
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
             )),
             at_work: Mutex::default(),
+            places: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         }))

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentSpec, Channel, Decision, Hook, Input, Limits, Message, Mode, PlanName, Role, RunId,
-    RunSpec, SessionId, ToolName,
+    AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, PlanName, Role, RunId, RunSpec,
+    SessionId, ToolName,
 };
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
 };
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +23,7 @@ use crate::event::Events;
 use crate::health::SharedHealth;
 use crate::offers::Offers;
 use crate::request::{RequestError, UserRequest};
-use crate::reservation::{self, AtWork, Reserved};
+use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{RunHandle, RunLink};
@@ -35,7 +35,7 @@ pub struct Orchestrator {
 }
 
 /// Runs at work, each with its way in.
-pub(crate) type RunsAtWork = HashMap<RunId, Option<mpsc::Sender<Box<Input>>>>;
+pub(crate) type RunsAtWork = HashMap<RunId, Option<RunHandle>>;
 
 /// What all runs of an orchestrator share.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(crate) struct Engine {
     pub(crate) tool_permits: Arc<Semaphore>,
     /// The runs at work here, each with what reaches it once it can be reached.
     pub(crate) at_work: Mutex<RunsAtWork>,
+    /// One of them can be reached now, or is gone.
+    pub(crate) places: Notify,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
@@ -186,19 +188,21 @@ impl Orchestrator {
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
         // Boxed, so that what beginning needs is free while the run is waited for.
         let handle = Box::pin(self.begin(request)).await?;
-        let guard = CancelOnDrop(handle.link.clone());
-        let end = guard.0.end().await;
+        let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
+        let end = handle.link.end().await;
+        drop(guard);
         Ok(end.map_or_else(
             || result::of_crashed(&handle),
             |end| result::of_run(&handle, &end),
         ))
     }
 
-    /// Begins a run and returns at once, with a handle on it and its events.
+    /// Begins a run and returns at once, with a handle on it and its events. A request that was made before under the same
+    /// idempotency key gets the run that it began then: [`RunHandle::is_repeat`] tells.
     ///
     /// # Errors
     ///
@@ -221,19 +225,34 @@ impl Orchestrator {
             return Err(RequestError::EmptyMessage);
         }
         let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
+        if let Some(key) = request.idempotency_key.clone() {
+            // Boxed, because most requests have no key.
+            return Box::pin(self.begin_once(store, request, key)).await;
+        }
         let decision = self.govern(store.as_ref(), &request).await?;
         let run_id = RunId(self.engine.ids.new_id());
-        let mut spec = self.run_spec(run_id, &request, decision);
+        let spec = self.asked_spec(run_id, &request, decision);
+        self.launch(store, spec, request).await
+    }
+
+    /// Describes the run of a request.
+    pub(crate) fn asked_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Decision,
+    ) -> RunSpec {
+        let mut spec = self.run_spec(run_id, request, decision);
         spec.messages
             .push(Arc::new(Message::user(request.message.as_str())));
-        self.launch(store, spec, request).await
+        spec
     }
 
     /// Reserves the session and starts a run in it.
     pub(crate) async fn launch(
         &self,
         store: &Arc<dyn SessionStore>,
-        mut spec: RunSpec,
+        spec: RunSpec,
         request: UserRequest,
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
@@ -241,6 +260,19 @@ impl Orchestrator {
         let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
         let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
         let reserved = Reserved::new(&self.engine, store, lease);
+        let held = Held { place, reserved };
+        self.launch_held(store, spec, request, held).await
+    }
+
+    /// Starts a run in the session that is reserved for it.
+    pub(crate) async fn launch_held(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        mut spec: RunSpec,
+        request: UserRequest,
+        Held { place, reserved }: Held,
+    ) -> Result<RunHandle, RequestError> {
+        let run_id = spec.run_id;
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
         let mut scope = RunScope {
             run_id,
@@ -265,13 +297,15 @@ impl Orchestrator {
             }
         };
         reserved.keep();
-        place.reached_by(&link);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
-        Ok(RunHandle {
+        let handle = RunHandle {
             link,
             session_id: request.session_id,
             trace,
-        })
+            is_repeat: false,
+        };
+        place.reached_by(&handle);
+        self.engine.tasks.spawn(driver.drive(Some(place)));
+        Ok(handle)
     }
 
     /// Returns the tools there are.

@@ -1,7 +1,10 @@
 //! What a user asks, and why it may be refused before a run exists.
 
-use neuraxis_core::{Channel, Mode, PlanName, RunId, SessionId};
+use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
+
+use crate::repeats::Differences;
+use crate::resume::ResumeError;
 
 /// A user message and the circumstances under which it is handled.
 #[derive(Debug, Clone)]
@@ -21,6 +24,10 @@ pub struct UserRequest {
     pub delivery: Delivery,
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
+    /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
+    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, mode and
+    /// channel have to be the same.
+    pub idempotency_key: Option<IdempotencyKey>,
 }
 
 /// Whether a person reads along.
@@ -44,6 +51,7 @@ impl UserRequest {
             plan: None,
             delivery: Delivery::default(),
             trace: None,
+            idempotency_key: None,
         }
     }
 
@@ -67,6 +75,23 @@ impl UserRequest {
         self.delivery = delivery;
         self
     }
+
+    /// Makes it safe to repeat the request under this key.
+    ///
+    /// ```
+    /// use neuraxis_core::SessionId;
+    /// use neuraxis_engine::UserRequest;
+    ///
+    /// let session: SessionId = "main".parse()?;
+    /// let request = UserRequest::new(session, "Book the flight.").idempotency_key("booking-17".parse()?);
+    /// assert_eq!(request.idempotency_key.unwrap().as_str(), "booking-17");
+    /// # Ok::<(), neuraxis_core::InvalidId>(())
+    /// ```
+    #[must_use]
+    pub fn idempotency_key(mut self, key: IdempotencyKey) -> Self {
+        self.idempotency_key = Some(key);
+        self
+    }
 }
 
 /// Why a request was refused. No run exists, nothing was recorded.
@@ -86,6 +111,26 @@ pub enum RequestError {
         session: SessionId,
         /// The run that holds it.
         run: RunId,
+    },
+    /// The idempotency key was used before in this session, for a request that says something else.
+    #[error("the idempotency key was used before for another request of the session: {0}")]
+    KeyReused(Differences),
+    /// The request was made before, and another process drives its run; or one did until just now, and died.
+    #[error("run {run} of this request is at work in another process")]
+    AtWorkElsewhere {
+        /// The session.
+        session: SessionId,
+        /// The run of the request.
+        run: RunId,
+    },
+    /// The request was made before, and its run cannot be taken up.
+    #[error("run {run} of this request cannot go on")]
+    Interrupted {
+        /// The run of the request.
+        run: RunId,
+        /// Why not.
+        #[source]
+        source: Box<ResumeError>,
     },
     /// The store could not do its part.
     #[error("the request could not be recorded")]

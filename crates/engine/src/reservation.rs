@@ -8,7 +8,7 @@ use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
 use crate::orchestrator::Engine;
-use crate::run_handle::RunLink;
+use crate::run_handle::RunHandle;
 
 /// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
 /// nobody but this run could free it.
@@ -45,17 +45,25 @@ impl AtWork {
         })
     }
 
-    /// Lets what is posted to the run here reach it at once.
-    pub(crate) fn reached_by(&self, link: &RunLink) {
-        let inbox = Some(link.inbox.clone());
-        self.engine.runs_at_work().insert(self.run, inbox);
+    /// Lets what is posted to the run here reach it at once, and a repeated request its events.
+    pub(crate) fn reached_by(&self, handle: &RunHandle) {
+        let handle = Some(handle.clone());
+        self.engine.runs_at_work().insert(self.run, handle);
+        self.engine.places.notify_waiters();
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.engine.runs_at_work().remove(&self.run);
+        self.engine.places.notify_waiters();
     }
+}
+
+/// What a run needs to begin: its place among those at work here, and its session.
+pub(crate) struct Held {
+    pub(crate) place: AtWork,
+    pub(crate) reserved: Reserved,
 }
 
 /// A session reserved for a run that has not begun. Unless it is kept, the session is given back: be it that something

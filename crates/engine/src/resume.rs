@@ -149,13 +149,15 @@ impl Orchestrator {
         };
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
-        place.reached_by(&link);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
-        Ok(RunHandle {
+        let handle = RunHandle {
             link,
             session_id,
             trace,
-        })
+            is_repeat: false,
+        };
+        place.reached_by(&handle);
+        self.engine.tasks.spawn(driver.drive(Some(place)));
+        Ok(handle)
     }
 
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
@@ -172,8 +174,8 @@ impl Orchestrator {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
-        let way = self.engine.runs_at_work().get(&run_id).cloned().flatten();
-        if way.is_some_and(|way| way.try_send(told).is_ok()) {
+        let here = self.engine.runs_at_work().get(&run_id).cloned().flatten();
+        if here.is_some_and(|here| here.link.inbox.try_send(told).is_ok()) {
             return Ok(());
         }
         match self.resume(run_id, Vec::new()).await {

@@ -22,6 +22,7 @@ pub struct RunHandle {
     pub(crate) link: RunLink,
     pub(crate) session_id: SessionId,
     pub(crate) trace: TraceContext,
+    pub(crate) is_repeat: bool,
 }
 
 /// What joins a run to whoever started it.
@@ -77,6 +78,13 @@ impl RunHandle {
     #[must_use]
     pub const fn session_id(&self) -> &SessionId {
         &self.session_id
+    }
+
+    /// Tells whether the run was begun by an earlier request under the same idempotency key. It may have ended before this
+    /// handle was made: then the handle tells what its log tells.
+    #[must_use]
+    pub const fn is_repeat(&self) -> bool {
+        self.is_repeat
     }
 
     /// Waits for the run to end, or to wait for somebody who is not here. `None` if its task crashed, which only a defect

@@ -46,7 +46,9 @@ pub use neuraxis_ports as ports;
 pub use neuraxis_tools as tools;
 
 pub use neuraxis_brainstem::{Policy, PolicyConfig};
-pub use neuraxis_core::{Channel, FinishReason, Message, Mode, Role, RunStatus, SessionId};
+pub use neuraxis_core::{
+    Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
+};
 pub use neuraxis_engine::{
     Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
     RunHandle, UserRequest,

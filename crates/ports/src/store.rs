@@ -167,26 +167,33 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     /// Returns a page of runs of all sessions, by their ids, the greatest first: ids that begin with the time they were
     /// made come the newest first. At most [`RunFilter::MAX_LIMIT`].
     ///
-    /// As provided, it looks through all sessions. A store that can do less should.
+    /// As provided, it looks through all runs of the session that the filter names, or of all sessions. A store that can
+    /// do less should.
     ///
     /// # Errors
     ///
     /// Only what can befall the store itself.
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        if let Some(session) = &filter.session {
+            return match self.runs(session).await {
+                Ok(runs) => Ok(filter.page_of(runs)),
+                Err(StoreError::NoSuchSession(_)) => Ok(Vec::new()),
+                Err(error) => Err(error),
+            };
+        }
         let mut found = Vec::new();
         let mut page = SessionFilter::default();
         loop {
             let sessions = self.sessions(&page).await?;
             for session in &sessions {
                 match self.runs(&session.id).await {
-                    Ok(runs) => found.extend(runs.into_iter().filter(|run| filter.shows(run))),
+                    Ok(runs) => found.extend(runs),
                     // It was deleted meanwhile.
                     Err(StoreError::NoSuchSession(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
-            found.sort_by_key(|run| std::cmp::Reverse(run.run_id));
-            found.truncate(filter.limit.min(RunFilter::MAX_LIMIT));
+            found = filter.page_of(found);
             let Some(last) = sessions.last() else {
                 return Ok(found);
             };

@@ -1,7 +1,7 @@
 //! Problem documents (RFC 9457): what went wrong, for people and for programs.
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,6 +28,7 @@ macro_rules! kinds {
 kinds! {
     INVALID_HOST = "invalid-host", BAD_REQUEST, "Invalid host";
     INVALID_SESSION_ID = "invalid-session-id", BAD_REQUEST, "Invalid session id";
+    INVALID_IDEMPOTENCY_KEY = "invalid-idempotency-key", BAD_REQUEST, "Invalid idempotency key";
     INVALID_BODY = "invalid-body", BAD_REQUEST, "The body cannot be read";
     INVALID_JSON = "invalid-json", BAD_REQUEST, "Invalid JSON";
     UNKNOWN_FIELD = "unknown-field", BAD_REQUEST, "Unknown field";
@@ -42,8 +43,10 @@ kinds! {
     METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
     SESSION_BUSY = "session-busy", CONFLICT, "Session busy";
+    AT_WORK_ELSEWHERE = "at-work-elsewhere", CONFLICT, "At work elsewhere";
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
+    IDEMPOTENCY_KEY_REUSED = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     STORE_FAILED = "store-failed", INTERNAL_SERVER_ERROR, "The store failed";
     STORE_UNAVAILABLE = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
@@ -57,6 +60,8 @@ pub(crate) struct Problem {
     kind: &'static Kind,
     detail: String,
     members: Map<String, Value>,
+    /// In how many seconds the client may try again.
+    retry_after: Option<u32>,
 }
 
 impl Problem {
@@ -66,7 +71,15 @@ impl Problem {
             kind,
             detail: detail.into(),
             members: Map::new(),
+            retry_after: None,
         }
+    }
+
+    /// Says in how many seconds the client may try again.
+    #[must_use]
+    pub(crate) const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
     }
 
     /// Adds a member for programs.
@@ -95,6 +108,7 @@ impl IntoResponse for Problem {
             kind,
             detail,
             members,
+            retry_after,
         } = self;
         let document = Document {
             kind: format!("/errors/{}", kind.name),
@@ -104,7 +118,12 @@ impl IntoResponse for Problem {
             members,
         };
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
-        (kind.status, content_type, Json(document)).into_response()
+        let mut response = (kind.status, content_type, Json(document)).into_response();
+        if let Some(seconds) = retry_after {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 

@@ -6,9 +6,14 @@ use neuraxis::ports::StoreError;
 use serde_json::Value;
 
 use crate::problem::{
-    INTERNAL, INVALID_FIELD, MODE_NOT_ALLOWED, NO_MODEL, Problem, REFUSED, SESSION_BUSY,
-    SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE, UNKNOWN_CHANNEL, UNKNOWN_MODE,
+    AT_WORK_ELSEWHERE, IDEMPOTENCY_KEY_REUSED, INTERNAL, INVALID_FIELD, MODE_NOT_ALLOWED, NO_MODEL,
+    Problem, REFUSED, SESSION_BUSY, SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE,
+    UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
+
+/// After how many seconds a client asks again for a run that another server drives. A server that died is found out to be
+/// dead after half a minute.
+const RETRY_AFTER: u32 = 5;
 
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
@@ -22,6 +27,26 @@ impl From<RequestError> for Problem {
             )
             .with("session_id", session.as_str())
             .with("run_id", run.to_string()),
+            RequestError::KeyReused(differences) => {
+                let names = differences.parts().iter().map(|part| part.name().into());
+                Self::new(
+                    &IDEMPOTENCY_KEY_REUSED,
+                    format!(
+                        "{text}; send what was sent first to get its answer, or choose a new key for a new request"
+                    ),
+                )
+                .with("differs", names.collect::<Vec<Value>>())
+            }
+            RequestError::AtWorkElsewhere { session, run } => Self::new(
+                &AT_WORK_ELSEWHERE,
+                format!(
+                    "the run of this request belongs to another server, or to one that has just died; send the same \
+                     request again in {RETRY_AFTER} seconds"
+                ),
+            )
+            .with("session_id", session.as_str())
+            .with("run_id", run.to_string())
+            .retry_after(RETRY_AFTER),
             RequestError::Store(error) => not_recorded(&error),
             RequestError::ShuttingDown => Self::new(
                 &SHUTTING_DOWN,

@@ -2,19 +2,31 @@
 //!
 //! A client that goes away does not stop its run: it goes on to its end, and the session stays busy until then. The model's
 //! replies are streamed even where the client wants the result alone, because somebody else may follow the run.
+//!
+//! With the header `Idempotency-Key` the request may be repeated: it gets the run that the first one began, whatever came
+//! of it, and says so in the header `Idempotency-Replayed`.
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use neuraxis::{Events, Orchestrator, RunHandle, SessionId, UserRequest};
+use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 
-use crate::problem::{INVALID_SESSION_ID, Problem};
+use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem};
 use crate::refusal::internal;
 use crate::turn::Turn;
 use crate::{body, events};
+
+/// The header that makes a request safe to be repeated.
+const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The header of the answer to a request that was repeated.
+const REPLAYED: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("idempotency-replayed"),
+    HeaderValue::from_static("true"),
+);
 
 /// Takes a turn.
 pub(crate) async fn take(
@@ -24,16 +36,23 @@ pub(crate) async fn take(
     body: Body,
 ) -> Result<Response, Problem> {
     let session = session_id(id)?;
+    let key = idempotency_key(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
-    let (handle, events) = begin(orchestrator, turn.into_request(session)).await?;
-    if wants_events(&headers) {
-        return Ok(events::answer(events));
+    let mut request = turn.into_request(session);
+    request.idempotency_key = key;
+    let (handle, events) = begin(orchestrator, request).await?;
+    let mut answer = if wants_events(&headers) {
+        events::answer(events)
+    } else {
+        drop(events);
+        let result = handle.result().await;
+        let crashed = || internal(&format_args!("run {} crashed", handle.run_id()));
+        Json(result.ok_or_else(crashed)?).into_response()
+    };
+    if handle.is_repeat() {
+        answer.headers_mut().extend([REPLAYED]);
     }
-    drop(events);
-    match handle.result().await {
-        Some(result) => Ok(Json(result).into_response()),
-        None => Err(internal(&format_args!("run {} crashed", handle.run_id()))),
-    }
+    Ok(answer)
 }
 
 /// Begins a run. In a task of its own: a client that leaves in the middle must not leave half a beginning behind, which
@@ -57,6 +76,26 @@ fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Prob
     id.parse().map_err(|error: neuraxis::core::InvalidId| {
         Problem::new(&INVALID_SESSION_ID, error.to_string())
     })
+}
+
+/// Reads the key of the request, if it has one.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
+    let invalid = |why: &str| {
+        let detail = format!("{why}; a random UUID is a good key");
+        Problem::new(&INVALID_IDEMPOTENCY_KEY, detail).with("header", KEY.as_str())
+    };
+    let mut keys = headers.get_all(KEY).iter();
+    let Some(key) = keys.next() else {
+        return Ok(None);
+    };
+    if keys.next().is_some() {
+        return Err(invalid(
+            "the header Idempotency-Key was sent more than once",
+        ));
+    }
+    // What is no text is not visible either.
+    let key: Result<IdempotencyKey, _> = key.to_str().unwrap_or_default().parse();
+    key.map(Some).map_err(|error| invalid(&error.to_string()))
 }
 
 /// Tells whether a client takes server-sent events: it names them, and not as what it takes least (`q=0`).

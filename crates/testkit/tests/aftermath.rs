@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Attempt, CallIndex, ContentHash, EffectId, JsonText, Record, RecordBody, ToolCallId,
-    ToolCallStarted, ToolClass, ToolKind,
+    Attempt, CallIndex, ContentHash, EffectId, JsonText, Keep, Record, RecordBody, ToolCallId,
+    ToolCallStarted, ToolClass, ToolFailure, ToolKind, ToolResult, ToolStatus,
 };
 use neuraxis_testkit::{Aftermath, CountingIds, RunLog, reply};
 
@@ -26,12 +26,9 @@ fn effect() -> EffectId {
     }
 }
 
-/// A run that began a call and ended without its result.
-fn with_a_call() -> Vec<Arc<Record>> {
-    let mut log = log();
-    let started = log.started("Hello?");
+fn call() -> RecordBody {
     let arguments = JsonText::from_text("{}");
-    let call = ToolCallStarted {
+    RecordBody::ToolCall(Box::new(ToolCallStarted {
         tool_call_id: ToolCallId::from_text("c1"),
         name: "pay".to_owned(),
         index: CallIndex::default(),
@@ -43,8 +40,33 @@ fn with_a_call() -> Vec<Arc<Record>> {
         kind: ToolKind::Server,
         origin: neuraxis_core::Origin::Model,
         agents: Vec::new(),
-    };
-    let call = log.record(RecordBody::ToolCall(Box::new(call)));
+    }))
+}
+
+fn result(failure: Option<ToolFailure>) -> RecordBody {
+    RecordBody::ToolResult(Box::new(ToolResult {
+        tool_call_id: ToolCallId::from_text("c1"),
+        name: "pay".to_owned(),
+        index: CallIndex::default(),
+        effect_id: Some(effect()),
+        attempt: Some(Attempt(1)),
+        status: ToolStatus::Error,
+        value: JsonText::from_text("{}"),
+        failure,
+        summary: None,
+        keep: Keep::default(),
+        metadata: None,
+        signal: None,
+        untrusted: false,
+        duration: None,
+    }))
+}
+
+/// A run that began a call and ended without its result.
+fn with_a_call() -> Vec<Arc<Record>> {
+    let mut log = log();
+    let started = log.started("Hello?");
+    let call = log.record(call());
     vec![started, call, log.finished("Hi.")]
 }
 
@@ -105,4 +127,155 @@ fn a_secret_in_a_file_is_found() {
         .folder(folder.path())
         .canary("secret")
         .assert_ended();
+}
+
+#[test]
+#[should_panic(expected = "I2")]
+fn a_second_result_of_a_call_is_found() {
+    let mut log = log();
+    let mut records = vec![log.started("Hello?"), log.record(call())];
+    records.extend([log.record(result(None)), log.record(result(None))]);
+    records.push(log.finished("Hi."));
+    Aftermath::of(&records).assert_ended();
+}
+
+#[test]
+#[should_panic(expected = "I2: calls without results")]
+fn a_history_with_a_call_that_nothing_answers_is_found() {
+    let mut log = log();
+    let records = [
+        log.started("Hello?"),
+        log.replied(reply::calls([("pay", "{}")])),
+        log.finished("Hi."),
+    ];
+    Aftermath::of(&records).assert_ended();
+}
+
+#[test]
+#[should_panic(expected = "I3")]
+fn an_unknown_outcome_of_what_is_not_in_the_journal_is_found() {
+    let mut log = log();
+    let unknown = result(Some(ToolFailure::OutcomeUnknown));
+    let records = [log.started("Hello?"), log.record(unknown)];
+    Aftermath::of(&records).assert_whole();
+}
+
+#[test]
+#[should_panic(expected = "I5")]
+fn a_second_end_is_found() {
+    let mut log = log();
+    let records = [
+        log.started("Hello?"),
+        log.finished("Hi."),
+        log.finished("Hi."),
+    ];
+    Aftermath::of(&records).assert_ended();
+}
+
+#[test]
+#[should_panic(expected = "I5: warning follows the end")]
+fn what_follows_the_end_is_found() {
+    let mut log = log();
+    let records = [
+        log.started("Hello?"),
+        log.finished("Hi."),
+        log.warned("slow"),
+    ];
+    Aftermath::of(&records).assert_ended();
+}
+
+#[test]
+#[should_panic(expected = "I7: told in")]
+fn a_secret_in_a_record_is_found() {
+    Aftermath::of(&whole()).canary("Hello?").assert_whole();
+}
+
+/// A process that outlives the server which started it, and dies with the test.
+#[cfg(target_os = "linux")]
+struct Survivor(std::process::Child);
+
+#[cfg(target_os = "linux")]
+impl Survivor {
+    fn start(command: &mut std::process::Command) -> Self {
+        let command = command.stdin(std::process::Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Survivor {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sleep() -> std::process::Command {
+    let mut command = std::process::Command::new("/bin/sleep");
+    command.arg("60").env_clear().current_dir("/");
+    command
+}
+
+/// Checks that a process which has the folder in this way is found while it lives, and no more once it is dead.
+#[cfg(target_os = "linux")]
+fn assert_found(has_it: impl FnOnce(&std::path::Path, &mut std::process::Command)) {
+    let folder = tempfile::tempdir().unwrap();
+    let records = whole();
+    let check = || {
+        let aftermath = Aftermath::of(&records).folder(folder.path());
+        std::panic::catch_unwind(|| aftermath.assert_whole())
+    };
+    assert!(check().is_ok(), "nothing was started yet");
+    let mut command = sleep();
+    has_it(folder.path(), &mut command);
+    let survivor = Survivor::start(&mut command);
+    let told = check().unwrap_err();
+    let told = told.downcast_ref::<String>().unwrap();
+    assert!(told.starts_with("I6: a process is left: /proc/"), "{told}");
+    drop(survivor);
+    assert!(check().is_ok(), "it is dead");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_is_found_by_what_it_was_started_with() {
+    assert_found(|folder, command| {
+        *command = std::process::Command::new("/usr/bin/tail");
+        let file = folder.join("log");
+        std::fs::write(&file, "").unwrap();
+        command.arg("-f").arg(file).env_clear().current_dir("/");
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_is_found_by_its_environment() {
+    assert_found(|folder, command| {
+        command.env("HOME", folder);
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_is_found_by_where_it_is() {
+    assert_found(|folder, command| {
+        command.current_dir(folder);
+    });
+}
+
+/// The server is dead, and its child is dying.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_is_gone_a_moment_later_is_not_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new("/bin/sleep");
+    let mut dying = command
+        .arg("0.3")
+        .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    let reaper = std::thread::spawn(move || dying.wait().unwrap());
+    Aftermath::of(&whole()).folder(folder.path()).assert_whole();
+    reaper.join().unwrap();
 }

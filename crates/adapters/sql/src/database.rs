@@ -69,7 +69,8 @@ impl Database {
     pub(crate) async fn writer(&self) -> Result<Link, Error> {
         match &self.pools {
             Pools::Sqlite { writer, .. } => {
-                Ok(Link::new(Wire::Sqlite(writer.connect().await?), None))
+                let connected = sqlite::connect(writer, self.patience).await;
+                Ok(Link::new(Wire::Sqlite(connected?), None))
             }
             Pools::Postgres { writer, .. } => {
                 let connected = tokio::time::timeout(self.patience, writer.connect()).await;

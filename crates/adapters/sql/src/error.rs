@@ -26,6 +26,15 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The log cannot be copied to its folder.
+    #[error("the log cannot be copied to {}", folder.display())]
+    LogCopy {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// Another program's data is there.
     #[error("{place} holds something else than sessions: nothing was changed")]
     Foreign {

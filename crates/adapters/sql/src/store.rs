@@ -56,8 +56,8 @@ impl SqlStore {
             bounds: config.bounds,
         };
         let copier = config.log.clone().map(|log| {
-            let path = log.folder.clone();
-            Copier::open(log).map_err(|source| OpenError::File { path, source })
+            let folder = log.folder.clone();
+            Copier::open(log).map_err(|source| OpenError::LogCopy { folder, source })
         });
         let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
         Ok(Self(Arc::new(Inner {

@@ -93,9 +93,8 @@ fn an_answer_for_a_tool_is_remembered_listed_and_taken_back() {
 
 #[test]
 fn an_answer_for_a_tool_counts_only_where_that_much_may_be_remembered() {
-    let mut session = Session::new(
-        "[rules.care]\nanswer = 'ask'\ntools = ['web_fetch']\nmodes = ['exploratory']\nremember = 'arguments'",
-    );
+    let care = "[rules.care]\nanswer = 'ask'\ntools = ['web_fetch']\nmodes = ['exploratory']\nremember = 'arguments'";
+    let mut session = Session::new(&format!("{TRUSTING}{care}"));
     let (fetch, arguments) = (named("web_fetch"), r#"{"url":"https://a.org"}"#);
     session
         .remember(&fetch, arguments, GrantScope::Tool)

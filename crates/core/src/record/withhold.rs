@@ -26,6 +26,15 @@ impl Record {
     }
 }
 
+impl Message {
+    /// Returns the message as a log holds it under a data policy: where that keeps content out, its hash and length stand
+    /// for it.
+    #[must_use]
+    pub fn withheld(self: &Arc<Self>, policy: DataPolicy) -> Arc<Self> {
+        message(self, policy)
+    }
+}
+
 fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
     let mut body = body.clone();
     match &mut body {

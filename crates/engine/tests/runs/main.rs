@@ -26,6 +26,7 @@ mod hooks;
 mod inboxes;
 mod isolation;
 mod logs;
+mod repeats;
 mod sessions;
 mod stateless;
 mod support;

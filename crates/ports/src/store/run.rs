@@ -173,6 +173,8 @@ pub struct RunFilter {
     pub first: RunId,
     /// None with a greater id.
     pub last: RunId,
+    /// Only those whose ids end with these bytes, if any.
+    pub ending: Option<[u8; 8]>,
     /// How many at the most.
     pub limit: usize,
 }
@@ -208,6 +210,13 @@ impl RunFilter {
         self
     }
 
+    /// Shows only those whose ids end with these bytes.
+    #[must_use]
+    pub const fn ending_with(mut self, bytes: [u8; 8]) -> Self {
+        self.ending = Some(bytes);
+        self
+    }
+
     /// Shows so many at the most.
     #[must_use]
     pub const fn limited_to(mut self, limit: usize) -> Self {
@@ -225,12 +234,24 @@ impl RunFilter {
         self
     }
 
+    /// Returns those of the runs that are shown, the greatest id first.
+    #[must_use]
+    pub fn page_of(&self, mut runs: Vec<RunSummary>) -> Vec<RunSummary> {
+        runs.retain(|run| self.shows(run));
+        runs.sort_by_key(|run| std::cmp::Reverse(run.run_id));
+        runs.truncate(self.limit.min(Self::MAX_LIMIT));
+        runs
+    }
+
     /// Tells whether a run is shown, as far as the limit allows.
     #[must_use]
     pub fn shows(&self, run: &RunSummary) -> bool {
         let is_of = |session: &SessionId| run.session == *session;
+        let ends = |bytes: &[u8; 8]| run.run_id.0.as_bytes().ends_with(bytes);
         let is_asked_for = self.session.as_ref().is_none_or(is_of);
-        is_asked_for && (self.first..=self.last).contains(&run.run_id)
+        is_asked_for
+            && self.ending.as_ref().is_none_or(ends)
+            && (self.first..=self.last).contains(&run.run_id)
     }
 }
 
@@ -241,6 +262,7 @@ impl Default for RunFilter {
             session: None,
             first: run_of(u128::MIN),
             last: run_of(u128::MAX),
+            ending: None,
             limit: Self::MAX_LIMIT,
         }
     }

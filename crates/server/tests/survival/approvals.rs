@@ -8,7 +8,7 @@ use neuraxis::ports::SessionStore;
 use crate::model::Said;
 use crate::world::{Kept, Program, World, until};
 
-fn asks_first(results: usize) -> Said {
+pub(crate) fn asks_first(results: usize) -> Said {
     match results {
         0 => Said::Calls(&[("look", "{\"n\":1}"), ("pay_asked", "{\"n\":2}")]),
         2 => Said::Text("All is done."),

@@ -10,21 +10,34 @@ use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
 use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
 use neuraxis_app::{App, Config, Environment, Sources, Tape};
 use neuraxis_server::Server;
+use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
 
 /// Tells this program that it is the server, and where its folder is.
 pub(crate) const FOLDER: &str = "TEST_NEURAXIS_SURVIVAL_FOLDER";
 
+/// Tells it how many pages its database may have, if not as many as the disk has room for.
+pub(crate) const PAGES: &str = "TEST_NEURAXIS_SURVIVAL_PAGES";
+
 /// Serves until it is killed.
 pub(crate) fn serve(folder: &Path) {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let environment = Environment::of_process().unwrap();
         let file = folder.join("neuraxis.toml");
         let config = Config::load(&environment, &Sources::default().with_file(file)).unwrap();
         let tools = ["look", "note", "pay", "pay_asked"].map(|name| tool(folder, name));
+        let small = small_store(&config).await;
         let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
-            builder.tools(tools).approver(Arc::new(Later))
+            let builder = builder.tools(tools).approver(Arc::new(Later));
+            match small {
+                Some(store) => builder.store(Arc::new(store)),
+                None => builder,
+            }
         });
         let orchestrator = app.await.unwrap().orchestrator;
         orchestrator.recover().await.unwrap();
@@ -38,6 +51,14 @@ pub(crate) fn serve(folder: &Path) {
         });
         server.serve(std::future::pending()).await.unwrap();
     });
+}
+
+/// Opens the database that may have so many pages: what a full disk answers, without one.
+async fn small_store(config: &Config) -> Option<SqlStore> {
+    let pages = std::env::var(PAGES).ok()?;
+    let mut config = SqlConfig::new(config.store().url());
+    config.max_pages = Some(pages.parse().unwrap());
+    Some(SqlStore::open(&config).await.unwrap())
 }
 
 fn tool(folder: &Path, name: &str) -> Arc<dyn Tool> {

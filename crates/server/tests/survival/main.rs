@@ -14,10 +14,13 @@
 
 mod approvals;
 mod child;
+mod database;
+mod faults;
 mod model;
 mod owners;
 mod points;
 mod random;
+mod repeats;
 mod server;
 mod withheld;
 mod world;

@@ -21,7 +21,7 @@ pub(crate) fn two_turns(results: usize) -> Said {
 }
 
 /// What the real program can do: one turn with a reading tool.
-fn one_reading(results: usize) -> Said {
+pub(crate) fn one_reading(results: usize) -> Said {
     match results {
         0 => Said::Calls(&[("system_health", "{\"sections\":[\"errors\"]}")]),
         1 => Said::Text("All is done."),
@@ -30,7 +30,7 @@ fn one_reading(results: usize) -> Said {
 }
 
 /// How long a server that cannot commit is left alone before it is killed: it may do what it must not do meanwhile.
-const A_MOMENT: Duration = Duration::from_millis(60);
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(60);
 
 /// Where a run is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

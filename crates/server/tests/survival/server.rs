@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use reqwest::RequestBuilder;
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdout};
@@ -26,23 +27,34 @@ pub(crate) struct Client {
 impl Server {
     /// Sends a turn and listens to it.
     pub(crate) fn ask(&self) -> Client {
+        self.listen(self.request("s", "go"))
+    }
+
+    /// As [`ask`](Self::ask), under a key.
+    pub(crate) fn ask_keyed(&self, key: &str) -> Client {
+        self.listen(self.request("s", "go").header("idempotency-key", key))
+    }
+
+    fn listen(&self, request: RequestBuilder) -> Client {
         let told = Arc::new(Mutex::new(Vec::new()));
-        let (url, channel, heard) = (self.url.clone(), self.channel, Arc::clone(&told));
-        let task = tokio::spawn(async move { listen(&url, channel, &heard).await });
+        let heard = Arc::clone(&told);
+        let task = tokio::spawn(async move { listen(request, &heard).await });
         Client { told, task }
     }
 
     /// Takes a turn of a session and returns the status of the answer with its text.
     pub(crate) async fn turn(&self, session: &str, message: &str) -> (u16, String) {
+        let response = self.request(session, message).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    /// A turn of a session, ready to be sent.
+    pub(crate) fn request(&self, session: &str, message: &str) -> RequestBuilder {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let body = json!({"message": message, "mode": "exploratory", "channel": self.channel});
-        let sent = http
-            .post(format!("{}/api/v1/sessions/{session}/turns", self.url))
+        http.post(format!("{}/api/v1/sessions/{session}/turns", self.url))
             .header("content-type", "application/json")
             .body(body.to_string())
-            .send();
-        let response = sent.await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
     }
 
     /// Lets it do nothing at all, or go on.
@@ -80,15 +92,8 @@ impl Client {
 }
 
 /// Listens until the server is gone.
-async fn listen(url: &str, channel: &str, told: &Mutex<Vec<String>>) {
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let body = json!({"message": "go", "mode": "exploratory", "channel": channel});
-    let sent = http
-        .post(format!("{url}/api/v1/sessions/s/turns"))
-        .header("accept", "text/event-stream")
-        .header("content-type", "application/json")
-        .body(body.to_string())
-        .send();
+async fn listen(request: RequestBuilder, told: &Mutex<Vec<String>>) {
+    let sent = request.header("accept", "text/event-stream").send();
     let Ok(mut response) = sent.await else { return };
     assert_eq!(response.status(), 200);
     let mut buffer = Vec::new();

@@ -1,7 +1,8 @@
 //! What outlives the server: its folder, its database, the model, and what clients and tools saw.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,8 +10,7 @@ use std::time::Duration;
 use neuraxis::core::{EffectId, Record, RunId, Seq};
 use neuraxis::ports::SessionStore;
 use neuraxis_sql::{SqlConfig, SqlStore};
-use neuraxis_testkit::{Aftermath, Postgres};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use neuraxis_testkit::{Aftermath, Postgres, SilentProxy};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -49,14 +49,24 @@ pub(crate) struct World {
     pub(crate) store: SqlStore,
     program: Program,
     folder: TempDir,
-    url: String,
-    postgres: Mutex<Option<Postgres>>,
+    pub(crate) url: String,
+    pub(crate) postgres: Mutex<Option<Postgres>>,
+    /// What the server reaches its database through; the test reaches it directly.
+    pub(crate) proxy: Option<SilentProxy>,
+    pages: Option<u32>,
 }
 
-/// A lock that lets nobody write.
-pub(crate) enum Locked {
-    File(SqliteConnection),
-    Server(PgConnection),
+/// What a world may have that others have not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terms<'a> {
+    /// More in the section `[store]`.
+    pub(crate) store: &'a str,
+    /// More in the configuration.
+    pub(crate) more: &'a str,
+    /// The most pages that the server may give its file; for the program with tools.
+    pub(crate) pages: Option<u32>,
+    /// Whether the server reaches its database through a proxy.
+    pub(crate) proxied: bool,
 }
 
 /// Waits until something is so.
@@ -81,6 +91,20 @@ impl World {
         script: fn(usize) -> Said,
         more: &str,
     ) -> Self {
+        let terms = Terms {
+            more,
+            ..Terms::default()
+        };
+        Self::on(program, kept, script, terms).await
+    }
+
+    /// On terms of its own.
+    pub(crate) async fn on(
+        program: Program,
+        kept: Kept,
+        script: fn(usize) -> Said,
+        terms: Terms<'_>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (url, postgres) = match kept {
             Kept::InFile => {
@@ -93,8 +117,14 @@ impl World {
             }
         };
         let model = Model::start(script).await;
+        let proxy = match terms.proxied {
+            true => Some(SilentProxy::start(&url).await),
+            false => None,
+        };
+        let server_url = proxy.as_ref().map_or(&*url, SilentProxy::url);
+        let Terms { store, more, .. } = terms;
         let config = format!(
-            "[store]\nurl = {url:?}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
+            "[store]\nurl = {server_url:?}\n{store}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
              base_url = {:?}\nmodel = \"scripted\"\napi_key_env = \"MODEL_KEY\"\n\
              [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n{more}",
             model.url()
@@ -109,6 +139,8 @@ impl World {
             folder,
             url,
             postgres: Mutex::new(postgres),
+            proxy,
+            pages: terms.pages,
         }
     }
 
@@ -118,23 +150,39 @@ impl World {
 
     /// Starts the server and waits until it listens.
     pub(crate) async fn start(&self) -> Server {
+        self.started(self.command(&[])).await
+    }
+
+    /// Starts the server with files that may have so many blocks of half a kibibyte; a write beyond them fails.
+    pub(crate) async fn start_with_blocks(&self, blocks: u32) -> Server {
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        self.started(self.command(&["/bin/sh", "-c", &limited]))
+            .await
+    }
+
+    /// The command that starts the server, as the last words of another.
+    pub(crate) fn command(&self, before: &[&str]) -> Command {
         let folder = self.folder();
-        let mut command = match self.program {
-            Program::Real => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
-                command.args(["--listen", "127.0.0.1:0"]);
-                command
-            }
-            Program::WithTools => {
-                let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args([
+        let (program, arguments): (PathBuf, &[&str]) = match self.program {
+            Program::Real => (
+                env!("CARGO_BIN_EXE_neuraxis-server").into(),
+                &["--listen", "127.0.0.1:0"],
+            ),
+            Program::WithTools => (
+                std::env::current_exe().unwrap(),
+                &[
                     "--exact",
                     "random::at_random_points_on_sqlite",
                     "--nocapture",
-                ]);
-                command
-            }
+                ],
+            ),
         };
+        let words = before.iter().map(OsStr::new);
+        let mut words = words
+            .chain([program.as_os_str()])
+            .chain(arguments.iter().map(OsStr::new));
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
         let log = fs::File::options()
             .create(true)
             .append(true)
@@ -150,6 +198,14 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
             .kill_on_drop(true);
+        if let Some(pages) = self.pages {
+            command.env(child::PAGES, pages.to_string());
+        }
+        command
+    }
+
+    async fn started(&self, mut command: Command) -> Server {
+        let folder = self.folder();
         let mut process = command.spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
@@ -170,71 +226,6 @@ impl World {
             },
             url,
             _stdout: stdout,
-        }
-    }
-
-    /// Lets time pass until the leases of a dead server have run out.
-    pub(crate) async fn leases_run_out(&self) {
-        let sql =
-            "UPDATE runs SET leased_until = 0 WHERE ended_at IS NULL AND leased_until IS NOT NULL";
-        match self.connect().await {
-            Locked::File(mut link) => drop(sqlx::query(sql).execute(&mut link).await.unwrap()),
-            Locked::Server(mut link) => {
-                let sql = sql.replace("runs", "neuraxis.runs");
-                sqlx::query(AssertSqlSafe(sql))
-                    .execute(&mut link)
-                    .await
-                    .unwrap();
-            }
-        }
-    }
-
-    /// Crashes the database server and starts it again.
-    pub(crate) fn database_crashes(&self) {
-        let mut server = self.postgres.lock().unwrap();
-        let server = server.as_mut().unwrap();
-        server.crash();
-        server.restart();
-    }
-
-    /// Returns how many rows of the database server hold a text, wherever.
-    pub(crate) async fn rows_with(&self, text: &str) -> i64 {
-        let Locked::Server(mut link) = self.connect().await else {
-            panic!("a file is looked through as a whole")
-        };
-        let mut count = 0;
-        for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
-            // As a row is printed: bytes as their hexadecimal digits.
-            let sql = format!(
-                "SELECT count(*) FROM neuraxis.{table} it WHERE position($1 IN it::text) > 0 \
-                 OR position(encode(convert_to($1, 'UTF8'), 'hex') IN it::text) > 0"
-            );
-            let rows = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql)).bind(text);
-            count += rows.fetch_one(&mut link).await.unwrap();
-        }
-        count
-    }
-
-    /// Keeps everybody from writing.
-    pub(crate) async fn lock(&self) -> Locked {
-        let mut locked = self.connect().await;
-        match &mut locked {
-            Locked::File(link) => {
-                sqlx::query("BEGIN EXCLUSIVE").execute(link).await.unwrap();
-            }
-            Locked::Server(link) => {
-                sqlx::query("BEGIN").execute(&mut *link).await.unwrap();
-                let sql = "LOCK TABLE neuraxis.sessions, neuraxis.runs IN EXCLUSIVE MODE";
-                sqlx::query(sql).execute(link).await.unwrap();
-            }
-        }
-        locked
-    }
-
-    async fn connect(&self) -> Locked {
-        match self.url.starts_with("sqlite") {
-            true => Locked::File(SqliteConnection::connect(&self.url).await.unwrap()),
-            false => Locked::Server(PgConnection::connect(&self.url).await.unwrap()),
         }
     }
 
@@ -300,16 +291,6 @@ impl World {
         // A history that needs repair would be repaired at the start of the next run.
         let text = history.messages().last().unwrap().text();
         assert_eq!(text, "All is done.");
-    }
-}
-
-impl Locked {
-    /// Lets everybody write again.
-    pub(crate) async fn open(self) {
-        match self {
-            Self::File(link) => link.close().await.unwrap(),
-            Self::Server(link) => link.close().await.unwrap(),
-        }
     }
 }
 

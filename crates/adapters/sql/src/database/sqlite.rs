@@ -5,13 +5,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
+use sqlx::{ConnectOptions, Error, SqliteConnection};
+use tokio::time::Instant;
 
 use super::{Database, Dialect, Pools};
 use crate::config::{Durability, SqlConfig};
 use crate::error::OpenError;
+
+/// The pause before a locked file is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let path = path(&config.url).ok_or_else(|| OpenError::Url {
@@ -45,6 +51,30 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         patience: config.patience,
         pools: Pools::Sqlite { writer, readers },
     })
+}
+
+/// Connects. While another process makes a new file one with a write-ahead log, SQLite says at once that it is locked, and
+/// not only after the patience: then it is tried again for as long.
+pub(super) async fn connect(
+    options: &SqliteConnectOptions,
+    patience: Duration,
+) -> Result<SqliteConnection, Error> {
+    let began = Instant::now();
+    loop {
+        match options.connect().await {
+            Err(error) if is_locked(&error) && began.elapsed() < patience => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            connected => return connected,
+        }
+    }
+}
+
+fn is_locked(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    // SQLITE_BUSY is the low byte (https://www.sqlite.org/rescode.html#busy).
+    let number = code.and_then(|code| code.parse::<u32>().ok());
+    number.is_some_and(|number| number & 0xff == 5)
 }
 
 fn path(url: &str) -> Option<PathBuf> {

@@ -48,10 +48,16 @@ pub(crate) async fn list(link: &mut Link, filter: &RunFilter) -> Result<Vec<RunS
     let limit = filter.limit.min(RunFilter::MAX_LIMIT);
     let (first, last) = (filter.first.0.as_bytes(), filter.last.0.as_bytes());
     let mut values = vec![Value::from(&first[..]), Value::from(&last[..])];
-    let mut more = "";
+    let mut more = String::new();
     if let Some(session) = &filter.session {
         values.push(Value::from(session.as_str()));
-        more = "AND sessions.id = $3";
+        more = "AND sessions.id = $3".to_owned();
+    }
+    if let Some(ending) = &filter.ending {
+        values.push(Value::from(&ending[..]));
+        // Bytes are counted from 1, by both databases.
+        let place = values.len();
+        more = format!("{more} AND substr(runs.id, 9) = ${place}");
     }
     let sql = format!(
         "{SELECT} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}"

@@ -97,7 +97,7 @@ async fn a_folder_that_cannot_be_made_is_told_at_once() {
     let mut config = config_in(folder.path());
     config.log = Some(LogCopy::new(file.join("copy")));
     let error = SqlStore::open(&config).await.unwrap_err();
-    assert!(matches!(error, OpenError::File { .. }), "{error}");
+    assert!(matches!(error, OpenError::LogCopy { .. }), "{error}");
 }
 
 #[tokio::test]

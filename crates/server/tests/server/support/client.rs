@@ -47,7 +47,12 @@ impl Client {
 
     /// Takes a turn and returns its events.
     pub(crate) async fn listen(&self, session: &str, body: &Value) -> Frames {
-        let request = self.turn(session, body).header(ACCEPT, "text/event-stream");
+        self.events(self.turn(session, body)).await
+    }
+
+    /// Sends a request and returns the events that it is answered with, as they come.
+    pub(crate) async fn events(&self, request: RequestBuilder) -> Frames {
+        let request = request.header(ACCEPT, "text/event-stream");
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");

@@ -91,4 +91,12 @@ impl Program {
     pub(crate) async fn exit(&mut self) -> ExitStatus {
         self.child.wait().await.unwrap()
     }
+
+    /// Stops it as its operator would, and returns its folder.
+    #[cfg(unix)]
+    pub(crate) async fn stopped(mut self) -> TempDir {
+        self.signal(rustix::process::Signal::TERM);
+        assert!(self.exit().await.success());
+        self.folder
+    }
 }

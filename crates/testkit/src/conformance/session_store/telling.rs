@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
     Attempt, EffectId, FinishReason, JsonText, LlmError, LlmErrorKind, LlmFailed, NextAttempt,
-    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunStatus, SessionMetrics,
+    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunId, RunStatus, SessionMetrics,
     ToolCallId, Waiting, Warning,
 };
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError, UsageOf};
@@ -266,4 +267,37 @@ pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionSto
     let exact = RunFilter::beginning_with(&third.to_string()).expect("an id");
     assert_eq!(listed(&exact).await, [third]);
     assert_eq!(listed(&exact.of_session(id("two"))).await, []);
+}
+
+/// Runs of a session are found by the last bytes of their ids, wherever their ids lie.
+pub async fn runs_are_found_by_how_their_ids_end(store: impl SessionStore) {
+    let listed = async |filter: &RunFilter| {
+        let runs = store.find_runs(filter).await.expect("the store lists");
+        runs.iter().map(|run| run.run_id).collect::<Vec<_>>()
+    };
+    let early = CountingIds::nth_run(1);
+    let (_, ending) = early.0.as_u64_pair();
+    let ending = ending.to_be_bytes();
+    let of_one = RunFilter::default().of_session(id("one"));
+    let ends = of_one.clone().ending_with(ending);
+    assert_eq!(listed(&ends).await, [], "there is no such session");
+    for name in ["one", "two"] {
+        assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));
+    }
+    for (name, number) in [("one", 1), ("one", 2), ("two", 3)] {
+        let busy = Busy::begin(&store, &id(name), number).await;
+        busy.finish(&store, "Hello?", "Hi.").await;
+    }
+    // Of a later time, and with the same end.
+    let late = RunId(Uuid::from_u128(early.0.as_u128() + (1 << 80)));
+    let lease = store.begin_run(&id("one"), late).await.expect("it is free");
+    assert_eq!(listed(&ends).await, [late, early]);
+    assert_eq!(listed(&ends.clone().limited_to(1)).await, [late]);
+    assert_eq!(listed(&ends.clone().after(late)).await, [early]);
+    let everywhere = RunFilter::default().ending_with(ending);
+    assert_eq!(listed(&everywhere).await, [late, early]);
+    let elsewhere = RunFilter::default().of_session(id("two"));
+    assert_eq!(listed(&elsewhere.ending_with(ending)).await, []);
+    assert_eq!(store.abandon_run(&lease).await, Ok(()));
+    assert_eq!(listed(&ends).await, [early]);
 }

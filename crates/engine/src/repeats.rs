@@ -1,0 +1,235 @@
+//! Requests that are made again under the same idempotency key: each key of a session begins one run.
+//!
+//! The key is kept nowhere. The id of its run ends with a hash of session and key, so that the store finds the run; what the
+//! run's first records say tells whether the request is the same. That no two runs begin under one key follows from that a
+//! session has one run at a time: who holds the session looks once more before the run begins.
+
+mod sameness;
+mod tail;
+
+use std::sync::Arc;
+
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq, SessionId};
+use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
+
+use crate::orchestrator::Orchestrator;
+use crate::request::{RequestError, UserRequest};
+use crate::reservation::{AtWork, Held, Reserved, reserve};
+use crate::resume::{ResumeError, has_ended};
+use crate::run_handle::RunHandle;
+
+pub use sameness::{Differences, RequestPart};
+use sameness::{Kept, check};
+use tail::{has_tail, tail, with_tail};
+
+/// What came of looking for the run of a request.
+enum Found {
+    /// Here it is.
+    Run(RunHandle),
+    /// It is just being begun or taken up here.
+    Moving,
+    /// It has changed meanwhile: look again.
+    Changed,
+}
+
+impl Orchestrator {
+    /// Begins the run of a request, or returns the one that an earlier request under the same key began.
+    pub(crate) async fn begin_once(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        request: UserRequest,
+        key: IdempotencyKey,
+    ) -> Result<RunHandle, RequestError> {
+        loop {
+            // From now on nothing is missed.
+            let moved = self.engine.places.notified();
+            let known = tail(&request.session_id, &key);
+            let earlier = find(store.as_ref(), &request.session_id, known).await?;
+            let found = match earlier.first() {
+                Some(run) => self.repeated(store, &request, run).await?,
+                None => self.begin_first(store, &request, known).await?,
+            };
+            match found {
+                Found::Run(handle) => return Ok(handle),
+                Found::Moving => moved.await,
+                Found::Changed => {}
+            }
+        }
+    }
+
+    async fn begin_first(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        request: &UserRequest,
+        known: u128,
+    ) -> Result<Found, RequestError> {
+        let session = &request.session_id;
+        let decision = self.govern(store.as_ref(), request).await?;
+        let run_id = RunId(with_tail(self.engine.ids.new_id(), known));
+        let spec = self.asked_spec(run_id, request, decision);
+        let Some(place) = AtWork::claim(&self.engine, run_id) else {
+            return Ok(Found::Moving);
+        };
+        let lease = match reserve(store.as_ref(), session, run_id).await {
+            Err(StoreError::SessionBusy { run, .. }) if has_tail(run, known) => {
+                return Ok(Found::Changed);
+            }
+            // Of the same millisecond, and ended since it was looked for.
+            Err(StoreError::Stale(_)) => return Ok(Found::Changed),
+            reserved => reserved?,
+        };
+        let reserved = Reserved::new(&self.engine, store, lease);
+        // Somebody may have been quicker before the session was held, and nobody can be any more.
+        let earlier = find(store.as_ref(), session, known).await?;
+        if earlier.iter().any(|run| run.run_id != run_id) {
+            reserved.give_back().await;
+            return Ok(Found::Changed);
+        }
+        if earlier.iter().any(|run| run.records > 0) {
+            store.release(&reserved.lease).await?;
+            reserved.keep();
+            return Ok(Found::Changed);
+        }
+        let held = Held { place, reserved };
+        let begun = self.launch_held(store, spec, request.clone(), held).await?;
+        Ok(Found::Run(begun))
+    }
+
+    /// Finds out where the run of an earlier request stands.
+    async fn repeated(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        request: &UserRequest,
+        run: &RunSummary,
+    ) -> Result<Found, RequestError> {
+        let here = self.engine.runs_at_work().get(&run.run_id).cloned();
+        match here {
+            Some(Some(handle)) => {
+                handle
+                    .link
+                    .feed
+                    .with_records(|records| check(request, records, Kept::Whole))?;
+                return Ok(found(handle));
+            }
+            Some(None) => return Ok(Found::Moving),
+            None => {}
+        }
+        if run.records == 0 {
+            return self.never_begun(store, run).await;
+        }
+        let records = match store.records(run.run_id, Seq(0)).await {
+            // Its session was deleted meanwhile.
+            Err(StoreError::NoSuchRun(_)) => return Ok(Found::Changed),
+            records => records?,
+        };
+        check(request, &records, Kept::UnderPolicy)?;
+        let session = &request.session_id;
+        // It may have gone on since it was found.
+        let mut now = RunSummary::new(run.run_id, session.clone());
+        records.iter().for_each(|record| now.read(record));
+        let waits = now.status == RunStatus::Waiting && !run.has_mail;
+        if waits || has_ended(&records) {
+            let handle = self.stored_run(store, session, run.run_id, records);
+            return Ok(found(handle.await?));
+        }
+        if let Some(found) = self.is_driven(store, &now).await? {
+            return Ok(found);
+        }
+        match self.resume(run.run_id, Vec::new()).await {
+            Ok(handle) => Ok(found(handle)),
+            Err(ResumeError::NothingToDo) => {
+                let handle = self.stored_run(store, session, run.run_id, records);
+                Ok(found(handle.await?))
+            }
+            Err(error) => unresumed(session, run.run_id, error),
+        }
+    }
+
+    /// Tells what it means that somebody drives a run that was seen so; `None` if nobody does.
+    async fn is_driven(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        seen: &RunSummary,
+    ) -> Result<Option<Found>, RequestError> {
+        let (session, run) = (seen.session.clone(), seen.run_id);
+        let left = store.unfinished().await?;
+        if left.iter().any(|left| left.run_id == run) {
+            return Ok(None);
+        }
+        if self.engine.runs_at_work().contains_key(&run) {
+            return Ok(Some(Found::Changed));
+        }
+        // Or somebody drove it when it was looked for, and has come to the end.
+        let stands = |run: &RunSummary| (run.status, run.records == 0);
+        match store.run(run).await {
+            Ok(now) if stands(&now) == stands(seen) => {
+                Err(RequestError::AtWorkElsewhere { session, run })
+            }
+            Ok(_) | Err(StoreError::NoSuchRun(_)) => Ok(Some(Found::Changed)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
+    async fn never_begun(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        seen: &RunSummary,
+    ) -> Result<Found, RequestError> {
+        if let Some(found) = self.is_driven(store, seen).await? {
+            return Ok(found);
+        }
+        let (session, run) = (&seen.session, seen.run_id);
+        match self.release(session, run).await {
+            Ok(()) => Ok(Found::Changed),
+            Err(error) => unresumed(session, run, error),
+        }
+    }
+}
+
+fn found(handle: RunHandle) -> Found {
+    Found::Run(RunHandle {
+        is_repeat: true,
+        ..handle
+    })
+}
+
+/// Tells what it means for a repeated request that its run cannot be taken up here and now.
+fn unresumed(session: &SessionId, run: RunId, error: ResumeError) -> Result<Found, RequestError> {
+    match error {
+        // By the time it is looked at again it has ended, or can be reached here.
+        ResumeError::AtWork(_) | ResumeError::Ended(_) | ResumeError::Closed { .. } => {
+            Ok(Found::Changed)
+        }
+        ResumeError::Store(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(Found::Changed),
+        ResumeError::Store(StoreError::SessionBusy { .. }) => Err(RequestError::AtWorkElsewhere {
+            session: session.clone(),
+            run,
+        }),
+        ResumeError::Store(error) => Err(error.into()),
+        ResumeError::ShuttingDown => Err(RequestError::ShuttingDown),
+        error => Err(RequestError::Interrupted {
+            run,
+            source: Box::new(error),
+        }),
+    }
+}
+
+/// Returns the runs of a session whose ids have this tail. Seldom more than one: another is just being found out to be
+/// too many.
+async fn find(
+    store: &dyn SessionStore,
+    session: &SessionId,
+    tail: u128,
+) -> Result<Vec<RunSummary>, StoreError> {
+    let (_, ending) = Uuid::from_u128(tail).as_u64_pair();
+    let filter = RunFilter::default().of_session(session.clone());
+    let mut runs = store
+        .find_runs(&filter.ending_with(ending.to_be_bytes()))
+        .await?;
+    runs.retain(|run| has_tail(run.run_id, tail));
+    // The one that began is the one that counts.
+    runs.sort_by_key(|run| run.records == 0);
+    Ok(runs)
+}

@@ -1,0 +1,342 @@
+//! Requests that are made again under the same idempotency key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{Channel, Mode, PendingKind, Role, RunStatus};
+use neuraxis_engine::{Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{ApproverReply, Ids, SessionStore, StoreError};
+use neuraxis_testkit::{
+    Act, CountingIds, FailingStore, Fault, ScriptedApprover, ScriptedModel, ScriptedTool,
+    StoreOperation, reply, spec,
+};
+
+use crate::support::{builder, hear, policy, request, session};
+
+type Store = FailingStore<MemoryStore>;
+
+/// What outlives an engine.
+struct World {
+    store: Arc<Store>,
+    model: Arc<ScriptedModel>,
+    tool: Arc<ScriptedTool>,
+    approver: Arc<ScriptedApprover>,
+}
+
+impl World {
+    fn new(model: ScriptedModel) -> Self {
+        Self::with_lease(model, Duration::from_secs(30))
+    }
+
+    fn with_lease(model: ScriptedModel, lease: Duration) -> Self {
+        let slow = Act::value("1").after(Duration::from_secs(5));
+        Self {
+            store: Arc::new(FailingStore::new(MemoryStore::with_lease(lease))),
+            model: Arc::new(model),
+            tool: Arc::new(ScriptedTool::always(spec("look").read_only(), slow)),
+            approver: Arc::new(ScriptedApprover::new().then(ApproverReply::Later)),
+        }
+    }
+
+    fn engine(&self, ids: Arc<dyn Ids>) -> Orchestrator {
+        builder(ScriptedModel::new())
+            .model(Role::REASONING, self.model.clone())
+            .store(self.store.clone())
+            .ids(ids)
+            .tool(self.tool.clone())
+            .tool(Arc::new(ScriptedTool::echoing(spec("write"))))
+            .client_tool(spec("pick").read_only().build())
+            .approver(self.approver.clone())
+            .build()
+            .unwrap()
+    }
+
+    async fn runs(&self) -> usize {
+        self.store.inner().runs(&session()).await.unwrap().len()
+    }
+
+    /// Lets the next look for an earlier run come too early to find it.
+    fn look_too_early(&self) {
+        let nothing = StoreError::NoSuchSession(session());
+        self.store
+            .fail_next(StoreOperation::Runs, Fault::Refuse(nothing));
+    }
+}
+
+fn answers() -> ScriptedModel {
+    ScriptedModel::new().then(reply::using(reply::text("Booked."), 10, 2))
+}
+
+fn looks() -> ScriptedModel {
+    ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Booked."))
+}
+
+fn keyed(message: &str) -> UserRequest {
+    request(message).idempotency_key("booking-17".parse().unwrap())
+}
+
+/// Of one millisecond and of many: the ids of one are the same.
+fn all_ids() -> [Arc<dyn Ids>; 2] {
+    [Arc::new(UuidV7), Arc::new(CountingIds::default())]
+}
+
+#[tokio::test]
+async fn an_ended_run_gives_its_answer_again_and_does_nothing() {
+    for ids in all_ids() {
+        let world = World::new(answers());
+        let engine = world.engine(ids);
+        let (first, _) = engine.stream(keyed("go")).await.unwrap();
+        let result = first.result().await.unwrap();
+        assert!(!first.is_repeat());
+        for engine in [engine, world.engine(Arc::new(UuidV7))] {
+            let (again, _) = engine.stream(keyed("go")).await.unwrap();
+            assert!(again.is_repeat());
+            assert_eq!(again.result().await.unwrap(), result);
+            assert_eq!(again.records(), first.records());
+            assert!(again.cancel("too late").is_err());
+            let heard = hear(&engine, keyed("go")).await;
+            assert_eq!(heard.records(), first.records());
+            assert_eq!(engine.handle(keyed("go")).await.unwrap(), result);
+        }
+        assert_eq!((world.model.calls().len(), world.runs().await), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_at_work_is_joined_and_stays_its_first_request_s() {
+    let world = World::new(looks());
+    let engine = world.engine(Arc::new(UuidV7));
+    let (first, _) = engine.stream(keyed("go")).await.unwrap();
+    let gone = engine.handle(keyed("go"));
+    let gone = tokio::time::timeout(Duration::from_secs(1), gone).await;
+    assert!(gone.is_err(), "it waits for the run");
+    let heard = hear(&engine, keyed("go")).await;
+    assert_eq!(heard.result.reply, "Booked.");
+    assert_eq!(first.result().await.unwrap(), heard.result);
+    assert_eq!(heard.records(), first.records());
+    assert!(
+        heard.events.len() > heard.records().len(),
+        "what is live is heard as well"
+    );
+    assert_eq!((world.tool.count(), world.runs().await), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_requests_at_once_one_begins_a_run() {
+    for ids in all_ids() {
+        for _ in 0..50 {
+            let world = World::new(answers());
+            let engine = world.engine(ids.clone());
+            let asked = (0..8).map(|_| {
+                let engine = engine.clone();
+                tokio::spawn(async move { engine.handle(keyed("go")).await.unwrap() })
+            });
+            let mut results = Vec::new();
+            for asked in asked.collect::<Vec<_>>() {
+                results.push(asked.await.unwrap());
+            }
+            assert!(results.iter().all(|result| *result == results[0]));
+            assert_eq!((world.model.calls().len(), world.runs().await), (1, 1));
+        }
+    }
+}
+
+/// Between looking for an earlier run and holding the session another request may have been quicker.
+#[tokio::test]
+async fn who_looked_too_early_finds_the_run_once_the_session_is_held() {
+    for ids in all_ids() {
+        let world = World::new(answers());
+        let engine = world.engine(ids);
+        let result = engine.handle(keyed("go")).await.unwrap();
+        world.look_too_early();
+        assert_eq!(engine.handle(keyed("go")).await.unwrap(), result);
+        assert_eq!((world.model.calls().len(), world.runs().await), (1, 1));
+        let free = engine.handle(request("next")).await.unwrap();
+        assert_eq!(
+            free.status,
+            RunStatus::Failed,
+            "the model has no more to say"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_looked_too_early_joins_the_run_that_keeps_the_session_busy() {
+    for ids in all_ids() {
+        let world = World::new(looks());
+        let engine = world.engine(ids);
+        let (first, _) = engine.stream(keyed("go")).await.unwrap();
+        world.look_too_early();
+        let again = engine.handle(keyed("go")).await.unwrap();
+        assert_eq!(first.result().await.unwrap(), again);
+        assert_eq!(world.runs().await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_waits_says_so_again_and_nobody_is_asked_anew() {
+    for (tool, kind) in [
+        ("write", PendingKind::Approval),
+        ("pick", PendingKind::ClientTool),
+    ] {
+        for ids in all_ids() {
+            let asks = reply::using(reply::calls([(tool, "{}")]), 10, 2);
+            let world = World::new(ScriptedModel::new().then(asks));
+            let engine = world.engine(ids);
+            let asked = keyed("go").mode(Mode::MODERATE);
+            let (first, _) = engine.stream(asked.clone()).await.unwrap();
+            let waiting = first.result().await.unwrap();
+            assert_eq!(waiting.status, RunStatus::Waiting);
+            assert_eq!(waiting.pending[0].kind, kind);
+            for _ in 0..2 {
+                let heard = hear(&engine, asked.clone()).await;
+                assert_eq!(heard.result, waiting);
+                assert_eq!(heard.records(), first.records());
+                world.look_too_early();
+                let heard = engine.handle(asked.clone()).await;
+                assert_eq!(heard.unwrap(), waiting);
+            }
+            let times = usize::from(kind == PendingKind::Approval);
+            assert_eq!(world.approver.asks().len(), times);
+            assert_eq!((world.model.calls().len(), world.runs().await), (1, 1));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_request_under_the_same_key_is_refused_by_what_differs_at_any_time() {
+    use RequestPart::{Channel as InChannel, Message, Mode as InMode};
+
+    let world = World::new(looks());
+    let engine = world.engine(Arc::new(UuidV7));
+    let (first, _) = engine.stream(keyed("go to s3cret")).await.unwrap();
+    for _ in ["at work", "ended"] {
+        let go = || keyed("go to s3cret");
+        for (asked, expected) in [
+            (keyed("go elsewhere"), vec![Message]),
+            (keyed("go to s3cret "), vec![Message]),
+            (go().mode(Mode::MODERATE), vec![InMode]),
+            (go().channel(Channel::CODE_TASK), vec![InChannel]),
+            (
+                keyed("no")
+                    .mode(Mode::new("YOLO"))
+                    .channel(Channel::new("x")),
+                vec![Message, InMode, InChannel],
+            ),
+        ] {
+            let refused = engine.handle(asked).await.unwrap_err();
+            let RequestError::KeyReused(differences) = &refused else {
+                unreachable!("{refused:?}")
+            };
+            assert_eq!(differences.parts(), expected);
+            assert!(!format!("{refused} {refused:?}").contains("s3cret"));
+        }
+        first.result().await.unwrap();
+    }
+    assert_eq!(world.runs().await, 1);
+}
+
+#[tokio::test]
+async fn what_the_log_withholds_is_recognized_by_its_hash() {
+    let withheld = "channels.chat.data = { text = false }\n";
+    let world = World::new(answers());
+    let engine = builder(answers())
+        .policy(policy(withheld))
+        .store(world.store.clone())
+        .build()
+        .unwrap();
+    let first = engine.handle(keyed("go to s3cret")).await.unwrap();
+    assert_eq!(first.reply, "Booked.");
+    let again = engine.handle(keyed("go to s3cret")).await.unwrap();
+    assert_eq!(again.run_id, first.run_id);
+    assert!(
+        again.reply.starts_with("[withheld: 7 bytes"),
+        "{}",
+        again.reply
+    );
+    let refused = engine.handle(keyed("go elsewhere")).await;
+    assert!(matches!(refused, Err(RequestError::KeyReused(_))));
+}
+
+#[tokio::test]
+async fn a_key_is_known_in_its_session_alone_and_a_refused_request_does_not_use_it_up() {
+    let model = ScriptedModel::new()
+        .then(reply::text("one"))
+        .then(reply::text("two"));
+    let world = World::new(model);
+    let engine = world.engine(Arc::new(CountingIds::default()));
+    let unknown = keyed("go").mode(Mode::new("YOLO"));
+    let refused = engine.handle(unknown).await;
+    assert!(matches!(refused, Err(RequestError::Policy(_))));
+    let one = engine.handle(keyed("go")).await.unwrap();
+    let mut elsewhere = keyed("something else");
+    elsewhere.session_id = "other".parse().unwrap();
+    let two = engine.handle(elsewhere).await.unwrap();
+    assert_ne!(one.run_id, two.run_id);
+    assert_eq!((one.reply.as_str(), two.reply.as_str()), ("one", "two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_session_is_busy_for_another_key() {
+    let world = World::new(looks());
+    let engine = world.engine(Arc::new(UuidV7));
+    let (first, _) = engine.stream(keyed("go")).await.unwrap();
+    let another = request("go").idempotency_key("booking-18".parse().unwrap());
+    let refused = engine.handle(another).await;
+    assert!(
+        matches!(&refused, Err(RequestError::Busy { run, .. }) if *run == first.run_id()),
+        "{refused:?}"
+    );
+}
+
+/// Another engine on the same store is what another process would be.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_another_process_drives_is_left_to_it() {
+    let world = World::new(looks());
+    let here = world.engine(Arc::new(UuidV7));
+    let elsewhere = world.engine(Arc::new(UuidV7));
+    let (first, _) = here.stream(keyed("go")).await.unwrap();
+    let refused = elsewhere.handle(keyed("go")).await;
+    assert!(
+        matches!(&refused, Err(RequestError::AtWorkElsewhere { run, .. }) if *run == first.run_id()),
+        "{refused:?}"
+    );
+    let other = elsewhere.handle(keyed("go elsewhere")).await;
+    assert!(matches!(other, Err(RequestError::KeyReused(_))));
+    let result = first.result().await.unwrap();
+    assert_eq!(elsewhere.handle(keyed("go")).await.unwrap(), result);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_process_died_is_taken_up_by_the_request_made_again() {
+    let world = World::with_lease(looks(), Duration::ZERO);
+    let dead = world.engine(Arc::new(UuidV7));
+    let (first, _) = dead.stream(keyed("go")).await.unwrap();
+    let alive = world.engine(Arc::new(UuidV7));
+    let result = alive.handle(keyed("go")).await.unwrap();
+    assert_eq!(result.run_id, first.run_id());
+    assert_eq!((result.status, world.runs().await), (RunStatus::Done, 1));
+    let fenced = first.result().await.unwrap();
+    assert_eq!(
+        fenced.status,
+        RunStatus::Failed,
+        "it no longer holds the run"
+    );
+}
+
+#[tokio::test]
+async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_request_made_again() {
+    let world = World::with_lease(answers(), Duration::ZERO);
+    let engine = world.engine(Arc::new(UuidV7));
+    // Neither the first records nor the giving back get through.
+    let gone = || Fault::Refuse(StoreError::Damaged("gone".to_owned()));
+    world.store.fail_next(StoreOperation::Commit, gone());
+    world.store.fail_next(StoreOperation::AbandonRun, gone());
+    assert!(engine.handle(keyed("go")).await.is_err());
+    assert_eq!(world.runs().await, 1);
+    let result = engine.handle(keyed("go")).await.unwrap();
+    assert_eq!((result.status, world.runs().await), (RunStatus::Done, 1));
+}

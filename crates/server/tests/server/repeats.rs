@@ -1,0 +1,228 @@
+//! Turns that are sent again under the same `Idempotency-Key`.
+
+use reqwest::header::HeaderValue;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::support::client::answer;
+use crate::support::{Client, Frame, Program};
+
+fn hello() -> Value {
+    json!({"message": "What can you do?"})
+}
+
+/// A turn of a session under a key.
+fn keyed(client: &Client, session: &str, key: &str, body: &Value) -> RequestBuilder {
+    client.turn(session, body).header("idempotency-key", key)
+}
+
+async fn heard(client: &Client, session: &str, key: &str, body: &Value) -> Vec<Frame> {
+    let request = keyed(client, session, key, body);
+    client.events(request).await.rest().await
+}
+
+/// The records among the events, as they were sent.
+fn records(frames: &[Frame]) -> Vec<&Value> {
+    let records = frames.iter().filter(|frame| frame.id.is_some());
+    records.map(|frame| &frame.data).collect()
+}
+
+fn is_replayed(response: &Response) -> bool {
+    let header = response.headers().get("idempotency-replayed");
+    header.is_some_and(|value| value == "true")
+}
+
+#[tokio::test]
+async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing() {
+    let program = Program::start().await;
+    let client = program.client();
+    let request = || keyed(&client, "s", "k1", &hello());
+    let first = request().send().await.unwrap();
+    assert!(!is_replayed(&first));
+    let first = first.text().await.unwrap();
+    for _ in 0..2 {
+        let again = request().send().await.unwrap();
+        assert_eq!(again.status(), 200);
+        assert!(is_replayed(&again));
+        assert_eq!(again.text().await.unwrap(), first);
+    }
+    // What is said in other words of JSON is the same.
+    let same = json!({"channel": "chat", "mode": "moderate", "message": "What can you do?"});
+    let (status, same) = answer(keyed(&client, "s", "k1", &same)).await;
+    assert_eq!((status, same.to_string().len()), (200, first.len()));
+
+    let frames = heard(&client, "s", "k1", &hello()).await;
+    assert_eq!(frames.last().unwrap().event, "final");
+    let told = records(&frames);
+    assert_eq!(told[0]["run_id"], same["run_id"]);
+    assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
+    // Another key is another turn, and so is none.
+    let next = heard(&client, "s", "k2", &hello()).await;
+    assert_ne!(records(&next)[0]["run_id"], same["run_id"]);
+    let again = heard(&client, "s", "k2", &hello()).await;
+    assert_eq!(records(&again), records(&next));
+    let [(_, one), (_, other)] = [
+        client.ask("s", &hello()).await,
+        client.ask("s", &hello()).await,
+    ];
+    assert_ne!(one["run_id"], other["run_id"]);
+}
+
+#[tokio::test]
+async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone() {
+    let program = Program::start().await;
+    let client = program.client();
+    let body = json!({"message": "s3cret one", "channel": "code_task", "mode": "exploratory"});
+    let (status, first) = answer(keyed(&client, "s", "k1", &body)).await;
+    assert_eq!(status, 200);
+    for (changes, differs) in [
+        (json!({"message": "s3cret two"}), json!(["message"])),
+        (json!({"mode": "moderate"}), json!(["mode"])),
+        (json!({"channel": "chat"}), json!(["channel"])),
+        (
+            json!({"message": "s3cret two", "mode": "YOLO", "channel": "nowhere"}),
+            json!(["message", "mode", "channel"]),
+        ),
+    ] {
+        let mut other = body.clone();
+        let changes = changes.as_object().unwrap().clone();
+        other.as_object_mut().unwrap().extend(changes);
+        let (status, problem) = answer(keyed(&client, "s", "k1", &other)).await;
+        assert_eq!(status, 422, "{problem}");
+        assert_eq!(problem["type"], "/errors/idempotency-key-reused");
+        assert_eq!(problem["differs"], differs);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("choose a new key"), "{detail}");
+        assert!(!problem.to_string().contains("s3cret"), "{problem}");
+        let listening = keyed(&client, "s", "k1", &other).header("accept", "text/event-stream");
+        assert_eq!(answer(listening).await, (422, problem));
+    }
+    let (_, again) = answer(keyed(&client, "s", "k1", &body)).await;
+    assert_eq!(again, first);
+}
+
+#[tokio::test]
+async fn a_key_that_is_none_is_refused_and_says_why() {
+    let program = Program::start().await;
+    let client = program.client();
+    let long = "k".repeat(256);
+    let values = [
+        &b""[..],
+        b"two words",
+        b"a\tb",
+        b"\xc3\xb6",
+        long.as_bytes(),
+    ];
+    for value in values {
+        let value = HeaderValue::from_bytes(value).unwrap();
+        let request = client.turn("s", &hello()).header("idempotency-key", value);
+        let (status, problem) = answer(request).await;
+        assert_eq!(status, 400, "{problem}");
+        assert_eq!(problem["type"], "/errors/invalid-idempotency-key");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("1 to 255 visible ASCII"), "{detail}");
+    }
+    let twice = keyed(&client, "s", "k1", &hello()).header("idempotency-key", "k2");
+    let (status, problem) = answer(twice).await;
+    assert_eq!(status, 400);
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("more than once"), "{detail}");
+    let longest = keyed(&client, "s", &long[1..], &hello());
+    assert_eq!(answer(longest).await.0, 200);
+    // A turn that was refused has not used its key.
+    let empty = keyed(&client, "s", "k3", &json!({"message": ""}));
+    assert_eq!(answer(empty).await.0, 400);
+    assert_eq!(answer(keyed(&client, "s", "k3", &hello())).await.0, 200);
+}
+
+/// Whoever knows the key of another session learns nothing by it: the answer is that of a key which nobody has used.
+#[tokio::test]
+async fn a_key_of_another_session_is_as_good_as_unknown() {
+    let program = Program::start().await;
+    let client = program.client();
+    let body = json!({"message": "s3cret"});
+    let (_, theirs) = answer(keyed(&client, "theirs", "k1", &body)).await;
+    let response = keyed(&client, "mine", "k1", &hello()).send().await.unwrap();
+    assert!(!is_replayed(&response));
+    let known: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    let (_, unknown) = answer(keyed(&client, "mine2", "k9", &hello())).await;
+    let names = |answer: &Value| {
+        answer
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&known), names(&unknown));
+    assert_eq!(known["reply"], unknown["reply"]);
+    assert_ne!(known["run_id"], theirs["run_id"]);
+    assert!(!known.to_string().contains("s3cret"), "{known}");
+    // To guess ids is no way around it: nothing of the key is in them.
+    let tail = |answer: &Value| answer["run_id"].as_str().unwrap()[14..].to_owned();
+    assert_ne!(tail(&known), tail(&theirs));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn of_turns_sent_at_once_one_begins_and_all_hear_of_it() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (program, mut gate) = gated_program().await;
+    let client = program.client();
+    let spawn = |number: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            if number.is_multiple_of(2) {
+                let frames = heard(&client, "s", "k1", &waiting_turn()).await;
+                assert_eq!(frames.last().unwrap().event, "final");
+                records(&frames)[0]["run_id"].clone()
+            } else {
+                let (status, result) = answer(keyed(&client, "s", "k1", &waiting_turn())).await;
+                assert_eq!((status, &result["status"]), (200, &json!("done")));
+                result["run_id"].clone()
+            }
+        })
+    };
+    let early: Vec<_> = (0..6).map(spawn).collect();
+    gate.reached().await;
+    let late: Vec<_> = (6..10).map(spawn).collect();
+    let (status, problem) = answer(keyed(&client, "s", "k1", &hello())).await;
+    assert_eq!(status, 422, "{problem}");
+    let (status, _) = answer(keyed(&client, "s", "k2", &hello())).await;
+    assert_eq!(status, 409, "the session is busy for others");
+    gate.open().await;
+    let mut runs = Vec::new();
+    for asked in early.into_iter().chain(late) {
+        runs.push(asked.await.unwrap());
+    }
+    assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
+    // Had a second one begun, it would have come to the gate as well, and found it closed.
+    let frames = heard(&client, "s", "k1", &waiting_turn()).await;
+    let told = serde_json::to_string(&records(&frames)).unwrap();
+    assert!(told.contains("the gate was open"), "{told}");
+}
+
+/// Who joins in the middle hears the run from its beginning, and one that leaves takes nobody with it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (program, mut gate) = gated_program().await;
+    let client = program.client();
+    let request = keyed(&client, "s", "k1", &waiting_turn()).header("accept", "text/event-stream");
+    let lost = request.send().await.unwrap();
+    gate.reached().await;
+    drop(lost);
+    let back = tokio::spawn({
+        let client = client.clone();
+        async move { heard(&client, "s", "k1", &waiting_turn()).await }
+    });
+    gate.open().await;
+    let frames = back.await.unwrap();
+    let told = records(&frames);
+    assert_eq!(told[0]["type"], "run_started");
+    assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
+    assert_eq!(frames.last().unwrap().event, "final");
+}

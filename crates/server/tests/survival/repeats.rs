@@ -1,0 +1,223 @@
+//! A client that sends its request again, under the same key, to whichever server is there.
+
+use neuraxis::core::RunId;
+use neuraxis::ports::SessionStore;
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use crate::approvals::asks_first;
+use crate::model::Hold;
+use crate::points::{A_MOMENT, two_turns};
+use crate::server::Server;
+use crate::world::{Kept, Program, World};
+
+const KEY: &str = "booking-17";
+
+/// What came back.
+struct Answer {
+    status: u16,
+    retry_after: Option<String>,
+    is_repeat: bool,
+    body: Value,
+}
+
+/// Takes the turn that clients take, under the key.
+async fn again(server: &Server, session: &str, message: &str) -> Answer {
+    let request = server.request(session, message);
+    let response = request.header("idempotency-key", KEY).send().await.unwrap();
+    let header = |name: &str| {
+        let value = response.headers().get(name);
+        value.map(|value| value.to_str().unwrap().to_owned())
+    };
+    Answer {
+        status: response.status().as_u16(),
+        retry_after: header("retry-after"),
+        is_repeat: header("idempotency-replayed").as_deref() == Some("true"),
+        body: serde_json::from_str(&response.text().await.unwrap()).unwrap(),
+    }
+}
+
+impl Answer {
+    fn assert_elsewhere(&self, run: RunId) {
+        assert_eq!(self.status, StatusCode::CONFLICT, "{}", self.body);
+        assert_eq!(self.body["type"], "/errors/at-work-elsewhere");
+        assert_eq!(self.body["run_id"], run.to_string());
+        assert_eq!(self.retry_after.as_deref(), Some("5"));
+    }
+
+    fn assert_other_message(&self) {
+        assert_eq!(
+            self.status,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "{}",
+            self.body
+        );
+        assert_eq!(self.body["differs"], serde_json::json!(["message"]));
+    }
+
+    fn assert_whole(&self, run: RunId) {
+        assert_eq!(self.status, StatusCode::OK, "{}", self.body);
+        assert!(self.is_repeat);
+        assert_eq!(self.body["run_id"], run.to_string());
+        assert_eq!(self.body["reply"], "All is done.");
+    }
+}
+
+async fn runs(world: &World, session: &str) -> usize {
+    let session = session.parse().unwrap();
+    world.store.runs(&session).await.unwrap().len()
+}
+
+async fn the_server_dies_and_the_request_is_sent_again(kept: Kept) {
+    let world = World::new(Program::WithTools, kept, two_turns).await;
+    let server = world.start().await;
+    world.model.hold(3, Hold::Before);
+    let client = server.ask_keyed(KEY);
+    world.model.was_asked(3).await;
+    let run = world.run().await.unwrap();
+    server.kill().await;
+    let told = client.told().await;
+
+    let server = world.start().await;
+    // Nobody can know yet that the one that had it is dead.
+    again(&server, "s", "go").await.assert_elsewhere(run);
+    again(&server, "s", "stop").await.assert_other_message();
+    world.model.let_go();
+    world.leases_run_out().await;
+    again(&server, "s", "go").await.assert_whole(run);
+    server.kill().await;
+
+    // From its log, by a server that never drove it.
+    let asked = world.model.asked(5);
+    let server = world.start().await;
+    again(&server, "s", "go").await.assert_whole(run);
+    again(&server, "s", "stop").await.assert_other_message();
+    let listener = server.ask_keyed(KEY);
+    listener.hears("final").await;
+    server.kill().await;
+    let heard = listener.told().await;
+    let records = world.records(run).await;
+    let records: Vec<_> = records.iter().map(|record| record.to_json()).collect();
+    assert_eq!(heard, records);
+    assert_eq!((runs(&world, "s").await, world.model.asked(5)), (1, asked));
+    world.check(run, &told).await;
+}
+
+async fn the_server_dies_before_it_began(kept: Kept) {
+    let world = World::new(Program::WithTools, kept, two_turns).await;
+    let server = world.start().await;
+    let locked = world.lock().await;
+    let client = server.ask_keyed(KEY);
+    tokio::time::sleep(A_MOMENT).await;
+    server.kill().await;
+    locked.open().await;
+    assert!(client.told().await.is_empty());
+    world.leases_run_out().await;
+    let server = world.start().await;
+    let begun = again(&server, "s", "go").await;
+    assert_eq!((begun.status, begun.is_repeat), (200, false));
+    let run = world.run().await.unwrap();
+    again(&server, "s", "go").await.assert_whole(run);
+    server.kill().await;
+    assert_eq!(runs(&world, "s").await, 1);
+    world.check(run, &[]).await;
+}
+
+async fn a_waiting_run_waits_after_a_death(kept: Kept) {
+    let world = World::new(Program::WithTools, kept, asks_first).await;
+    let server = world.start().await;
+    let first = again(&server, "s", "go").await;
+    assert_eq!(first.body["status"], "waiting");
+    let same = again(&server, "s", "go").await;
+    assert_eq!(same.body, first.body);
+    server.kill().await;
+    world.leases_run_out().await;
+    let server = world.start().await;
+    let later = again(&server, "s", "go").await;
+    assert_eq!((later.status, later.is_repeat), (200, true));
+    for what in ["run_id", "status", "reply"] {
+        assert_eq!(later.body[what], first.body[what]);
+    }
+    let call = |answer: &Answer| answer.body["pending"][0]["tool_call_id"].clone();
+    assert_eq!(call(&later), call(&first));
+    assert!(call(&first).is_string());
+    server.kill().await;
+    assert_eq!(runs(&world, "s").await, 1);
+    assert_eq!(world.effects("begun", "pay_asked"), []);
+}
+
+async fn two_servers_are_sent_the_same(kept: Kept) {
+    let world = World::new(Program::WithTools, kept, two_turns).await;
+    let (first, second) = (world.start().await, world.start().await);
+    world.model.hold(3, Hold::Before);
+    let client = first.ask_keyed(KEY);
+    world.model.was_asked(3).await;
+    let run = world.run().await.unwrap();
+    again(&second, "s", "go").await.assert_elsewhere(run);
+    again(&second, "s", "stop").await.assert_other_message();
+    world.model.let_go();
+    world.ended(run).await;
+    again(&second, "s", "go").await.assert_whole(run);
+    client.hears("final").await;
+
+    // At the same moment: the one that is too late may say so, and is right a little later.
+    let (one, other) = tokio::join!(again(&first, "t", "go"), again(&second, "t", "go"));
+    for answer in [&one, &other] {
+        assert!([200, 409].contains(&answer.status), "{}", answer.body);
+    }
+    let [one, other] = [
+        again(&first, "t", "go").await,
+        again(&second, "t", "go").await,
+    ];
+    let begun = serde_json::from_value(one.body["run_id"].clone()).unwrap();
+    one.assert_whole(begun);
+    other.assert_whole(begun);
+    assert_eq!((runs(&world, "s").await, runs(&world, "t").await), (1, 1));
+    first.kill().await;
+    second.kill().await;
+    world.check(run, &client.told().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_sent_again_after_a_death_gets_its_run_on_sqlite() {
+    the_server_dies_and_the_request_is_sent_again(Kept::InFile).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_request_sent_again_after_a_death_gets_its_run_on_postgres() {
+    the_server_dies_and_the_request_is_sent_again(Kept::OnServer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_whose_run_never_began_begins_it_when_it_is_sent_again_on_sqlite() {
+    the_server_dies_before_it_began(Kept::InFile).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_request_whose_run_never_began_begins_it_when_it_is_sent_again_on_postgres() {
+    the_server_dies_before_it_began(Kept::OnServer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_whose_run_waits_is_told_so_again_on_sqlite() {
+    a_waiting_run_waits_after_a_death(Kept::InFile).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn a_request_whose_run_waits_is_told_so_again_on_postgres() {
+    a_waiting_run_waits_after_a_death(Kept::OnServer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_that_are_sent_the_same_request_begin_one_run_on_sqlite() {
+    two_servers_are_sent_the_same(Kept::InFile).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: run by cargo xtask test"]
+async fn two_servers_that_are_sent_the_same_request_begin_one_run_on_postgres() {
+    two_servers_are_sent_the_same(Kept::OnServer).await;
+}

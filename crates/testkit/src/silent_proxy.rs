@@ -1,0 +1,80 @@
+//! A proxy in front of a database server that can fall silent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Passes bytes on in both directions, or swallows them without a word. It ends with the runtime that it was started in.
+#[derive(Debug)]
+pub struct SilentProxy {
+    url: String,
+    is_silent: Arc<AtomicBool>,
+}
+
+impl SilentProxy {
+    /// Starts on a free port, in front of a server whose URL names its user and port.
+    ///
+    /// # Panics
+    ///
+    /// If the URL does not, or no port is free.
+    #[expect(clippy::expect_used, reason = "a test without its proxy has failed")]
+    pub async fn start(url: &str) -> Self {
+        let (before, target) = url.split_once('@').expect("the URL names a user");
+        let (address, database) = target.split_once('/').expect("the URL names a database");
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port is free");
+        let port = listener.local_addr().expect("it has a port").port();
+        let is_silent = Arc::new(AtomicBool::new(false));
+        let (to, silent) = (address.to_owned(), Arc::clone(&is_silent));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(&to).await else {
+                    continue;
+                };
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                tokio::spawn(pass(from_client, to_server, Arc::clone(&silent)));
+                tokio::spawn(pass(from_server, to_client, Arc::clone(&silent)));
+            }
+        });
+        Self {
+            url: format!("{before}@127.0.0.1:{port}/{database}"),
+            is_silent,
+        }
+    }
+
+    /// Returns the server's URL as it is reached through the proxy.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Passes nothing on any more.
+    pub fn fall_silent(&self) {
+        self.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Passes on what comes from now on. What was swallowed is lost.
+    pub fn speak(&self) {
+        self.is_silent.store(false, Ordering::SeqCst);
+    }
+}
+
+async fn pass(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    is_silent: Arc<AtomicBool>,
+) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if is_silent.load(Ordering::SeqCst) {
+            continue;
+        }
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if to.write_all(bytes).await.is_err() {
+            return;
+        }
+    }
+}
