@@ -70,7 +70,8 @@ impl Chat {
         conversation.plan = self.plan.map(PlanName::new);
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;
-        Interrupt::disarm().await;
+        conversation.check()?;
+        Interrupt::disarm();
         let mut input = Input::open(&conversation);
         conversation.greet(input.is_interactive()).await;
         let talked = talk(&mut conversation, &mut input).await;
@@ -94,13 +95,15 @@ async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<u32,
         let heard = match input.next(&conversation.prompt()).await? {
             Said::Text(text) => conversation.hear(&text).await,
             Said::Unreadable(why) => Err(CommandError::usage(anyhow!(why))),
-            Said::Interrupted => return Err(CommandError::interrupted()),
+            Said::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
             Said::End => return Ok(unanswered),
         };
         match heard {
             Ok(Flow::GoOn) => {}
             Ok(Flow::Leave) => return Ok(unanswered),
-            Err(error) if error.is_output_closed() => return Err(error),
+            Err(error) if error.is_output_closed() || error.interruption().is_some() => {
+                return Err(error);
+            }
             Err(error) => {
                 unanswered += 1;
                 // Whoever cannot be told finds it in the exit code.

@@ -9,12 +9,30 @@ use crate::harmless::{harmless, one_line};
 const CODE: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
 
+/// Returns what is known beside the common marks.
+pub(super) const fn options() -> Options {
+    Options::ENABLE_TABLES
+        .union(Options::ENABLE_STRIKETHROUGH)
+        .union(Options::ENABLE_TASKLISTS)
+}
+
 /// Renders a block, which ends with a line break.
 pub(super) fn render(markdown: &str) -> String {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = Page::default();
-    for event in Parser::new_ext(markdown, options) {
+    for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
+        let is_heading = matches!(
+            &event,
+            Event::Start(Tag::Heading { .. }) | Event::End(TagEnd::Heading(_))
+        );
+        // One that a line below makes of a text, which was shown as text before that line came.
+        if is_heading
+            && !markdown
+                .get(range)
+                .is_some_and(|source| source.trim_start().starts_with('#'))
+        {
+            page.underlined(&event);
+            continue;
+        }
         page.read(event);
     }
     page.end_line();
@@ -53,7 +71,7 @@ impl Page {
             Event::SoftBreak | Event::HardBreak => self.line_break(),
             Event::Rule => {
                 self.begin_block();
-                self.write(&"─".repeat(20));
+                self.rule();
                 self.end_block();
             }
             Event::TaskListMarker(is_done) => self.write(if is_done { "[x] " } else { "[ ] " }),
@@ -138,6 +156,20 @@ impl Page {
             }
             _ => {}
         }
+    }
+
+    /// Sets a text and a line below it.
+    fn underlined(&mut self, event: &Event<'_>) {
+        if matches!(event, Event::Start(_)) {
+            return self.begin_block();
+        }
+        self.end_line();
+        self.rule();
+        self.end_block();
+    }
+
+    fn rule(&mut self) {
+        self.write(&"─".repeat(20));
     }
 
     fn begin_code(&mut self, kind: &CodeBlockKind<'_>) {

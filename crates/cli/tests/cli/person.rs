@@ -267,7 +267,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
         &[&["chat", "--session", "s"], &settings[..]].concat(),
     );
     person
-        .exp_string("which waits for an approval: /resume")
+        .exp_string("which waits for your approval of a call: /resume goes on with it")
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/approvals");
@@ -279,6 +279,36 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
     person.exp_string("It is ").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let settings = [&READING_ASKS[..], &store].concat();
+    let machine = Machine::new();
+    let question = [
+        &["ask", "--session", "s"],
+        &settings[..],
+        &["What time is it?"],
+    ]
+    .concat();
+    let mut person = sit(&machine, &question);
+    person.exp_string("your answer:").unwrap();
+    person.send("half an ans").unwrap();
+    person.flush().unwrap();
+    let list = [&["runs", "list", "--format", "json"], &store[..]].concat();
+    let list = machine.run(list).stdout_of(0);
+    let run: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let run = run[0]["run_id"].as_str().unwrap();
+    let deny = ["approvals", "deny", run, "--reason", "not now"];
+    let note = machine.run([&deny, &settings[..]].concat());
+    assert_eq!(note.code, Some(0), "{note:?}");
+    assert!(note.stderr.contains("the decision is kept"), "{note:?}");
+    person
+        .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer from here would come")
+        .unwrap();
+    person.exp_string("not now").unwrap();
     assert_eq!(leave(&mut person), 0);
 }
 

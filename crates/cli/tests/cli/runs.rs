@@ -188,6 +188,21 @@ fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
 }
 
 #[test]
+fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
+    let machine = used_machine();
+    let run = &runs(&machine, "trip")[1];
+    let fork = ["runs", "fork", run, "--at-turn", "7", "--message", "Hi"];
+    let complaint = machine.run(fork).complaint(2);
+    let expected = format!(
+        "error: wrong usage: run {run} has 2 turns: there is no turn 7\n\
+         hint: leave out --at-turn to go on from its end\n"
+    );
+    assert_eq!(complaint, expected);
+    let last = ["runs", "fork", run, "--at-turn", "2", "--message", "Hi"];
+    machine.run(last).stdout_of(0);
+}
+
+#[test]
 fn a_run_that_has_ended_is_not_taken_up() {
     let machine = used_machine();
     let run = &runs(&machine, "trip")[0];

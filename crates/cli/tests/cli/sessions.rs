@@ -214,7 +214,7 @@ fn an_exported_session_comes_back_as_it_was() {
         all.contains(&exported),
         "the file of all sessions lacks one"
     );
-    assert_eq!(machine.run(export).code, Some(1), "a file was overwritten");
+    assert_eq!(machine.run(export).code, Some(2), "a file was overwritten");
 
     machine.run(["sessions", "delete", "trip"]).stdout_of(0);
     let database = fs::read(machine.database()).unwrap();
@@ -317,6 +317,48 @@ fn what_was_altered_in_the_file_is_found() {
             &["sessions", "export", "trip"],
         ]
     ));
+}
+
+#[test]
+fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
+    let machine = used_machine();
+    let list = ["runs", "list", "--session", "trip", "--format", "json"];
+    let list: serde_json::Value = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
+    let run = list[0]["run_id"].as_str().unwrap();
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \
+         WHERE run = 1 AND first_seq = 1",
+    );
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["ask", "--session", "trip", "And now?"],
+            &["ask", "--session", "health", "What time is it?"],
+            &[
+                "runs",
+                "fork",
+                run,
+                "--message",
+                "And now?",
+                "--session",
+                "new"
+            ],
+            &["ask", "--session", "new", "And now?"],
+        ]
+    ));
+    let talked = machine.run_with_input(["chat", "--session", "trip"], "And now?\n");
+    let complaint = talked.complaint(1);
+    assert!(
+        complaint.contains("session trip is not what was kept"),
+        "{complaint}"
+    );
+    let talked = machine.run_with_input(["chat"], "/session trip\n/session\n");
+    assert!(
+        talked.stderr.contains("session trip is not what was kept"),
+        "{talked:?}"
+    );
+    assert!(!talked.stdout.contains("session trip"), "{talked:?}");
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     })
 }
 
-fn path(url: &str) -> Option<PathBuf> {
+/// Returns the file that a URL names, if it names one.
+pub(crate) fn path(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("sqlite:")?;
     let path = rest.strip_prefix("//").unwrap_or(rest);
     // A database in memory would be another one for each connection.

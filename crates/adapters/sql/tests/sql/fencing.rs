@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{InboxEntry, InboxInput, InputId};
 use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_sql::SqlConfig;
@@ -10,6 +11,7 @@ use crate::support::{Busy, on_both, open, records};
 
 on_both! {
     a_run_with_a_valid_lease_is_not_taken_over
+    a_run_says_until_when_it_is_held
     a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced
     a_run_whose_lease_ran_out_is_taken_over
     what_one_posts_the_other_takes
@@ -25,6 +27,22 @@ async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
     assert_eq!(refused, Err(StoreError::SessionBusy { session, run }));
     assert_eq!(other.unfinished().await, Ok(Vec::new()));
     busy.warn(&one, "still here").await.unwrap();
+}
+
+async fn a_run_says_until_when_it_is_held(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let held = async || other.run(busy.run()).await.unwrap().leased_until;
+    let until = held().await.unwrap();
+    let left = until.duration_since(Timestamp::now());
+    // The clock of a server may go a little differently.
+    let most = SignedDuration::try_from(config.lease).unwrap() + SignedDuration::from_secs(5);
+    assert!(left > SignedDuration::ZERO && left < most, "{left:?}");
+    one.release(&busy.lease).await.unwrap();
+    assert_eq!(held().await, None);
+    busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
+    busy.finish(&other).await.unwrap();
+    assert_eq!(one.run(busy.run()).await.unwrap().leased_until, None);
 }
 
 async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: SqlConfig) {

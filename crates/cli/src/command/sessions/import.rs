@@ -12,6 +12,7 @@ use neuraxis::engine::{ArchiveReader, ArchivedSession, check_archive, import_arc
 use neuraxis::ports::{SessionStore, StoreError};
 
 use crate::error::CommandError;
+use crate::files::open_file;
 use crate::output::Output;
 use crate::wording::counted;
 
@@ -75,9 +76,7 @@ impl Import {
     /// Opens the file. What comes from standard input is kept aside, since it is read twice.
     fn open(&self) -> Result<File, CommandError> {
         if self.file.as_os_str() != "-" {
-            let file = File::open(&self.file);
-            let file = file.with_context(|| format!("cannot read {}", self.file.display()));
-            return file.map_err(|error| CommandError::usage(error).hint("check the path"));
+            return open_file(&self.file);
         }
         let mut aside = tempfile::tempfile().context("cannot keep standard input aside")?;
         io::copy(&mut io::stdin().lock(), &mut aside).context("cannot read standard input")?;
