@@ -132,7 +132,7 @@ fn waits_for_a_person(summary: &RunSummary) -> bool {
 
 /// Waits for a lease, and says so.
 #[derive(Debug, Default)]
-struct Patience {
+pub(in crate::command) struct Patience {
     /// Until when the lease lasted when it was seen first.
     until: Option<Timestamp>,
     progress: Option<Progress>,
@@ -149,7 +149,11 @@ enum Holder {
 
 impl Patience {
     /// Waits until a lease has run out or was given back. Fails if its holder turns out to live.
-    async fn wait(&mut self, store: &dyn SessionStore, run: RunId) -> Result<(), CommandError> {
+    pub(in crate::command) async fn wait(
+        &mut self,
+        store: &dyn SessionStore,
+        run: RunId,
+    ) -> Result<(), CommandError> {
         loop {
             let summary = store.run(run).await?;
             if summary.ended_at.is_some() {

@@ -96,6 +96,47 @@ fn in_a_conversation_a_killed_run_is_waited_for_too() {
     assert!(done.stdout.ends_with("Here I am.\n"), "{done:?}");
 }
 
+/// Whenever it is killed, the same import made again completes what is there.
+#[test]
+fn an_import_that_is_killed_can_be_made_again() {
+    let machine = crate::sessions::used_machine();
+    let one = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    machine
+        .run(["sessions", "delete", "trip", "health"])
+        .stdout_of(0);
+    let head = one.lines().last().unwrap();
+    let head: Value = serde_json::from_str(head).unwrap();
+    let head = head["head"].as_str().unwrap();
+    let machine = machine.with_file("trip.jsonl", one);
+    let import = [
+        "sessions",
+        "import",
+        "trip.jsonl",
+        "--set",
+        "store.lease_ms=300",
+    ];
+    let expect = ["sessions", "verify", "trip", "--expect", head];
+    let mut halves = 0;
+    for delay in 0..30 {
+        let mut child = machine
+            .command(import)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let left = machine.run(["sessions", "show", "trip"]).code == Some(0);
+        halves += usize::from(left && machine.run(expect).code != Some(0));
+        let again = machine.run(import);
+        assert_eq!(again.code, Some(0), "killed after {delay} ms: {again:?}");
+        machine.run(expect).stdout_of(0);
+        machine.run(["sessions", "delete", "trip"]).stdout_of(0);
+    }
+    println!("killed halfway {halves} times");
+}
+
 #[test]
 fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
     let model = Scripted::start([Turn::Stalls("well")]);
