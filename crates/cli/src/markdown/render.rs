@@ -232,6 +232,10 @@ impl Page {
         let mut lines = text.split('\n').peekable();
         while let Some(line) = lines.next() {
             if !line.is_empty() {
+                // Text of an item is no paragraph of its own, and yet set off from what stands above it.
+                if !self.is_in_line && self.is_after_block {
+                    self.begin_block();
+                }
                 self.begin_line();
                 let style = self.style();
                 let line = harmless(line);

@@ -2,7 +2,7 @@
 //!
 //! A mark such as `*` that may still become a pair holds back what follows it until it is one, or until the block ends.
 
-use pulldown_cmark::{Event, Parser};
+use pulldown_cmark::{Event, Parser, Tag};
 
 use super::render::options;
 
@@ -64,19 +64,20 @@ fn is_marker(word: &str) -> bool {
         || (digits.len() + 1 == word.len() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the place of the first mark that may still become something else.
+/// Returns the place of the first mark that may still become something else, or of code or HTML, which are shown whole.
 fn first_open(part: &str) -> Option<usize> {
     let events = Parser::new_ext(part, options()).into_offset_iter();
-    let texts =
-        events.filter_map(|(event, range)| matches!(event, Event::Text(_)).then_some(range));
-    texts
-        .filter_map(|range| {
+    let open = events.filter_map(|(event, range)| match event {
+        Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => Some(range.start),
+        Event::Text(_) => {
             let text = part.get(range.clone())?;
             let mut marks = text.char_indices();
             let open = marks.find(|(place, mark)| may_change(part, range.start + place, *mark));
             open.map(|(place, _)| range.start + place)
-        })
-        .min()
+        }
+        _ => None,
+    });
+    open.min()
 }
 
 fn may_change(part: &str, place: usize, mark: char) -> bool {

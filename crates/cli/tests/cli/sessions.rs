@@ -322,9 +322,7 @@ fn what_was_altered_in_the_file_is_found() {
 #[test]
 fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
     let machine = used_machine();
-    let list = ["runs", "list", "--session", "trip", "--format", "json"];
-    let list: serde_json::Value = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
-    let run = list[0]["run_id"].as_str().unwrap();
+    let run = &machine.runs("trip")[0];
     tamper(
         &machine,
         "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \

@@ -83,6 +83,25 @@ fn no_color_is_honored() {
 }
 
 #[test]
+fn where_no_terminal_is_there_are_neither_spinners_nor_colors() {
+    let machine = Machine::new();
+    let mut commands = [
+        ask(&machine),
+        machine.command(["ask", "--mode", "yolo", "Hi"]),
+    ];
+    for command in &mut commands {
+        let done = command.env("TERM", "xterm-256color").output().unwrap();
+        for bytes in [done.stdout, done.stderr] {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(
+                !text.contains(['\u{1b}', '\r']) && !text.contains("running"),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_dumb_terminal_gets_neither_spinner_nor_color() {
     let (code, seen) = in_terminal(ask(&Machine::new()).env("TERM", "dumb"));
     assert_eq!(code, Some(0));

@@ -83,11 +83,8 @@ fn what_was_named_and_is_not_there_or_cannot_be_opened_has_exit_code_2_in_every_
     machine
         .run(["ask", "--session", "s", "What time is it?"])
         .stdout_of(0);
-    let run = machine
-        .run(["runs", "list", "--format", "json"])
-        .stdout_of(0);
-    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
-    let run = run[0]["run_id"].as_str().unwrap();
+    let run = machine.runs("s").swap_remove(0);
+    let run = run.as_str();
     let nowhere = "store.url=sqlite://no/such/folder/sessions.db";
     let table: &[&[&str]] = &[
         &["ask", "--config", "missing", "Hi"],
