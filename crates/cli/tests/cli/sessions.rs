@@ -248,6 +248,24 @@ fn an_exported_session_comes_back_as_it_was() {
     );
 }
 
+#[test]
+fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_said() {
+    let exported = used_machine()
+        .run(["sessions", "export", "trip"])
+        .stdout_of(0);
+    let other = Machine::new().with_file("trip.jsonl", exported);
+    other
+        .run(["ask", "--session", "trip", QUESTION])
+        .stdout_of(0);
+    let before = head(&other, "trip");
+    let conflict = other.run(["sessions", "import", "trip.jsonl"]).complaint(1);
+    assert!(
+        conflict.contains("another session trip is here: nothing was imported"),
+        "{conflict}"
+    );
+    assert_eq!(head(&other, "trip"), before);
+}
+
 #[cfg(unix)]
 #[test]
 fn only_the_user_can_read_the_file() {
