@@ -260,6 +260,14 @@ pub enum BuildError {
         /// The URL's scheme, if it has one.
         scheme: Option<String>,
     },
+    /// The folder of the database's file is not there, and nobody but the user should make it.
+    #[error("{at:#}: store.url: there is no folder {}", folder.display())]
+    StoreFolder {
+        /// Where it is configured.
+        at: Origin,
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The database cannot be opened.
     #[error(
         "{at:#}: store.url: the database cannot be opened; name another place, or memory: to keep nothing"

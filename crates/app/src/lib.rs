@@ -44,6 +44,7 @@ pub use discover::{
     Readiness, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
+pub use neuraxis_sql::{Contents, OpenError};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use template::template;

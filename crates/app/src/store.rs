@@ -1,13 +1,14 @@
 //! Opens the store that the configuration names.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
-use neuraxis_sql::{OpenError, SqlStore};
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_sql::{Contents, OpenError, SqlStore};
 
 use crate::app::BuildError;
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::names::shown;
 
 /// The schemes of the stores that this build has.
@@ -21,7 +22,8 @@ pub struct OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store that the configuration names; a file is made with its folder if it is missing.
+    /// Opens the store that the configuration names. A file is made if it is missing; its folder only if it is the user's
+    /// data folder, since one that somebody named and that is not there may be a slip.
     ///
     /// # Errors
     ///
@@ -39,16 +41,22 @@ impl OpenStore {
                 scheme: scheme.map(shown),
             });
         }
-        let opened = SqlStore::open(&config.store().database()).await;
+        let database = config.store().database();
+        let at = config.origin("store.url");
+        let folder = database
+            .file()
+            .and_then(|file| file.parent().map(Path::to_owned));
+        let is_missing = |folder: &PathBuf| !folder.as_os_str().is_empty() && !folder.is_dir();
+        if let Some(folder) = folder.filter(|folder| at != Origin::Default && is_missing(folder)) {
+            return Err(BuildError::StoreFolder { at, folder });
+        }
+        let opened = SqlStore::open(&database).await;
         let database = opened.map_err(|source| match source {
             OpenError::LogCopy { .. } => BuildError::LogCopy {
                 at: config.origin("store.log.folder"),
                 source,
             },
-            source => BuildError::Database {
-                at: config.origin("store.url"),
-                source,
-            },
+            source => BuildError::Database { at, source },
         })?;
         Ok(Self {
             sessions: Arc::new(database.clone()),
@@ -69,6 +77,18 @@ impl OpenStore {
     #[must_use]
     pub fn sessions(&self) -> Arc<dyn SessionStore> {
         Arc::clone(&self.sessions)
+    }
+
+    /// Looks whether a database is whole and can be read; `None` for a store in memory, which has nothing to look at.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] that names the file and what is wrong with it.
+    pub async fn check(&self) -> Result<Option<Contents>, StoreError> {
+        match &self.database {
+            Some(database) => database.check().await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Tells whether it keeps what it is given when the process has ended.

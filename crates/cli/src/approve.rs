@@ -8,6 +8,7 @@
 mod arguments;
 mod dialog;
 mod editor;
+mod elsewhere;
 mod person;
 mod show;
 mod subject;
@@ -23,6 +24,8 @@ use neuraxis::ports::{Approver, ApproverReply, async_trait};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
+
+use person::Overtaken;
 
 pub(crate) use dialog::{Answer, Postponing};
 pub(crate) use person::{Line, line_of, name as user_name};
@@ -155,23 +158,35 @@ impl Desk {
         }
     }
 
-    /// Puts a question to the person and brings the answer back. Returns what it was.
+    /// Puts a question to the person and brings the answer back. Returns what it was; nothing if the question was settled
+    /// elsewhere before.
     pub(crate) async fn put(
         &self,
         question: Question,
         run: &RunHandle,
         around: &Surroundings,
-    ) -> Result<Answer, CommandError> {
+    ) -> Result<Option<Answer>, CommandError> {
         let Question { ask, reply } = question;
+        let elsewhere = elsewhere::settled(run, &ask);
+        tokio::pin!(elsewhere);
+        let overtaken = Overtaken::default();
+        let seen = overtaken.clone();
         let spec = spec_of(&around.tools, &ask.name);
         let asked = Asked::new(&ask, spec, &run.records(), &around.project);
         let postponing = self.postponing;
-        let answered = tokio::task::spawn_blocking(move || {
-            let mut person = person::Terminal::default();
-            person.forget_what_was_typed();
+        let mut answered = tokio::task::spawn_blocking(move || {
+            person::forget_what_was_typed();
+            let mut person = person::Terminal::asked(seen);
             dialog::ask(&asked, postponing, &mut person)
         });
-        let answer = match answered.await {
+        let (answered, settled) = tokio::select! {
+            answered = &mut answered => (answered, None),
+            settled = &mut elsewhere => {
+                overtaken.happens();
+                (answered.await, Some(settled))
+            }
+        };
+        let answer = match answered {
             Ok(Ok(answer)) => answer,
             // Without an answer the call is denied: the way back is dropped.
             Ok(Err(error)) => {
@@ -183,13 +198,25 @@ impl Desk {
                 return Err(CommandError::failed(error));
             }
         };
+        if let Some(settled) = settled {
+            // Half an answer is none to the next question.
+            person::forget_what_was_typed();
+            settled.tell();
+            return Ok(None);
+        }
         if answer == Answer::StopRun {
             // The run is told to end before it hears of the denial, so that it does not go on in between.
             let _ = run.cancel("interrupted by the user");
         }
+        let reply_to_run = ApproverReply::from(answer.clone());
         // A run that has ended meanwhile needs no answer anymore.
-        let _ = reply.send(answer.clone().into());
-        Ok(answer)
+        let _ = reply.send(reply_to_run.clone());
+        if let ApproverReply::Decided { decision, .. } = reply_to_run
+            && answer != Answer::StopRun
+        {
+            elsewhere.await.tell_unless(&decision);
+        }
+        Ok(Some(answer))
     }
 }
 

@@ -13,7 +13,8 @@ Examples:
   git diff | neuraxis ask --channel code_task -
   neuraxis tools call read_file '{\"path\": \"README.md\"}'
 
-Exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 130 interrupted.";
+Exit codes: 0 answered, 1 failed, 2 wrong usage or configuration, 130 interrupted,
+143 ended by SIGTERM, 129 by SIGHUP.";
 
 /// Governed, tool-using conversations with language models.
 #[derive(Debug, Parser)]

@@ -6,6 +6,7 @@ mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod held;
 mod lookup;
 pub(crate) mod models;
 mod policy;

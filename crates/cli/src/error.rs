@@ -5,18 +5,16 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use neuraxis::cassette::CassetteError;
-use neuraxis::core::RunId;
 use neuraxis::engine::{ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError};
 
 use crate::harmless::{harmless, one_line};
+use crate::interrupt::Signal;
+use crate::invocation;
 
 /// The exit code of wrong usage and wrong configuration.
 pub(crate) const USAGE: u8 = 2;
-
-/// The exit code of an interrupted command.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The most lines of a cause after its first.
 const MAX_CAUSE_LINES: usize = 60;
@@ -38,8 +36,8 @@ enum Kind {
     Configuration,
     /// It was tried and failed.
     Failed,
-    /// The user stopped it.
-    Interrupted,
+    /// The user stopped it, or whoever manages the process.
+    Interrupted(Signal),
     /// Whoever read the output went away.
     OutputClosed,
 }
@@ -60,14 +58,20 @@ impl CommandError {
         Self::new(Kind::Failed, error)
     }
 
-    /// The user stopped it.
-    pub(crate) fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, anyhow::anyhow!("interrupted"))
+    /// The user stopped it, or whoever manages the process.
+    pub(crate) fn interrupted(signal: Signal) -> Self {
+        Self::new(Kind::Interrupted(signal), anyhow::anyhow!(signal.word()))
     }
 
-    /// Adds what to do next.
+    /// Adds what to do next. A command between backticks gets the options that this one was called with.
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        self.hint_anew(invocation::again(&hint.into()))
+    }
+
+    /// Adds what to do next, without the options that this command was called with.
+    #[must_use]
+    fn hint_anew(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
@@ -85,9 +89,12 @@ impl CommandError {
         self.kind == Kind::Failed
     }
 
-    /// Tells whether the user stopped it.
-    pub(crate) fn is_interruption(&self) -> bool {
-        self.kind == Kind::Interrupted
+    /// Returns what stopped it, if anything did.
+    pub(crate) const fn interruption(&self) -> Option<Signal> {
+        match self.kind {
+            Kind::Interrupted(signal) => Some(signal),
+            _ => None,
+        }
     }
 
     /// Tells whether nobody reads the output anymore.
@@ -108,7 +115,7 @@ impl CommandError {
         match self.kind {
             Kind::Usage | Kind::Configuration => ExitCode::from(USAGE),
             Kind::Failed => ExitCode::FAILURE,
-            Kind::Interrupted => ExitCode::from(INTERRUPTED),
+            Kind::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Kind::OutputClosed => ExitCode::SUCCESS,
         }
     }
@@ -119,7 +126,7 @@ impl CommandError {
         const HINT: Style = AnsiColor::Cyan.on_default().bold();
         let what = match self.kind {
             Kind::OutputClosed => return Ok(()),
-            Kind::Interrupted => return writeln!(out, "interrupted"),
+            Kind::Interrupted(signal) => return writeln!(out, "{}", signal.word()),
             Kind::Usage => "wrong usage: ",
             Kind::Configuration => "wrong configuration: ",
             Kind::Failed => "",
@@ -154,11 +161,12 @@ impl From<ConfigError> for CommandError {
                 "if you trust the file, name it with --config, or set config.project_policy = \"full\" in your own configuration"
             }
             ConfigError::Read { .. } => {
-                "check the path, or write a new file there with `neuraxis config init`"
+                "check the path; `neuraxis config init --config FILE` writes a new file"
             }
             _ => "`neuraxis config init` writes a file that explains every key",
         };
-        Self::configuration(error).hint(hint)
+        // Its options are what is wrong.
+        Self::configuration(error).hint_anew(hint)
     }
 }
 
@@ -166,9 +174,11 @@ impl From<BuildError> for CommandError {
     fn from(error: BuildError) -> Self {
         let tape = match &error {
             BuildError::Tape(CassetteError::Exists { .. }) => {
-                Some("remove it, or record to another file")
+                return Self::usage(error).hint("remove it, or record to another file");
             }
-            BuildError::Tape(CassetteError::Io { .. }) => Some("check the path"),
+            BuildError::Tape(CassetteError::Io { .. }) => {
+                return Self::usage(error).hint("check the path");
+            }
             BuildError::Tape(_) | BuildError::EmptyTape { .. } => {
                 Some("make another recording with `neuraxis ask --record FILE`")
             }
@@ -177,7 +187,12 @@ impl From<BuildError> for CommandError {
         if let Some(hint) = tape {
             return Self::failed(error).hint(hint);
         }
-        Self::configuration(error).hint("`neuraxis config show` says where each value comes from")
+        let hint = match &error {
+            BuildError::Database { .. } => "`neuraxis doctor --offline` says what can be done",
+            BuildError::StoreFolder { .. } => "make the folder, or name another file",
+            _ => "`neuraxis config show` says where each value comes from",
+        };
+        Self::configuration(error).hint(hint)
     }
 }
 
@@ -198,31 +213,36 @@ impl From<RequestError> for CommandError {
             RequestError::Policy(_) => {
                 "`neuraxis config show` lists the modes and channels there are".to_owned()
             }
-            RequestError::Busy { run, .. } => return busy(*run, error),
-            _ => return Self::failed(error).hint("try again"),
+            RequestError::Store(why) => {
+                let hint = hint_about(why);
+                return hint.into_iter().fold(Self::failed(error), Self::hint);
+            }
+            _ => return Self::failed(error),
         };
         Self::usage(error).hint(hint)
     }
 }
 
-/// Says what to do about a session that has a run which has not ended.
-fn busy(run: RunId, error: impl Into<anyhow::Error>) -> CommandError {
-    CommandError::failed(error).hint(format!(
-        "wait until it has ended; one that nobody drives any more goes on with `neuraxis runs resume {run}`"
-    ))
+/// Says what to do about a failure of the store.
+fn hint_about(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::SessionBusy { run, .. } => Some(format!(
+            "`neuraxis runs resume {run}` goes on with it unless its process is alive; with --cancel it ends it"
+        )),
+        StoreError::Damaged(_) => Some(
+            "`neuraxis sessions verify` names the sessions that are damaged, `neuraxis doctor --offline` checks the file itself".to_owned(),
+        ),
+        StoreError::Unavailable(_) => Some(
+            "try again in a moment; if it stays so, `neuraxis doctor --offline` says more".to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        match &error {
-            StoreError::SessionBusy { run, .. } => busy(*run, error),
-            StoreError::Damaged(_) => Self::failed(error)
-                .hint("`neuraxis sessions verify` names what is damaged; a copy can be imported"),
-            StoreError::Unavailable(_) => {
-                Self::failed(error).hint("`neuraxis doctor` says whether the store can be used")
-            }
-            _ => Self::failed(error),
-        }
+        let hint = hint_about(&error);
+        hint.into_iter().fold(Self::failed(error), Self::hint)
     }
 }
 

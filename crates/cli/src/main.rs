@@ -1,20 +1,23 @@
 //! `neuraxis`: Neuraxis in a terminal.
 //!
 //! Parses what the user wants, has it done, and says by its exit code how it went: 0 answered, 1 failed, 2 wrong usage or
-//! configuration, 130 interrupted. What it does is in `neuraxis-app` and below.
+//! configuration, 130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. What it does is in `neuraxis-app` and below.
 
 mod approve;
 mod arguments;
 mod command;
 mod confirm;
 mod error;
+mod files;
 mod harmless;
 mod interrupt;
+mod invocation;
 mod listing;
 mod markdown;
 mod output;
 mod progress;
 mod setup;
+mod terminal;
 mod tree;
 mod wording;
 
@@ -45,11 +48,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), CommandError> {
+    invocation::remember(&arguments.configuration);
+    terminal::remember();
     // One worker beside this thread is enough for a single run, and keeps it alive while a tool blocks or output lags.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start")?;
     let done = runtime.block_on(command::run(arguments));
+    terminal::restore();
     // What is still under way on other threads is a tool that was stopped and does not know it yet.
     runtime.shutdown_background();
     done

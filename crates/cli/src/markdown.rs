@@ -1,9 +1,11 @@
-//! Markdown on a terminal, as it comes: a block is shown once it is complete, and never changes afterwards.
+//! Markdown on a terminal, as it comes: text word by word, code line by line, and what can only be judged whole, such as a
+//! table, once it is complete. What was shown never changes.
 //!
 //! What a model writes is made harmless after it was read, since Markdown has its own ways to spell any character.
 
 mod blocks;
 mod render;
+mod settled;
 mod table;
 
 use blocks::{Block, Blocks};
@@ -12,19 +14,55 @@ use blocks::{Block, Blocks};
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
     blocks: Blocks,
+    /// What was shown of the block that is not complete yet.
+    shown: String,
 }
 
 impl Markdown {
     /// Takes a piece of text and returns what of it can be shown by now.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let complete = self.blocks.push(text);
-        complete.iter().map(shown).collect()
+        let mut more: String = complete.iter().map(|block| self.rest_of(block)).collect();
+        more.push_str(&self.more_of_open());
+        more
+    }
+
+    /// Tells whether the last line that was shown is not complete yet.
+    pub(crate) fn is_in_line(&self) -> bool {
+        !self.shown.is_empty()
     }
 
     /// Returns what is left, complete or not, and begins anew.
     pub(crate) fn end(&mut self) -> String {
         let rest = self.blocks.end();
-        rest.iter().map(shown).collect()
+        rest.iter().map(|block| self.rest_of(block)).collect()
+    }
+
+    /// Returns what was not shown yet of a block that is complete.
+    fn rest_of(&mut self, block: &Block) -> String {
+        let (whole, begun) = (shown(block), std::mem::take(&mut self.shown));
+        match whole.strip_prefix(begun.as_str()) {
+            Some(rest) => rest.to_owned(),
+            // What looked like text turned out to be something else: that stays, and is said again as what it is.
+            None => format!("\n{whole}"),
+        }
+    }
+
+    /// Returns what can be shown now of the block that is not complete yet.
+    fn more_of_open(&mut self) -> String {
+        let Some(open) = self.blocks.open() else {
+            return String::new();
+        };
+        let upto_now = shown(&open);
+        let upto_now = upto_now.strip_suffix('\n').unwrap_or(&upto_now);
+        match upto_now.strip_prefix(self.shown.as_str()) {
+            Some(more) => {
+                let more = more.to_owned();
+                self.shown.push_str(&more);
+                more
+            }
+            None => String::new(),
+        }
     }
 }
 

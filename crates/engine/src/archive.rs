@@ -133,6 +133,8 @@ pub fn check_archive<R: BufRead>(
 /// Keeps the sessions of an archive in a store, under their own ids, but for those that `is_wanted` refuses. A run that
 /// has not ended is left for somebody to take up.
 ///
+/// A session of which the store has the beginning, such as an import that was cut off leaves, is completed.
+///
 /// The archive should have been [checked](check_archive): what is wrong with a line is found only when it is reached, and
 /// what came before it is kept by then.
 ///
@@ -155,8 +157,8 @@ pub async fn import_archive<R: BufRead>(
                 };
             }
             ArchiveEntry::Record(record) => {
-                if let Some(importing) = &mut importing {
-                    importing.record(record).await?;
+                if let (Some(importing), Some(head)) = (&mut importing, archive.head()) {
+                    importing.record(record, head).await?;
                 }
             }
             ArchiveEntry::End(_) => {

@@ -1,12 +1,13 @@
 //! The configuration section `[store]`, as far as it concerns databases.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use neuraxis_ports::RunBounds;
 use serde::{Deserialize, Deserializer};
 
-use crate::database::shown;
+use crate::database::{file_of, shown};
 use crate::log_copy::LogCopy;
 
 /// Which database, and what it promises.
@@ -60,6 +61,12 @@ pub struct SqlConfig {
 }
 
 impl SqlConfig {
+    /// Returns the file, if it is a database of SQLite.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        file_of(&self.url)
+    }
+
     /// Describes a database with the defaults of everything else.
     pub fn new(url: impl Into<String>) -> Self {
         Self {

@@ -3,6 +3,8 @@
 mod postgres;
 mod sqlite;
 
+pub(crate) use sqlite::path as file_of;
+
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;

@@ -38,4 +38,4 @@ mod writer;
 pub use config::{Durability, SqlConfig};
 pub use error::OpenError;
 pub use log_copy::LogCopy;
-pub use store::SqlStore;
+pub use store::{Contents, SqlStore};

@@ -1,6 +1,7 @@
 //! Reading, past the writer: each question is one statement, or several over what no longer changes.
 
 pub(crate) mod answers;
+pub(crate) mod check;
 pub(crate) mod history;
 pub(crate) mod ids;
 pub(crate) mod inbox;

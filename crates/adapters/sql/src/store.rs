@@ -24,6 +24,16 @@ use crate::read::{self, history::Histories};
 use crate::step::Step;
 use crate::writer::{Act, Done, Settings, Writer};
 
+/// How much a database holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contents {
+    /// How many sessions.
+    pub sessions: u64,
+    /// How many runs, over all sessions.
+    pub runs: u64,
+}
+
 /// Keeps sessions in a database.
 ///
 /// A clone is another way to the same store. Several stores may share a database, in one process or in many: leases
@@ -79,6 +89,23 @@ impl SqlStore {
             // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
+    }
+
+    /// Looks whether the database is whole: reads through a file of SQLite, as far as its own structure goes, and counts
+    /// what is in it. Whether the records are those that were kept is for [`SessionStore::verify`] to say.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Unavailable`].
+    pub async fn check(&self) -> Result<Contents, StoreError> {
+        let database = &self.0.database;
+        let found = read::check::contents(&mut self.link().await?, database.dialect).await;
+        found.map_err(|failure| match failure {
+            Failure::Refused(StoreError::Damaged(what)) => {
+                StoreError::Damaged(format!("{}: {what}", database.place))
+            }
+            failure => self.told(failure),
+        })
     }
 
     fn writer(&self) -> Result<Writer, StoreError> {

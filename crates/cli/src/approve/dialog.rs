@@ -3,6 +3,7 @@
 use std::io;
 
 use neuraxis::core::{GrantScope, JsonText};
+use unicode_width::UnicodeWidthStr;
 
 use super::arguments::{for_editing, for_editing_inline};
 use super::person::{Line, Person};
@@ -11,6 +12,12 @@ use crate::harmless::one_line;
 
 /// The most characters of a reason for a denial, which the model is told.
 const MAX_REASON: usize = 1_000;
+
+/// How wide the list of choices may be.
+const WIDTH: usize = 78;
+
+/// What stands between two choices of a line.
+const GAP: &str = "  ";
 
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +76,14 @@ impl Choice {
             }
         };
         (letter.to_owned(), word, what.to_owned())
+    }
+}
+
+impl Choice {
+    /// Returns what stands for it on the screen.
+    fn shown(&self) -> String {
+        let (letter, _, what) = self.words();
+        format!("[{letter}] {what}")
     }
 }
 
@@ -150,13 +165,31 @@ fn choices(asked: &Asked, hidden: usize, postponing: Postponing) -> Vec<Choice> 
     choices
 }
 
+/// Lists what can be answered: what is to be remembered on lines of its own, since nothing of it is cut off, and the rest
+/// on lines that fit on a small screen.
 fn legend(choices: &[Choice]) -> String {
-    let each = choices.iter().map(|choice| {
-        let (letter, _, what) = choice.words();
-        format!("[{letter}] {what}")
-    });
-    let each: Vec<String> = each.collect();
-    format!("{}  (Ctrl-C stops the run)\n", each.join("  "))
+    let mut text = String::new();
+    let mut line = String::new();
+    let end = "(Ctrl-C stops the run)".to_owned();
+    let (lasting, once): (Vec<_>, Vec<_>) = choices
+        .iter()
+        .partition(|choice| matches!(choice, Choice::Remember(..)));
+    let once = once.into_iter().map(Choice::shown).chain([end]);
+    for choice in once {
+        if !line.is_empty() && line.width() + GAP.len() + choice.width() > WIDTH {
+            text.push_str(&format!("{line}\n"));
+            line.clear();
+        }
+        let gap = if line.is_empty() { "" } else { GAP };
+        line.push_str(&format!("{gap}{choice}"));
+    }
+    text.push_str(&format!("{line}\n"));
+    text.extend(
+        lasting
+            .into_iter()
+            .map(|choice| format!("{}\n", choice.shown())),
+    );
+    text
 }
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {

@@ -1,10 +1,22 @@
 //! The person at the terminal: reads what is shown, and types.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(unix)]
+use std::time::Duration;
 
 use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
+
+/// How often it is looked whether a question is still open.
+#[cfg(unix)]
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The most bytes of a line that is typed as an answer.
+#[cfg(unix)]
+const MAX_LINE: usize = 64 * 1024;
 
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,20 +39,84 @@ pub(crate) trait Person {
     fn edit(&mut self, text: &str) -> io::Result<Option<String>>;
 }
 
+/// Says that a question is settled and needs no answer anymore.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overtaken(Arc<AtomicBool>);
+
+impl Overtaken {
+    pub(super) fn happens(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn happened(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// Whoever sits at the terminal of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
+    overtaken: Overtaken,
+}
+
+/// Forgets what was typed before there was a question: it cannot be the answer.
+pub(super) fn forget_what_was_typed() {
+    #[cfg(unix)]
+    {
+        use rustix::termios::{QueueSelector, tcflush};
+        // Where nothing can be forgotten, nothing was typed.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    }
 }
 
 impl Terminal {
-    /// Forgets what was typed before there was a question: it cannot be the answer.
-    pub(crate) fn forget_what_was_typed(&mut self) {
-        #[cfg(unix)]
-        {
-            use rustix::termios::{QueueSelector, tcflush};
-            // Where nothing can be forgotten, nothing was typed.
-            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    /// Somebody who is asked something that may be settled elsewhere: then the input ends.
+    pub(super) const fn asked(overtaken: Overtaken) -> Self {
+        Self {
+            editor: None,
+            overtaken,
+        }
+    }
+
+    /// Reads a line as the terminal gives it, and looks in between whether it is still wanted. Ctrl-C is a signal here, as
+    /// it is while an answer comes.
+    #[cfg(unix)]
+    fn plain_line(&mut self, prompt: &str) -> io::Result<Line> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        use rustix::io::Errno;
+
+        self.show(prompt)?;
+        let patience = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
+        let stdin = io::stdin();
+        let mut typed = Vec::new();
+        loop {
+            if self.overtaken.happened() || typed.len() > MAX_LINE {
+                self.show("\n")?;
+                return Ok(Line::End);
+            }
+            let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+            match poll(&mut waiting, Some(&patience)) {
+                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut bytes = [0; 4096];
+            let read = match rustix::io::read(&stdin, &mut bytes) {
+                // A terminal that went away ends with an error.
+                Ok(0) | Err(Errno::IO) => {
+                    self.show("\n")?;
+                    return Ok(Line::End);
+                }
+                Ok(read) => read,
+                Err(Errno::INTR | Errno::AGAIN) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            typed.extend(bytes.iter().take(read));
+            if typed.ends_with(b"\n") {
+                let line = String::from_utf8_lossy(&typed);
+                return Ok(Line::Text(line.trim_end_matches(['\r', '\n']).to_owned()));
+            }
         }
     }
 }
@@ -53,6 +129,13 @@ impl Person for Terminal {
     }
 
     fn line(&mut self, prompt: &str, initial: &str) -> io::Result<Line> {
+        #[cfg(unix)]
+        if initial.is_empty() {
+            return self.plain_line(prompt);
+        }
+        if self.overtaken.happened() {
+            return Ok(Line::End);
+        }
         if self.editor.is_none() {
             let config = Config::builder().behavior(Behavior::PreferTerm);
             let editor = DefaultEditor::with_config(config.build()).map_err(io::Error::other)?;

@@ -12,13 +12,15 @@ mod waiting;
 
 use clap::{Args, ValueEnum};
 use neuraxis::core::PlanName;
-use neuraxis::engine::Delivery;
+use neuraxis::engine::{Delivery, RequestError};
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
+use crate::command::held;
 use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
+use crate::invocation::neuraxis;
 use crate::progress::Progress;
 use crate::setup::Setup;
 use tape::TapeArguments;
@@ -130,10 +132,16 @@ impl Ask {
         let is_new = self.session.is_none();
         let request = self.request(app).await?;
         let session = request.session_id.clone();
-        let (handle, events) = app.orchestrator.stream(request).await?;
+        let (handle, events) = match app.orchestrator.stream(request).await {
+            Err(RequestError::Busy { run, .. }) => {
+                return Err(held::busy(app.store.as_ref(), run).await);
+            }
+            started => started?,
+        };
         watch(app, format, (&handle, events), &mut reception).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
-            Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
+            let again = neuraxis();
+            Progress::new().done(&format!("to go on: {again} ask --session {session} …"));
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ shown, and you decide.";
 /// Talk, message after message
 ///
 /// Where standard input is no terminal, each line of it is a message, and the answers stand on standard output; then the
-/// exit code is 1 if a message was not answered.
+/// exit code is 1 if a message was not answered or a command failed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Chat {
@@ -70,39 +70,66 @@ impl Chat {
         conversation.plan = self.plan.map(PlanName::new);
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;
-        Interrupt::disarm().await;
+        conversation.check()?;
+        Interrupt::disarm();
         let mut input = Input::open(&conversation);
         conversation.greet(input.is_interactive()).await;
         let talked = talk(&mut conversation, &mut input).await;
         conversation.app.close().await;
-        match talked? {
-            0 => Ok(()),
-            _ if input.is_interactive() => Ok(()),
-            1 => Err(CommandError::failed(anyhow!("a message was not answered"))),
-            count => {
-                let error = anyhow!("{count} messages were not answered");
-                Err(CommandError::failed(error))
-            }
+        match talked?.in_words() {
+            Some(what) if !input.is_interactive() => Err(CommandError::failed(anyhow!(what))),
+            _ => Ok(()),
         }
     }
 }
 
-/// Takes what is said, one after the other, and returns how many messages were not answered.
-async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<u32, CommandError> {
-    let mut unanswered = 0;
+/// What did not go as it was wished.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Missed {
+    /// Messages without an answer.
+    messages: u32,
+    /// Commands that were refused or failed.
+    commands: u32,
+}
+
+impl Missed {
+    fn in_words(&self) -> Option<String> {
+        let messages = match self.messages {
+            0 => None,
+            1 => Some("a message was not answered".to_owned()),
+            count => Some(format!("{count} messages were not answered")),
+        };
+        let commands = match self.commands {
+            0 => None,
+            1 => Some("a command failed".to_owned()),
+            count => Some(format!("{count} commands failed")),
+        };
+        let missed: Vec<String> = messages.into_iter().chain(commands).collect();
+        (!missed.is_empty()).then(|| missed.join(", and "))
+    }
+}
+
+/// Takes what is said, one after the other, and returns what did not go as it was wished.
+async fn talk(conversation: &mut Conversation, input: &mut Input) -> Result<Missed, CommandError> {
+    let mut missed = Missed::default();
     loop {
-        let heard = match input.next(&conversation.prompt()).await? {
-            Said::Text(text) => conversation.hear(&text).await,
-            Said::Unreadable(why) => Err(CommandError::usage(anyhow!(why))),
-            Said::Interrupted => return Err(CommandError::interrupted()),
-            Said::End => return Ok(unanswered),
+        let (heard, is_command) = match input.next(&conversation.prompt()).await? {
+            Said::Text(text) => (conversation.hear(&text).await, slash::is_command(&text)),
+            Said::Unreadable(why) => (Err(CommandError::usage(anyhow!(why))), false),
+            Said::Interrupted(signal) => return Err(CommandError::interrupted(signal)),
+            Said::End => return Ok(missed),
         };
         match heard {
             Ok(Flow::GoOn) => {}
-            Ok(Flow::Leave) => return Ok(unanswered),
-            Err(error) if error.is_output_closed() => return Err(error),
+            Ok(Flow::Leave) => return Ok(missed),
+            Err(error) if error.is_output_closed() || error.interruption().is_some() => {
+                return Err(error);
+            }
             Err(error) => {
-                unanswered += 1;
+                match is_command {
+                    true => missed.commands += 1,
+                    false => missed.messages += 1,
+                }
                 // Whoever cannot be told finds it in the exit code.
                 let _ = error.write(&mut anstream::stderr());
             }

@@ -44,13 +44,47 @@ pub(crate) async fn session(
     }
 }
 
-/// Returns the session that is to go on: one that is there, by its id or the beginning of it, or else a new one.
+/// Makes sure that a session is what was kept: whoever can alter its log could slip words and permissions into what a model
+/// goes on from.
+pub(crate) async fn unaltered(
+    store: &dyn SessionStore,
+    session: &SessionId,
+) -> Result<(), CommandError> {
+    let why = match store.verify(session, None).await {
+        Ok(_) | Err(StoreError::NoSuchSession(_)) => return Ok(()),
+        Err(StoreError::Damaged(why)) => why,
+        Err(error) => return Err(error.into()),
+    };
+    let error = anyhow!(why).context(format!(
+        "session {session} is not what was kept, so that nothing goes on from it"
+    ));
+    let error = CommandError::failed(error).hint(format!(
+        "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself"
+    ));
+    let runs = store.runs(session).await.unwrap_or_default();
+    Err(match runs.last() {
+        Some(last) => error.hint(format!(
+            "`neuraxis runs fork {} --message TEXT` goes on in a new session from what stands there now, if you trust it",
+            last.run_id
+        )),
+        None => error,
+    })
+}
+
+/// Returns the session that is to go on: one that is there and is what was kept, by its id or the beginning of it, or else
+/// a new one.
 ///
 /// A name may be anything, so only what looks like the beginning of an id that was made here is taken for one.
 pub(crate) async fn continued(
     store: &dyn SessionStore,
     id: SessionId,
 ) -> Result<SessionId, CommandError> {
+    let id = meant(store, id).await?;
+    unaltered(store, &id).await?;
+    Ok(id)
+}
+
+async fn meant(store: &dyn SessionStore, id: SessionId) -> Result<SessionId, CommandError> {
     let text = id.as_str();
     let is_of_uuid = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if text.len() < MIN_PREFIX || !text.bytes().all(is_of_uuid) || is_there(store, &id).await? {

@@ -1,5 +1,7 @@
 //! Cuts Markdown that comes in pieces into blocks, each of which can be read for itself.
 
+use super::settled::settled;
+
 /// A block: a paragraph, a heading, an item of a list with what belongs to it, a table, a piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
@@ -41,7 +43,34 @@ impl Blocks {
                 self.take(&line, &mut complete);
             }
         }
+        if self.begins_another() {
+            self.cut(&mut complete);
+        }
         complete
+    }
+
+    /// Returns what can be shown now of the block that is not complete yet, if any of it can.
+    pub(super) fn open(&self) -> Option<Block> {
+        let text = match self.fence {
+            // Of code nothing but whole lines.
+            Some(_) if Fence::opened_by(&self.block).is_some() => self.block.clone(),
+            Some(_) => return None,
+            // What comes after an empty line may or may not belong to it.
+            None if self.is_after_gap && !self.block.is_empty() => settled(&self.block).to_owned(),
+            None => settled(&format!("{}{}", self.block, self.line)).to_owned(),
+        };
+        let has_gap = match self.block.is_empty() {
+            true => self.is_after_gap && self.has_begun,
+            false => self.has_gap,
+        };
+        (!text.is_empty()).then_some(Block { text, has_gap })
+    }
+
+    /// Tells whether the line that is not complete yet is known to begin a block of its own.
+    fn begins_another(&self) -> bool {
+        let is_indented = self.line.starts_with([' ', '\t']);
+        let is_text = self.fence.is_none() && !self.line.is_empty() && !is_indented;
+        is_text && (self.is_after_gap && !self.line.trim().is_empty() || is_item(&self.line))
     }
 
     /// Returns what is left.

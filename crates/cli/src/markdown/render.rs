@@ -9,12 +9,30 @@ use crate::harmless::{harmless, one_line};
 const CODE: Style = AnsiColor::Cyan.on_default();
 const DIM: Style = Style::new().dimmed();
 
+/// Returns what is known beside the common marks.
+pub(super) const fn options() -> Options {
+    Options::ENABLE_TABLES
+        .union(Options::ENABLE_STRIKETHROUGH)
+        .union(Options::ENABLE_TASKLISTS)
+}
+
 /// Renders a block, which ends with a line break.
 pub(super) fn render(markdown: &str) -> String {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut page = Page::default();
-    for event in Parser::new_ext(markdown, options) {
+    for (event, range) in Parser::new_ext(markdown, options()).into_offset_iter() {
+        let is_heading = matches!(
+            &event,
+            Event::Start(Tag::Heading { .. }) | Event::End(TagEnd::Heading(_))
+        );
+        // One that a line below makes of a text, which was shown as text before that line came.
+        if is_heading
+            && !markdown
+                .get(range)
+                .is_some_and(|source| source.trim_start().starts_with('#'))
+        {
+            page.underlined(&event);
+            continue;
+        }
         page.read(event);
     }
     page.end_line();
@@ -53,7 +71,7 @@ impl Page {
             Event::SoftBreak | Event::HardBreak => self.line_break(),
             Event::Rule => {
                 self.begin_block();
-                self.write(&"─".repeat(20));
+                self.rule();
                 self.end_block();
             }
             Event::TaskListMarker(is_done) => self.write(if is_done { "[x] " } else { "[ ] " }),
@@ -140,6 +158,20 @@ impl Page {
         }
     }
 
+    /// Sets a text and a line below it.
+    fn underlined(&mut self, event: &Event<'_>) {
+        if matches!(event, Event::Start(_)) {
+            return self.begin_block();
+        }
+        self.end_line();
+        self.rule();
+        self.end_block();
+    }
+
+    fn rule(&mut self) {
+        self.write(&"─".repeat(20));
+    }
+
     fn begin_code(&mut self, kind: &CodeBlockKind<'_>) {
         self.begin_block();
         if let CodeBlockKind::Fenced(language) = kind
@@ -200,6 +232,10 @@ impl Page {
         let mut lines = text.split('\n').peekable();
         while let Some(line) = lines.next() {
             if !line.is_empty() {
+                // Text of an item is no paragraph of its own, and yet set off from what stands above it.
+                if !self.is_in_line && self.is_after_block {
+                    self.begin_block();
+                }
                 self.begin_line();
                 let style = self.style();
                 let line = harmless(line);

@@ -59,16 +59,47 @@ fn styles_are_set_and_end_with_their_text() {
 }
 
 #[test]
-fn a_block_is_shown_as_soon_as_it_is_complete_and_not_before() {
+fn text_is_shown_word_by_word_and_code_line_by_line() {
     let mut markdown = Markdown::default();
     let mut shown = |text: &str| plain(&markdown.push(text));
     assert_eq!(shown("# Tit"), "");
     assert_eq!(shown("le\n"), "Title\n");
-    assert_eq!(shown("one\ntwo\n\n"), "");
-    assert_eq!(shown("- a\n"), "one\ntwo\n");
-    assert_eq!(shown("- b\n"), "\n• a\n");
-    assert_eq!(shown("```\ncode\n\nmore\n"), "• b\n");
-    assert_eq!(shown("```\n"), "    code\n    \n    more\n");
+    assert_eq!(shown("one tw"), "one");
+    assert_eq!(shown("o thr"), " two");
+    assert_eq!(shown("ee\nfo"), " three");
+    assert_eq!(shown("ur\n\n"), "\nfour");
+    assert_eq!(shown("- a"), "\n");
+    assert_eq!(shown(" b\n"), "\n• a b");
+    assert_eq!(shown("- b\n"), "\n• b");
+    assert_eq!(shown("```\ncode\n\nmo"), "\n    code\n    ");
+    assert_eq!(shown("re\n"), "\n    more");
+    assert_eq!(shown("```\n"), "\n");
+}
+
+#[test]
+fn what_may_still_become_something_else_waits_until_that_is_known() {
+    let mut markdown = Markdown::default();
+    let mut shown = |text: &str| plain(&markdown.push(text));
+    assert_eq!(shown("a **bold word "), "a");
+    assert_eq!(shown("and** more "), " bold word and more");
+    assert_eq!(shown("see [the page](https://exa"), " see");
+    assert_eq!(
+        shown("mple.org) [1] 2 * 3 "),
+        " the page <https://example.org> [1] 2 * 3"
+    );
+    assert_eq!(shown("snake_case `co"), " snake_case");
+    assert_eq!(shown("de` ends "), " code ends");
+    assert_eq!(shown("\n\n| a | b |\n"), "\n");
+    assert_eq!(shown("| - | - |\n| 1 | 2 |\n"), "");
+    assert_eq!(shown("\nEnd "), "\na │ b\n──┼──\n1 │ 2\n\nEnd");
+}
+
+#[test]
+fn a_text_that_is_underlined_too_late_stays_a_text() {
+    let mut markdown = Markdown::default();
+    let shown =
+        plain(&(markdown.push("one two\n") + &markdown.push("---\nthree ") + &markdown.end()));
+    assert_eq!(shown, "one two\n────────────────────\n\nthree\n");
 }
 
 #[test]
@@ -123,6 +154,20 @@ proptest! {
         shown += &markdown.push(&TEXT[start..]);
         shown += &markdown.end();
         prop_assert_eq!(shown, whole(TEXT));
+    }
+
+    #[test]
+    fn letter_by_letter_it_is_rendered_as_in_one_piece(
+        pieces in prop::collection::vec(
+            "[a-z]{1,4}| |\n|\n\n|- |1\\. |> |\\*|\\*\\*|_|`|~~|\\[a\\]\\(b\\)|\\[|\\]|<|&amp;|# |\n```\n|---\n|!|  ",
+            0..30,
+        ),
+    ) {
+        let text = pieces.concat();
+        let mut markdown = Markdown::default();
+        let letters = text.chars().map(|letter| markdown.push(letter.encode_utf8(&mut [0; 4])));
+        let shown = letters.collect::<String>() + &markdown.end();
+        prop_assert_eq!(shown, whole(&text));
     }
 
     #[test]

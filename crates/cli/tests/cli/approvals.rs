@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
 
 const SETTINGS: [&str; 4] = [
     "--set",
@@ -110,16 +111,71 @@ fn arguments_can_be_replaced_and_are_checked_again() {
     assert!(answer.contains("Asia/Tokyo"), "{answer}");
 }
 
+/// Returns the commands that hints propose, in their order.
+fn proposed(stderr: &str) -> Vec<Vec<String>> {
+    let hints = stderr.lines().filter(|line| line.starts_with("hint: "));
+    let commands = hints.flat_map(|hint| hint.split('`').skip(1).step_by(2));
+    let commands = commands.filter_map(|command| command.strip_prefix("neuraxis "));
+    commands
+        .map(|command| command.split(' ').map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn whoever_follows_the_hints_of_a_run_that_waits_for_two_calls_comes_to_its_end() {
+    let model = Scripted::start([
+        Turn::Calls(&[
+            ("current_time", r#"{"time_zone":"Asia/Tokyo"}"#),
+            ("current_time", r#"{"time_zone":"Europe/Paris"}"#),
+        ]),
+        Turn::Says(&["Both.\n"]),
+    ]);
+    let machine = model.machine();
+    let with_key = |arguments: &[String]| -> Done {
+        let mut command = machine.command(arguments);
+        command.env("MY_KEY", "k").output().unwrap().into()
+    };
+    let ask = [
+        &["ask", "--wait", "--session", "s"],
+        &SETTINGS[..],
+        &["Where?"],
+    ]
+    .concat();
+    let ask: Vec<String> = ask.into_iter().map(str::to_owned).collect();
+    let mut done = with_key(&ask);
+    let first = done.stderr.clone();
+    let id = regex::Regex::new("run ([0-9a-f-]{36})").unwrap();
+    let id = id.captures(&first).unwrap()[1].to_owned();
+    let mut followed = 0;
+    while done.code != Some(0) {
+        let commands = proposed(&done.stderr);
+        let shown = with_key(&commands[0]).stdout_of(0);
+        assert!(shown.contains("asks for your approval"), "{shown}");
+        done = with_key(&commands[1]);
+        followed += 1;
+        assert!(followed < 3, "{done:?}");
+    }
+    assert_eq!((done.stdout.as_str(), followed), ("Both.\n", 2));
+    insta::assert_snapshot!(first.replace(&id, "RUN"));
+}
+
+#[test]
+fn a_run_and_a_call_may_be_named_by_a_part_of_their_ids() {
+    let machine = Machine::new();
+    let (id, _) = leave_waiting(&machine);
+    let whole = run(&machine, &["approvals", "show", &id]).stdout_of(0);
+    let part = run(&machine, &["approvals", "show", &id[..20], "a0_0_0"]).stdout_of(0);
+    assert_eq!(part, whole);
+    run(&machine, &["approvals", "approve", &id[..20]]).stdout_of(0);
+}
+
 #[test]
 fn what_there_is_not_is_refused_with_a_way_out() {
     let machine = Machine::new();
     let unknown = "01990000-0000-7000-8000-000000000000";
     for (arguments, told) in [
-        (["approvals", "approve", unknown], "approvals list"),
-        (
-            ["approvals", "approve", "nonsense"],
-            "it must be the id of a run",
-        ),
+        (["approvals", "approve", unknown], "runs list"),
+        (["approvals", "approve", "nonsense"], "there is no run"),
     ] {
         let complaint = run(&machine, &arguments).complaint(2);
         assert!(complaint.contains(told), "{complaint}");

@@ -91,9 +91,9 @@ fn a_run_that_waits_is_named_and_nobody_is_asked_through_a_pipe() {
     let done = chat(&machine, &settings, "/resume\nAnd now?\n/approvals\n");
     assert_eq!(done.code, Some(1));
     for expected in [
-        "which waits for an approval: /resume goes on with it",
+        "which waits for your approval of a call: /resume goes on with it",
         "waits for an approval, which nobody can give here",
-        "2 messages were not answered",
+        "error: a message was not answered, and a command failed",
     ] {
         assert!(
             done.stderr.contains(expected),

@@ -101,9 +101,9 @@ fn the_file_to_begin_with_goes_where_it_is_wanted() {
     assert!(machine.path("mine.toml").is_file());
     let complaint = machine
         .run(["config", "init", "--config", "no/such/folder.toml"])
-        .complaint(1);
+        .complaint(2);
     assert!(
-        complaint.starts_with("error: cannot write no/such/folder.toml\n"),
+        complaint.starts_with("error: wrong usage: cannot write no/such/folder.toml\n"),
         "{complaint}"
     );
 }

@@ -204,6 +204,41 @@ fn offline_the_doctor_sends_nothing() {
 }
 
 #[test]
+fn the_doctor_finds_a_store_that_is_damaged_and_no_hint_leads_in_a_circle() {
+    let machine = crate::sessions::used_machine();
+    let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
+    assert!(
+        healthy.contains("sessions.db\": whole, 2 sessions, 3 runs\n"),
+        "{healthy}"
+    );
+
+    let mut bytes = std::fs::read(machine.database()).unwrap();
+    bytes[8 * 4096..].fill(0x5a);
+    std::fs::write(machine.database(), &bytes).unwrap();
+    let complaint = machine.run(["ask", "--session", "trip", "Hi"]).complaint(1);
+    assert!(
+        complaint.contains("`neuraxis doctor --offline` checks the file itself"),
+        "{complaint}"
+    );
+    for damaged in [bytes, b"dear diary".repeat(1_000)] {
+        std::fs::write(machine.database(), damaged).unwrap();
+        let done = machine.run(["doctor", "--offline"]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        let told = done
+            .stdout
+            .lines()
+            .skip_while(|line| !line.contains("failed   store"));
+        let told: Vec<&str> = told.take(2).collect();
+        assert!(told[0].contains("sessions.db: "), "{done:?}");
+        assert!(
+            told[1].contains("→ copy it before anything else"),
+            "{done:?}"
+        );
+        assert!(!done.stdout.contains("doctor"), "{done:?}");
+    }
+}
+
+#[test]
 fn the_doctor_of_a_broken_configuration_names_the_place() {
     let machine =
         Machine::new().with_file("neuraxis.toml", "[models.reasoning]\nprovider = 'opnai'\n");

@@ -1,4 +1,4 @@
-//! Ctrl-C in the middle of the work.
+//! Ctrl-C, SIGTERM and SIGHUP in the middle of the work.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -26,8 +26,12 @@ fn start(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
 }
 
 fn interrupt(child: &Child) {
+    send(child, Signal::INT);
+}
+
+fn send(child: &Child, signal: Signal) {
     // A process that has ended already cannot be interrupted, and is found out about by its exit code.
-    let _ = kill_process(Pid::from_child(child), Signal::INT);
+    let _ = kill_process(Pid::from_child(child), signal);
 }
 
 fn stderr(child: &mut Child) -> String {
@@ -41,8 +45,8 @@ fn stderr(child: &mut Child) -> String {
     text
 }
 
-/// Asks for the machine's health and interrupts when the tool runs. Returns the events, or nothing if it came too late.
-fn interrupted_run() -> Option<Vec<Value>> {
+/// Asks for the machine's health and sends a signal when the tool runs. Returns the events, or nothing if it came too late.
+fn interrupted_run(signal: Signal, expected: i32, word: &str) -> Option<Vec<Value>> {
     let machine = Machine::new();
     let question = [
         "ask",
@@ -61,21 +65,22 @@ fn interrupted_run() -> Option<Vec<Value>> {
             "no tool was started: {lines}"
         );
     }
-    interrupt(&child);
+    send(&child, signal);
     stdout.read_to_string(&mut lines).unwrap();
     let stderr = stderr(&mut child);
     let code = child.wait().unwrap().code();
     if code == Some(0) {
         return None;
     }
-    assert_eq!(code, Some(130), "{stderr}");
-    assert!(stderr.ends_with("\ninterrupted\n"), "{stderr}");
+    assert_eq!(code, Some(expected), "{stderr}");
+    assert!(stderr.ends_with(&format!("\n{word}\n")), "{stderr}");
     Some(events(&lines))
 }
 
 #[test]
 fn the_run_ends_with_a_valid_history_on_record_and_exit_code_130() {
-    let events = (0..MOST_TRIES).find_map(|_| interrupted_run()).unwrap();
+    let mut tries = (0..MOST_TRIES).map(|_| interrupted_run(Signal::INT, 130, "interrupted"));
+    let events = tries.find_map(|events| events).unwrap();
 
     let last = events.last().unwrap();
     assert_eq!(
@@ -109,6 +114,43 @@ fn the_run_ends_with_a_valid_history_on_record_and_exit_code_130() {
         results.len(),
         "each call of the assistant has its result"
     );
+}
+
+#[test]
+fn what_else_tells_it_to_end_ends_the_run_in_the_same_way() {
+    for (signal, code, word) in [
+        (Signal::TERM, 143, "terminated"),
+        (Signal::HUP, 129, "hung up"),
+    ] {
+        let mut tries = (0..MOST_TRIES).map(|_| interrupted_run(signal, code, word));
+        let events = tries.find_map(|events| events).unwrap();
+        let last = events.last().unwrap();
+        assert_eq!(
+            (&last["type"], &last["finish_reason"]),
+            (&"final".into(), &"cancelled".into())
+        );
+    }
+}
+
+/// `nohup` wants it so.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_that_is_to_be_ignored_is_ignored() {
+    let machine = Machine::new();
+    let script = "trap '' HUP; \"$0\" ask --channel system_health --format events 'How is this machine?' & child=$!; \
+                  kill -HUP $child; sleep 0.1; kill -HUP $child; wait $child";
+    let binary = machine.command([""; 0]);
+    let mut shell = machine.command([""; 0]);
+    let mut ours = Command::new("sh");
+    ours.args(["-c", script]).arg(binary.get_program());
+    for (name, value) in shell.stdin(Stdio::null()).get_envs() {
+        match value {
+            Some(value) => ours.env(name, value),
+            None => ours.env_remove(name),
+        };
+    }
+    let output = ours.current_dir(machine.root()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 /// Tells whether a process that has not ended listens for SIGINT.

@@ -111,6 +111,14 @@ impl Machine {
             .into()
     }
 
+    /// Returns the ids of the runs of a session, the newest first.
+    pub(crate) fn runs(&self, session: &str) -> Vec<String> {
+        let list = ["runs", "list", "--session", session, "--format", "json"];
+        let list: Vec<Value> = serde_json::from_str(&self.run(list).stdout_of(0)).unwrap();
+        let ids = list.iter().map(|run| run["run_id"].as_str().unwrap());
+        ids.map(str::to_owned).collect()
+    }
+
     /// Returns the folder that holds everything of this machine.
     pub(crate) fn root(&self) -> &Path {
         self.folder.path()

@@ -17,6 +17,8 @@ mod formats;
 mod help;
 #[cfg(unix)]
 mod interrupt;
+#[cfg(unix)]
+mod killed;
 mod machine;
 mod model_faults;
 #[cfg(unix)]

@@ -267,7 +267,7 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
         &[&["chat", "--session", "s"], &settings[..]].concat(),
     );
     person
-        .exp_string("which waits for an approval: /resume")
+        .exp_string("which waits for your approval of a call: /resume goes on with it")
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/approvals");
@@ -277,6 +277,87 @@ fn a_question_left_for_later_is_asked_again_when_the_conversation_is_resumed() {
     person.exp_string("your answer:").unwrap();
     type_line(&mut person, "y");
     person.exp_string("It is ").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let settings = [&READING_ASKS[..], &store].concat();
+    let machine = Machine::new();
+    let question = [
+        &["ask", "--session", "s"],
+        &settings[..],
+        &["What time is it?"],
+    ]
+    .concat();
+    let mut person = sit(&machine, &question);
+    person.exp_string("your answer:").unwrap();
+    person.send("half an ans").unwrap();
+    person.flush().unwrap();
+    let list = [&["runs", "list", "--format", "json"], &store[..]].concat();
+    let list = machine.run(list).stdout_of(0);
+    let run: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let run = run[0]["run_id"].as_str().unwrap();
+    let deny = ["approvals", "deny", run, "--reason", "not now"];
+    let note = machine.run([&deny, &settings[..]].concat());
+    assert_eq!(note.code, Some(0), "{note:?}");
+    assert!(note.stderr.contains("the decision is kept"), "{note:?}");
+    person
+        .exp_string("decided elsewhere: denied by tester, at the terminal (not now); an answer from here would come")
+        .unwrap();
+    person.exp_string("not now").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+/// The editor of this person takes its time: meanwhile somebody else decides.
+#[test]
+fn an_answer_that_comes_too_late_is_told_so() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let script = "#!/bin/sh\nrun=$(\"$OURS\" runs list --set store.url=sqlite://sessions.db --format json \
+        | sed -n 's/.*\"run_id\":\"\\([^\"]*\\)\".*/\\1/p')\n\
+        \"$OURS\" approvals deny \"$run\" --reason 'not now' --set store.url=sqlite://sessions.db\n\
+        until \"$OURS\" runs list --set store.url=sqlite://sessions.db --format json | grep -q done; do sleep 0.1; done\n\
+        echo '{\"time_zone\":\"Asia/Seoul\"}' > \"$1\"\n";
+    let machine = Machine::new().with_file("slow-editor", script);
+    let editor = machine.path("slow-editor");
+    std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let store = ["--set", "store.url=sqlite://sessions.db"];
+    let question = [&["ask"], &READING_ASKS[..], &store, &["What time is it?"]].concat();
+    let mut command = machine.command(question);
+    let ours = command.get_program().to_owned();
+    command
+        .env("TERM", "xterm-256color")
+        .env("EDITOR", editor)
+        .env("OURS", ours)
+        .stdin(std::process::Stdio::inherit());
+    let options = Options::new().strip_ansi_escape_codes(true);
+    let mut person = spawn_with_options(command, options.timeout_ms(Some(PATIENCE))).unwrap();
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "e");
+    person.exp_string("which you edited:").unwrap();
+    person
+        .exp_string(
+            "denied by tester, at the terminal (not now); an answer from here would come too late",
+        )
+        .unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn a_long_paragraph_is_seen_while_it_is_being_written() {
+    let model = Scripted::start([Turn::Stalls("This **is** all that there is so f")]);
+    let machine = model.machine();
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "Hello?");
+    person.exp_string("This is all that there is so").unwrap();
+    person.send_control('c').unwrap();
+    // What was held back is not lost.
+    person.exp_string(" f").unwrap();
+    person.exp_string("interrupted").unwrap();
     person.exp_string("chat/moderate>").unwrap();
     type_line(&mut person, "/quit");
     assert_eq!(leave(&mut person), 0);

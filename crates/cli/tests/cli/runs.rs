@@ -5,20 +5,11 @@ use serde_json::Value;
 use crate::machine::Machine;
 use crate::sessions::{transcript, used_machine};
 
-/// Returns the ids of the runs of a session, the newest first.
-fn runs(machine: &Machine, session: &str) -> Vec<String> {
-    let list = ["runs", "list", "--session", session, "--format", "json"];
-    let list: Vec<Value> = serde_json::from_str(&machine.run(list).stdout_of(0)).unwrap();
-    list.iter()
-        .map(|run| run["run_id"].as_str().unwrap().to_owned())
-        .collect()
-}
-
 #[test]
 fn runs_are_listed_and_drawn_as_trees() {
     let machine = used_machine();
-    let trip = &runs(&machine, "trip")[1];
-    let health = &runs(&machine, "health")[0];
+    let trip = &machine.runs("trip")[1];
+    let health = &machine.runs("health")[0];
     insta::assert_snapshot!(transcript(
         &machine,
         &[
@@ -36,7 +27,7 @@ fn runs_are_listed_and_drawn_as_trees() {
 #[test]
 fn the_beginning_of_an_id_will_do() {
     let machine = used_machine();
-    let run = &runs(&machine, "trip")[0];
+    let run = &machine.runs("trip")[0];
     let whole = machine.run(["runs", "show", run]).stdout_of(0);
     let beginning = machine.run(["runs", "show", &run[..30]]).stdout_of(0);
     assert_eq!(whole, beginning);
@@ -45,7 +36,7 @@ fn the_beginning_of_an_id_will_do() {
 #[test]
 fn as_json_a_run_has_its_steps_and_as_events_its_records() {
     let machine = used_machine();
-    let run = &runs(&machine, "trip")[0];
+    let run = &machine.runs("trip")[0];
     let shown = machine
         .run(["runs", "show", run, "--format", "json"])
         .stdout_of(0);
@@ -68,7 +59,7 @@ fn as_json_a_run_has_its_steps_and_as_events_its_records() {
 fn a_changed_log_is_replayed_up_to_its_first_difference() {
     let machine = used_machine();
     let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
-    let run = &runs(&machine, "trip")[1];
+    let run = &machine.runs("trip")[1];
     let log = machine
         .run(["runs", "show", run, "--format", "events"])
         .stdout_of(0);
@@ -107,7 +98,7 @@ fn a_changed_log_is_replayed_up_to_its_first_difference() {
 #[test]
 fn a_later_run_alone_cannot_be_replayed_since_its_history_is_missing() {
     let machine = used_machine();
-    let run = &runs(&machine, "trip")[0];
+    let run = &machine.runs("trip")[0];
     let log = machine
         .run(["runs", "show", run, "--format", "events"])
         .stdout_of(0);
@@ -133,7 +124,7 @@ fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
         "What time is it?",
     ];
     machine.run(asked).stdout_of(0);
-    let run = &runs(&machine, "s")[0];
+    let run = &machine.runs("s")[0];
     for format in ["text", "json"] {
         let replayed = machine.run(["runs", "replay", run, "--format", format]);
         assert_eq!(replayed.code, Some(1), "{replayed:?}");
@@ -148,7 +139,7 @@ fn a_log_with_something_withheld_says_that_it_cannot_be_replayed() {
 fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
     let machine = used_machine();
     let before = machine.run(["sessions", "show", "trip"]).stdout_of(0);
-    let run = &runs(&machine, "trip")[1];
+    let run = &machine.runs("trip")[1];
     insta::assert_snapshot!(transcript(
         &machine,
         &[
@@ -178,7 +169,7 @@ fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
                 "paris"
             ],
             &["sessions", "verify", "paris"],
-            &["runs", "show", &runs(&machine, "trip")[0]],
+            &["runs", "show", &machine.runs("trip")[0]],
         ]
     ));
     assert_eq!(
@@ -188,9 +179,24 @@ fn a_fork_goes_on_in_a_new_session_and_the_old_one_stays() {
 }
 
 #[test]
+fn a_turn_that_a_run_does_not_have_is_refused_with_how_many_it_has() {
+    let machine = used_machine();
+    let run = &machine.runs("trip")[1];
+    let fork = ["runs", "fork", run, "--at-turn", "7", "--message", "Hi"];
+    let complaint = machine.run(fork).complaint(2);
+    let expected = format!(
+        "error: wrong usage: run {run} has 2 turns: there is no turn 7\n\
+         hint: leave out --at-turn to go on from its end\n"
+    );
+    assert_eq!(complaint, expected);
+    let last = ["runs", "fork", run, "--at-turn", "2", "--message", "Hi"];
+    machine.run(last).stdout_of(0);
+}
+
+#[test]
 fn a_run_that_has_ended_is_not_taken_up() {
     let machine = used_machine();
-    let run = &runs(&machine, "trip")[0];
+    let run = &machine.runs("trip")[0];
     insta::assert_snapshot!(transcript(&machine, &[&["runs", "resume", run]]));
 }
 
@@ -237,7 +243,7 @@ fn a_run_that_was_left_behind_is_taken_up_or_ended() {
 #[test]
 fn a_run_becomes_a_recording_that_says_what_it_lacks() {
     let machine = used_machine();
-    let run = &runs(&machine, "health")[0];
+    let run = &machine.runs("health")[0];
     insta::assert_snapshot!(transcript(
         &machine,
         &[

@@ -214,7 +214,7 @@ fn an_exported_session_comes_back_as_it_was() {
         all.contains(&exported),
         "the file of all sessions lacks one"
     );
-    assert_eq!(machine.run(export).code, Some(1), "a file was overwritten");
+    assert_eq!(machine.run(export).code, Some(2), "a file was overwritten");
 
     machine.run(["sessions", "delete", "trip"]).stdout_of(0);
     let database = fs::read(machine.database()).unwrap();
@@ -246,6 +246,24 @@ fn an_exported_session_comes_back_as_it_was() {
         "{}",
         conflict.stderr
     );
+}
+
+#[test]
+fn a_shorter_session_under_the_same_id_is_not_completed_with_what_another_one_said() {
+    let exported = used_machine()
+        .run(["sessions", "export", "trip"])
+        .stdout_of(0);
+    let other = Machine::new().with_file("trip.jsonl", exported);
+    other
+        .run(["ask", "--session", "trip", QUESTION])
+        .stdout_of(0);
+    let before = head(&other, "trip");
+    let conflict = other.run(["sessions", "import", "trip.jsonl"]).complaint(1);
+    assert!(
+        conflict.contains("another session trip is here: nothing was imported"),
+        "{conflict}"
+    );
+    assert_eq!(head(&other, "trip"), before);
 }
 
 #[cfg(unix)]
@@ -317,6 +335,46 @@ fn what_was_altered_in_the_file_is_found() {
             &["sessions", "export", "trip"],
         ]
     ));
+}
+
+#[test]
+fn an_altered_session_goes_on_only_where_somebody_wants_it_to() {
+    let machine = used_machine();
+    let run = &machine.runs("trip")[0];
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \
+         WHERE run = 1 AND first_seq = 1",
+    );
+    insta::assert_snapshot!(transcript(
+        &machine,
+        &[
+            &["ask", "--session", "trip", "And now?"],
+            &["ask", "--session", "health", "What time is it?"],
+            &[
+                "runs",
+                "fork",
+                run,
+                "--message",
+                "And now?",
+                "--session",
+                "new"
+            ],
+            &["ask", "--session", "new", "And now?"],
+        ]
+    ));
+    let talked = machine.run_with_input(["chat", "--session", "trip"], "And now?\n");
+    let complaint = talked.complaint(1);
+    assert!(
+        complaint.contains("session trip is not what was kept"),
+        "{complaint}"
+    );
+    let talked = machine.run_with_input(["chat"], "/session trip\n/session\n");
+    assert!(
+        talked.stderr.contains("session trip is not what was kept"),
+        "{talked:?}"
+    );
+    assert!(!talked.stdout.contains("session trip"), "{talked:?}");
 }
 
 #[test]

@@ -124,33 +124,37 @@ fn what_was_not_replayed_is_a_warning_and_with_strict_an_error() {
 }
 
 #[test]
-fn a_recording_that_cannot_be_made_or_read_is_told_with_exit_code_1() {
+fn a_recording_that_cannot_be_made_or_read_is_told_with_what_to_do() {
     let machine = offline()
         .with_file("there.cassette", "mine")
         .with_file("wrong.cassette", "hello\n");
-    for (flag, file, expected) in [
+    for (flag, file, code, expected) in [
         (
             "--record",
             "there.cassette",
+            2,
             "there.cassette exists already; remove it",
         ),
         (
             "--record",
             "no/such/folder.cassette",
+            2,
             "no/such/folder.cassette\n  because: No such file",
         ),
         (
             "--replay",
             "none.cassette",
-            "error: cannot read none.cassette\n  because: No such file",
+            2,
+            "error: wrong usage: cannot read none.cassette\n  because: No such file",
         ),
         (
             "--replay",
             "wrong.cassette",
+            1,
             "wrong.cassette, line 1: not a cassette",
         ),
     ] {
-        let complaint = machine.run(["ask", flag, file, QUESTION]).complaint(1);
+        let complaint = machine.run(["ask", flag, file, QUESTION]).complaint(code);
         assert!(complaint.contains(expected), "{complaint}");
         assert!(complaint.contains("\nhint: "), "{complaint}");
     }

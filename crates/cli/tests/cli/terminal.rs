@@ -83,6 +83,25 @@ fn no_color_is_honored() {
 }
 
 #[test]
+fn where_no_terminal_is_there_are_neither_spinners_nor_colors() {
+    let machine = Machine::new();
+    let mut commands = [
+        ask(&machine),
+        machine.command(["ask", "--mode", "yolo", "Hi"]),
+    ];
+    for command in &mut commands {
+        let done = command.env("TERM", "xterm-256color").output().unwrap();
+        for bytes in [done.stdout, done.stderr] {
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(
+                !text.contains(['\u{1b}', '\r']) && !text.contains("running"),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_dumb_terminal_gets_neither_spinner_nor_color() {
     let (code, seen) = in_terminal(ask(&Machine::new()).env("TERM", "dumb"));
     assert_eq!(code, Some(0));
@@ -103,6 +122,50 @@ fn what_a_terminal_would_obey_is_made_visible_and_a_program_gets_it_as_it_is() {
         "{seen:?}"
     );
     assert!(machine.run(call).stdout_of(0).contains("a\u{9b}2Jb"));
+}
+
+/// A line editor turns echo and lines off while it reads.
+#[test]
+fn a_conversation_that_is_told_to_end_leaves_the_terminal_as_it_was() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    for (signal, expected) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        let open = || rustix::fs::open(&name, flags, rustix::fs::Mode::empty()).unwrap();
+        let kept = open();
+        let before = tcgetattr(&kept).unwrap().local_modes;
+        let machine = Machine::new();
+        let mut command = machine.command(["chat", "--session", "s"]);
+        command.env("TERM", "xterm-256color");
+        let mut child = command
+            .stdin(Stdio::from(open()))
+            .stdout(Stdio::from(open()))
+            .stderr(Stdio::from(open()))
+            .spawn()
+            .unwrap();
+        let mut screen = File::from(ours);
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains("chat/moderate> ") {
+            let mut bytes = [0; 1024];
+            let read = screen.read(&mut bytes).unwrap();
+            seen.extend(&bytes[..read]);
+        }
+        while tcgetattr(&kept)
+            .unwrap()
+            .local_modes
+            .contains(LocalModes::ICANON)
+        {
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(expected));
+        assert_eq!(tcgetattr(&kept).unwrap().local_modes, before);
+    }
 }
 
 #[test]

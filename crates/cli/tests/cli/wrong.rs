@@ -76,6 +76,73 @@ fn a_wrong_configuration_is_refused_with_exit_code_2_its_place_and_the_nearest_k
     ));
 }
 
+/// One rule: what was named on the command line or in the configuration and cannot be used is wrong usage.
+#[test]
+fn what_was_named_and_is_not_there_or_cannot_be_opened_has_exit_code_2_in_every_command() {
+    let machine = Machine::new().with_file("taken", "something");
+    machine
+        .run(["ask", "--session", "s", "What time is it?"])
+        .stdout_of(0);
+    let run = machine.runs("s").swap_remove(0);
+    let run = run.as_str();
+    let nowhere = "store.url=sqlite://no/such/folder/sessions.db";
+    let table: &[&[&str]] = &[
+        &["ask", "--config", "missing", "Hi"],
+        &["ask", "--config", ".", "Hi"],
+        &["ask", "--plan", "missing", "Hi"],
+        &["ask", "--replay", "missing", "Hi"],
+        &["ask", "--replay", ".", "Hi"],
+        &["ask", "--record", "missing/file", "Hi"],
+        &["ask", "--record", "taken", "Hi"],
+        &["ask", "--set", nowhere, "Hi"],
+        &["chat", "--config", "missing"],
+        &["chat", "--plan", "missing"],
+        &["chat", "--channel", "deep_research"],
+        &["chat", "--set", nowhere],
+        &["policy", "check", "missing"],
+        &["policy", "check", "."],
+        &["policy", "test", "missing"],
+        &["policy", "test", "."],
+        &["sessions", "import", "missing"],
+        &["sessions", "import", "."],
+        &["sessions", "export", "s", "--output", "missing/file"],
+        &["sessions", "export", "s", "--output", "taken"],
+        &["sessions", "export", "s", "--output", "."],
+        &["sessions", "list", "--set", nowhere],
+        &["sessions", "show", "missing"],
+        &["runs", "show", "missing"],
+        &["runs", "resume", "missing"],
+        &["runs", "fork", run, "--at-turn", "9"],
+        &["runs", "replay", "missing.jsonl"],
+        &["runs", "replay", "./"],
+        &["runs", "cassette", run, "missing/file"],
+        &["runs", "cassette", run, "taken"],
+        &["approvals", "show", "missing"],
+        &["approvals", "approve", "missing"],
+        &["config", "init", "--config", "missing/file"],
+        &["config", "init", "--config", "taken"],
+        &["config", "show", "--config", "missing"],
+        &["tools", "list", "--config", "missing"],
+        &["tools", "call", "missing"],
+    ];
+    let codes: Vec<_> = table.iter().map(|line| machine.run(*line).code).collect();
+    let others = table
+        .iter()
+        .zip(&codes)
+        .filter(|(_, code)| **code != Some(2));
+    let others: Vec<_> = others.collect();
+    assert!(others.is_empty(), "{others:#?}");
+    let complaint = machine.run(["ask", "--set", nowhere, "Hi"]).complaint(2);
+    let expected =
+        "error: wrong configuration: --set: store.url: there is no folder no/such/folder\n";
+    assert!(complaint.starts_with(expected), "{complaint}");
+    assert!(
+        !machine.path("no").exists(),
+        "a folder was made that nobody asked for"
+    );
+    assert_eq!(std::fs::read(machine.path("taken")).unwrap(), b"something");
+}
+
 #[test]
 fn a_variable_that_sets_no_key_is_refused_by_its_name() {
     let machine = Machine::new();

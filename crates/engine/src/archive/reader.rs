@@ -51,6 +51,12 @@ impl<R: BufRead> ArchiveReader<R> {
         }
     }
 
+    /// Returns where the hash chain stands of the session whose lines come; `None` between two sessions.
+    #[must_use]
+    pub fn head(&self) -> Option<ChainHead> {
+        self.open.as_ref().map(|open| open.head)
+    }
+
     /// Returns what comes next; `None` at the end. Empty lines between sessions are skipped.
     ///
     /// # Errors

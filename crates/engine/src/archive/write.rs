@@ -92,6 +92,8 @@ pub(super) struct Importing<'a> {
     store: &'a dyn SessionStore,
     session: SessionId,
     lease: Option<RunLease>,
+    /// Where the chain stands of what the store has already.
+    there: ChainHead,
     /// What is not committed yet, all of one run.
     waiting: Vec<Arc<Record>>,
     bytes: u64,
@@ -102,19 +104,40 @@ impl<'a> Importing<'a> {
         store: &'a dyn SessionStore,
         session: Session,
     ) -> Result<Self, ImportError> {
-        let importing = Self {
+        let start = ChainHead::start(&session);
+        let mut importing = Self {
             store,
             session: session.id.clone(),
             lease: None,
+            there: start,
             waiting: Vec::new(),
             bytes: 0,
         };
-        let created = store.create_session(&session).await;
-        created.map_err(|source| importing.failed(source))?;
+        let created = match store.create_session(&session).await {
+            Err(StoreError::SessionExists(id)) => store.verify(&id, None).await.map(Some),
+            created => created.map(|()| None),
+        };
+        if let Some(there) = created.map_err(|source| importing.failed(source))? {
+            if there.records == 0 && there != start {
+                return Err(importing.another());
+            }
+            importing.there = there;
+        }
         Ok(importing)
     }
 
-    pub(super) async fn record(&mut self, record: Arc<Record>) -> Result<(), ImportError> {
+    /// Keeps a record, after which the chain stands at `head`; nothing is done if the store has it.
+    pub(super) async fn record(
+        &mut self,
+        record: Arc<Record>,
+        head: ChainHead,
+    ) -> Result<(), ImportError> {
+        if head.records <= self.there.records {
+            return match head.records == self.there.records && head != self.there {
+                true => Err(self.another()),
+                false => Ok(()),
+            };
+        }
         let run = record.run_id;
         if self.lease.as_ref().is_none_or(|lease| lease.run != run) {
             self.commit().await?;
@@ -152,6 +175,11 @@ impl<'a> Importing<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Says that the store has another session under the same id.
+    fn another(&self) -> ImportError {
+        self.failed(StoreError::SessionExists(self.session.clone()))
     }
 
     fn failed(&self, source: StoreError) -> ImportError {

@@ -60,6 +60,9 @@ pub struct RunSummary {
     pub records: u64,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
+    /// Until when its last lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
+    /// `None` if nobody holds the run, or in a store that only one process uses.
+    pub leased_until: Option<Timestamp>,
 }
 
 impl RunSummary {
@@ -78,6 +81,7 @@ impl RunSummary {
             pending: Vec::new(),
             records: 0,
             has_mail: false,
+            leased_until: None,
         }
     }
 

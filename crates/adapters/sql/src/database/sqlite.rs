@@ -77,7 +77,8 @@ fn is_locked(error: &Error) -> bool {
     number.is_some_and(|number| number & 0xff == 5)
 }
 
-fn path(url: &str) -> Option<PathBuf> {
+/// Returns the file that a URL names, if it names one.
+pub(crate) fn path(url: &str) -> Option<PathBuf> {
     let rest = url.strip_prefix("sqlite:")?;
     let path = rest.strip_prefix("//").unwrap_or(rest);
     // A database in memory would be another one for each connection.

@@ -13,7 +13,7 @@ use crate::link::{Link, Row, Value, values};
 
 const SELECT: &str = "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, \
                       records, CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
-                      AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END AS BIGINT) FROM runs JOIN sessions ON sessions.key = runs.session";
+                      AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END AS BIGINT), leased_until FROM runs JOIN sessions ON sessions.key = runs.session";
 
 /// Returns the word for a status.
 pub(crate) const fn status_name(status: RunStatus) -> &'static str {
@@ -105,5 +105,9 @@ fn summary(row: &Row) -> Result<RunSummary, Failure> {
     }
     summary.records = row.int(9)?.cast_unsigned();
     summary.has_mail = row.int(10)? != 0;
+    if let Some(millis) = row.maybe_int(11)? {
+        let until = Timestamp::from_millisecond(millis);
+        summary.leased_until = Some(until.map_err(|_| damaged("lease"))?);
+    }
     Ok(summary)
 }

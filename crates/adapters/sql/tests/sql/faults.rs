@@ -82,6 +82,8 @@ async fn a_damaged_file_is_named_and_never_made_anew() {
     for _ in 0..50 {
         busy.warn(&store, &"x".repeat(3_000)).await.unwrap();
     }
+    let checked = store.check().await.unwrap();
+    assert_eq!((checked.sessions, checked.runs), (1, 1));
     store.close().await;
     let whole = std::fs::metadata(&path).unwrap().len();
     let mut overwritten_everywhere = 0;
@@ -98,10 +100,15 @@ async fn a_damaged_file_is_named_and_never_made_anew() {
         drop(file);
         let told = match SqlStore::open(&config_in(copy.path())).await {
             Err(error) => error.to_string(),
-            Ok(store) => match store.verify(&id("s1"), None).await {
-                Err(error) => error.to_string(),
+            Ok(store) => match (store.check().await, store.verify(&id("s1"), None).await) {
+                (Err(error), Err(_)) => {
+                    let told = error.to_string();
+                    assert!(told.contains(&damaged.display().to_string()), "{told}");
+                    told
+                }
+                (Ok(_), Err(error)) => error.to_string(),
                 // A page of an index that verifying does not need, or one that is free.
-                Ok(head) => {
+                (_, Ok(head)) => {
                     assert_eq!(head.records, 51);
                     continue;
                 }

@@ -10,6 +10,7 @@ use crate::support::{Busy, on_both, open, records};
 
 on_both! {
     a_run_with_a_valid_lease_is_not_taken_over
+    a_run_says_until_when_it_is_held
     a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced
     a_run_whose_lease_ran_out_is_taken_over
     what_one_posts_the_other_takes
@@ -25,6 +26,23 @@ async fn a_run_with_a_valid_lease_is_not_taken_over(config: SqlConfig) {
     assert_eq!(refused, Err(StoreError::SessionBusy { session, run }));
     assert_eq!(other.unfinished().await, Ok(Vec::new()));
     busy.warn(&one, "still here").await.unwrap();
+}
+
+async fn a_run_says_until_when_it_is_held(config: SqlConfig) {
+    let (one, other) = (open(&config).await, open(&config).await);
+    let mut busy = Busy::new(&one, 1).await;
+    let held = async || other.run(busy.run()).await.unwrap().leased_until;
+    let until = held().await.unwrap().as_millisecond();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+    let left = until - i64::try_from(now.as_millis()).unwrap();
+    // The clock of a server may go a little differently.
+    let most = i64::try_from(config.lease.as_millis()).unwrap() + 5_000;
+    assert!(left > 0 && left < most, "{left} ms");
+    one.release(&busy.lease).await.unwrap();
+    assert_eq!(held().await, None);
+    busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
+    busy.finish(&other).await.unwrap();
+    assert_eq!(one.run(busy.run()).await.unwrap().leased_until, None);
 }
 
 async fn a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced(config: SqlConfig) {

@@ -12,8 +12,10 @@ use neuraxis_app::{App, Tape};
 use super::super::ask::{self, Format, Reception, View};
 use super::waiting::{self, Waiting, Which};
 use crate::approve::{WhenAway, user_name};
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
+use crate::invocation::again;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -105,6 +107,7 @@ async fn decide(
     let mut reception = Reception::new(setup, WhenAway::Wait)?;
     let app = reception.app(setup, Tape::Off).await?;
     let waiting = waiting::one(app.store.as_ref(), which).await?;
+    lookup::unaltered(app.store.as_ref(), &waiting.session).await?;
     let decision = decision(&waiting)?;
     fits(&app, &waiting, &decision)?;
     let decided = decided(&waiting, decision);
@@ -115,8 +118,12 @@ async fn decide(
             let posted = InboxInput::ApprovalDecided(decided);
             let posted = app.orchestrator.post(waiting.run, posted).await;
             posted.context("the decision could not be kept")?;
-            let note = "the decision is kept; the process that has the run goes on with it";
-            Progress::new().notice(note);
+            let run = waiting.run;
+            let note = format!(
+                "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
+                 resume {run}`"
+            );
+            Progress::new().notice(&again(&note));
             return Ok(());
         }
         Err(error) => {
@@ -131,9 +138,8 @@ async fn decide(
     }
     let interrupt = Interrupt::watch({
         let handle = handle.clone();
-        move || ask::cancel(&handle, "interrupted by the user")
-    })
-    .await;
+        move |signal| ask::cancel(&handle, signal.reason())
+    });
     let events = handle.events();
     let shown = ask::show(&app, view, (&handle, events), &mut reception, &interrupt).await;
     app.close().await;

@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   neuraxis approvals show 01990000-0000-7000-8000-000000000000";
 
-/// Show exactly what a call would run
+/// Show exactly what a call would run, or each call that a run waits for
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {
@@ -24,16 +24,27 @@ impl Show {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let config = setup.config()?;
         let app = setup.app().await?;
-        let waiting = waiting::one(app.store.as_ref(), &self.which).await?;
-        let question = waiting.question();
-        let spec = spec_of(app.orchestrator.tools(), &question.name);
-        let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
-        let (text, _) = question_text(&asked, Whole::All);
-        let scopes = (1..).zip(&question.choices);
-        let scopes: String = scopes
-            .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
-            .collect();
-        Output::new().styled(&(text + &scopes))?;
+        let waiting = waiting::several(app.store.as_ref(), &self.which).await?;
+        let waiting_is_alone = waiting.len() == 1;
+        let shown = waiting.iter().map(|waiting| {
+            let question = waiting.question();
+            let spec = spec_of(app.orchestrator.tools(), &question.name);
+            let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
+            let (text, _) = question_text(&asked, Whole::All);
+            let scopes = (1..).zip(&question.choices);
+            let scopes: String = scopes
+                .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
+                .collect();
+            match waiting_is_alone {
+                true => text + &scopes,
+                false => {
+                    let call = waiting::brief_call(&waiting.asked.tool_call_id);
+                    format!("call {call}\n{text}{scopes}")
+                }
+            }
+        });
+        let shown: Vec<String> = shown.collect();
+        Output::new().styled(&shown.join("\n"))?;
         Ok(())
     }
 }

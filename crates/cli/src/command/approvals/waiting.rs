@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::uuid::Uuid;
 use neuraxis::core::{
     AgentId, ApprovalRequested, AskApproval, PendingKind, Record, RecordBody, RunId, Seq,
     ToolCallId,
@@ -13,17 +12,17 @@ use neuraxis::core::{
 use neuraxis::ports::{RunSummary, SessionStore, StoreError};
 use neuraxis::{RunStatus, SessionId};
 
+use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
 
 /// Which call is meant.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// The run
-    #[arg(value_parser = run_id)]
-    run: RunId,
+    /// The run, or the beginning of its id
+    run: String,
 
-    /// The call; may be left out where the run waits for one alone
+    /// The call, or the beginning or end of its id; may be left out where the run waits for one alone
     call: Option<String>,
 }
 
@@ -37,12 +36,6 @@ pub(in crate::command) struct Waiting {
     pub(super) asked: ApprovalRequested,
     /// All that was recorded of the run.
     pub(super) records: Vec<Arc<Record>>,
-}
-
-fn run_id(text: &str) -> Result<RunId, &'static str> {
-    Uuid::parse_str(text)
-        .map(RunId)
-        .map_err(|_| "it must be the id of a run, as `neuraxis approvals list` shows it")
 }
 
 /// Returns the calls of all runs that wait and that nobody drives.
@@ -64,35 +57,67 @@ pub(in crate::command) async fn in_session(
     calls_of(store, runs).await
 }
 
+/// Returns the calls that are meant: all that the run waits for, if none is named.
+pub(super) async fn several(
+    store: &dyn SessionStore,
+    which: &Which,
+) -> Result<Vec<Waiting>, CommandError> {
+    let summary = lookup::run(store, &which.run).await?;
+    let run = summary.run_id;
+    let mut waiting = calls_of(store, vec![summary]).await?;
+    if let Some(call) = &which.call {
+        waiting.retain(|waiting| {
+            let id = waiting.asked.tool_call_id.as_str();
+            id.starts_with(call.as_str()) || id.ends_with(call.as_str())
+        });
+    }
+    if !waiting.is_empty() {
+        return Ok(waiting);
+    }
+    let error = match &which.call {
+        Some(call) => anyhow!(
+            "no call {:?} of run {run} waits for an approval",
+            one_line(call)
+        ),
+        None => anyhow!("run {run} does not wait for an approval"),
+    };
+    Err(CommandError::usage(error).hint(LIST))
+}
+
 /// Returns the call that is meant.
 pub(super) async fn one(store: &dyn SessionStore, which: &Which) -> Result<Waiting, CommandError> {
-    let summary = store.run(which.run).await.map_err(|error| match error {
-        StoreError::NoSuchRun(_) => CommandError::usage(error).hint(LIST),
-        error => cannot_read(error),
-    })?;
-    let waiting = calls_of(store, vec![summary]).await?;
-    let run = which.run;
-    let Some(call) = &which.call else {
-        let mut calls = waiting.into_iter();
-        return match (calls.next(), calls.len()) {
-            (Some(only), 0) => Ok(only),
-            (Some(_), more) => {
-                let error = anyhow!("run {run} waits for {} calls: say which", more + 1);
-                Err(CommandError::usage(error).hint(LIST))
-            }
-            (None, _) => {
-                let error = anyhow!("run {run} does not wait for an approval");
-                Err(CommandError::usage(error).hint(LIST))
-            }
-        };
-    };
-    let mut meant = waiting.into_iter();
-    let meant = meant.find(|waiting| waiting.asked.tool_call_id.as_str() == call);
-    meant.ok_or_else(|| {
-        let error = anyhow!("no call {call:?} of run {run} waits for an approval");
-        CommandError::usage(error).hint(LIST)
-    })
+    let mut waiting = several(store, which).await?;
+    match (waiting.pop(), waiting.len()) {
+        (Some(only), 0) => Ok(only),
+        (Some(last), others) => {
+            let run = last.run;
+            waiting.push(last);
+            let calls = waiting.iter().take(MAX_NAMED);
+            let calls = calls.map(|waiting| brief_call(&waiting.asked.tool_call_id).to_owned());
+            let calls: Vec<String> = calls.collect();
+            let calls = calls.join(", ");
+            let error = anyhow!(
+                "run {run} waits for {} such calls: say which: {calls}",
+                others + 1
+            );
+            let hint = format!("`neuraxis approvals show {run}` shows them all");
+            Err(CommandError::usage(error).hint(hint))
+        }
+        (None, _) => Err(CommandError::usage(anyhow!("nothing waits")).hint(LIST)),
+    }
 }
+
+/// Returns the end of a call's id, which tells it from the others of its run.
+pub(in crate::command) fn brief_call(call: &ToolCallId) -> &str {
+    let id = call.as_str();
+    let end = id
+        .strip_prefix("call_")
+        .and_then(|rest| rest.split_once('_'));
+    end.map_or(id, |(_, end)| end)
+}
+
+/// How many calls a complaint names.
+const MAX_NAMED: usize = 8;
 
 const LIST: &str = "`neuraxis approvals list` shows what waits";
 
@@ -132,7 +157,7 @@ async fn calls_of(
 }
 
 fn cannot_read(error: StoreError) -> CommandError {
-    CommandError::failed(error).hint("`neuraxis doctor` checks the store")
+    error.into()
 }
 
 impl Waiting {

@@ -21,9 +21,8 @@ pub(in crate::command) async fn watch(
     }
     let interrupt = Interrupt::watch({
         let handle = handle.clone();
-        move || cancel(&handle, "interrupted by the user")
-    })
-    .await;
+        move |signal| cancel(&handle, signal.reason())
+    });
     show(app, view, (handle, events), reception, &interrupt).await
 }
 
@@ -45,7 +44,10 @@ pub(in crate::command) async fn show(
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
         handle.result().await;
-        return Err(error);
+        // A terminal that went away is why.
+        return Err(interrupt
+            .happened()
+            .map_or(error, CommandError::interrupted));
     }
     let Some(result) = handle.result().await else {
         let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
@@ -55,7 +57,7 @@ pub(in crate::command) async fn show(
     if reception.has_turned_away(handle) {
         view.notice(waiting::HOW_TO_ALLOW);
     }
-    verdict(&result, interrupt)
+    verdict(&result, interrupt, |failure| view.has_told(failure))
 }
 
 /// Ends a run.
@@ -64,22 +66,29 @@ pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
     let _ = handle.cancel(reason);
 }
 
-/// Says how it went.
+/// Says how it went. A reason that is known already is not told again.
 pub(super) fn verdict(
     result: &OrchestratorResult,
     interrupt: &Interrupt,
+    is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
     if result.status == RunStatus::Done {
         return Ok(());
     }
-    if result.status == RunStatus::Interrupted && interrupt.happened() {
-        return Err(CommandError::interrupted());
+    if result.status == RunStatus::Interrupted
+        && let Some(signal) = interrupt.happened()
+    {
+        return Err(CommandError::interrupted(signal));
     }
     if result.status == RunStatus::Waiting {
         return Err(waiting::of(result));
     }
     let reason = result.finish_reason.as_ref();
     let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);
-    let error = anyhow::anyhow!(reason).context("the run did not come to an answer");
+    let what = "the run did not come to an answer";
+    let error = match is_known(&reason) {
+        true => anyhow::anyhow!(what),
+        false => anyhow::anyhow!(reason).context(what),
+    };
     Err(CommandError::failed(error).hint("add --format events to see every step"))
 }

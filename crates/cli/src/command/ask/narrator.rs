@@ -21,6 +21,8 @@ pub(super) struct Narrator {
     running: HashMap<ToolCallId, String>,
     /// Why a person had to approve a call, and what came of that.
     asked: HashMap<ToolCallId, String>,
+    /// Why a model failed last: nobody needs to read the same again and again.
+    failure: Option<String>,
 }
 
 impl Narrator {
@@ -29,6 +31,7 @@ impl Narrator {
             progress: Progress::new(),
             running: HashMap::new(),
             asked: HashMap::new(),
+            failure: None,
         }
     }
 
@@ -136,8 +139,21 @@ impl Narrator {
         // What follows the first line, such as a comparison, is told when the run ends.
         let error = failed.error.to_string();
         let error = error.lines().next().unwrap_or_default();
-        self.progress
-            .warn(&format!("{}: {error}{next}", failed.served_by));
+        let told = if self.has_told(error) {
+            "the same failure again"
+        } else {
+            error
+        };
+        let served_by = &failed.served_by;
+        self.progress.warn(&format!("{served_by}: {told}{next}"));
+        self.failure = Some(error.to_owned());
+    }
+
+    /// Tells whether a failure was the last to be told.
+    pub(super) fn has_told(&self, error: &str) -> bool {
+        self.failure
+            .as_deref()
+            .is_some_and(|told| error.ends_with(told))
     }
 
     fn tool_ended(&mut self, result: &ToolResult) {

@@ -29,7 +29,7 @@ impl Page {
         Self { output, markdown }
     }
 
-    /// Writes text, in pieces as it comes. What is only a part of a block waits for the rest of it.
+    /// Writes text, in pieces as it comes. What can only be judged with what follows waits for that.
     pub(super) fn write(&mut self, text: &str, progress: &mut Progress) -> io::Result<()> {
         let Some(markdown) = &mut self.markdown else {
             if !text.is_empty() {
@@ -39,7 +39,8 @@ impl Page {
         };
         let shown = markdown.push(text);
         if shown.is_empty() {
-            if !text.trim().is_empty() {
+            // A spinner has its line for itself.
+            if !text.trim().is_empty() && !markdown.is_in_line() {
                 progress.activity("writing");
             }
             return Ok(());

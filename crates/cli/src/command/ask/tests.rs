@@ -34,8 +34,8 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
     }
     let result = handle.result().await.unwrap();
     printed.push_str(&answer.finish(&result.reply));
-    let interrupt = Interrupt::watch(|| {}).await;
-    (printed, verdict(&result, &interrupt))
+    let interrupt = Interrupt::watch(|_| {});
+    (printed, verdict(&result, &interrupt, |_| false))
 }
 
 fn told(verdict: Result<(), CommandError>) -> String {

@@ -87,7 +87,7 @@ impl View {
                 question = desk.next() => {
                     self.pause()?;
                     let answer = desk.put(question, run, around).await?;
-                    if answer == approve::Answer::StopRun {
+                    if answer == Some(approve::Answer::StopRun) {
                         interrupt.note();
                     }
                 }
@@ -95,6 +95,11 @@ impl View {
         }
         self.narrator.progress.hide();
         Ok(())
+    }
+
+    /// Tells whether it was said before, as the last of its kind, why a model failed.
+    pub(in crate::command) fn has_told(&self, failure: &str) -> bool {
+        self.narrator.has_told(failure)
     }
 
     /// Shows what a run came to.

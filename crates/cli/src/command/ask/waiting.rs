@@ -4,11 +4,15 @@ use anyhow::anyhow;
 use neuraxis::OrchestratorResult;
 use neuraxis::core::PendingKind;
 
+use crate::command::approvals::waiting::brief_call;
 use crate::error::CommandError;
 
 /// How to get a call allowed that was denied because nobody could be asked.
 pub(super) const HOW_TO_ALLOW: &str = "a call needs your approval: ask at a terminal to be shown it, add --wait to decide \
     later with `neuraxis approvals`, or allow it with a rule (docs/policy.md)";
+
+/// How many calls are named.
+const MAX_NAMED: usize = 4;
 
 /// Says that a run waits, for what, and how to answer it.
 pub(super) fn of(result: &OrchestratorResult) -> CommandError {
@@ -30,9 +34,21 @@ pub(super) fn of(result: &OrchestratorResult) -> CommandError {
     if approvals == 0 {
         return error;
     }
-    error
-        .hint(format!("`neuraxis approvals show {run}` shows what would run"))
-        .hint(format!(
+    let error = error.hint(format!(
+        "`neuraxis approvals show {run}` shows what would run"
+    ));
+    if approvals == 1 {
+        return error.hint(format!(
             "`neuraxis approvals approve {run}` or `neuraxis approvals deny {run} --reason WHY` lets it go on"
-        ))
+        ));
+    }
+    let calls = result
+        .pending
+        .iter()
+        .filter(|pending| pending.kind == PendingKind::Approval);
+    let calls = calls.take(MAX_NAMED).map(|pending| {
+        let call = brief_call(&pending.tool_call_id);
+        format!("`neuraxis approvals approve {run} {call}`, or deny, decides about one of them")
+    });
+    calls.fold(error, CommandError::hint)
 }

@@ -10,6 +10,7 @@ use super::slash::{COMMANDS, Slash};
 use crate::approve::scope;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::invocation::neuraxis;
 
 impl Conversation {
     /// Does what a command says.
@@ -127,7 +128,8 @@ impl Conversation {
         }
         let session = &self.session;
         let line = if self.reception.is_kept() {
-            format!("session {session}; come back with: neuraxis chat --session {session}")
+            let again = neuraxis();
+            format!("session {session}; come back with: {again} chat --session {session}")
         } else {
             format!("session {session}, in memory: it ends with this program")
         };

@@ -1,17 +1,18 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::anyhow;
-use neuraxis::core::{PlanName, RunId, Seq};
-use neuraxis::engine::{RequestError, ResumeError};
-use neuraxis::ports::StoreError;
+use neuraxis::core::{PlanName, Seq};
+use neuraxis::engine::RequestError;
+use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
 use neuraxis_app::{App, Config};
 
 use super::super::ask::{self, Reception, View};
+use super::super::held;
 use super::slash::{self, Meant};
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -51,6 +52,20 @@ impl Conversation {
         }
     }
 
+    /// Makes sure that policy takes requests such as it is going to make.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        self.app.orchestrator.decide(&self.request("Hello?"))?;
+        Ok(())
+    }
+
+    fn request(&self, message: impl Into<String>) -> UserRequest {
+        let mut request = UserRequest::new(self.session.clone(), message)
+            .mode(self.mode.clone())
+            .channel(self.channel.clone());
+        request.plan.clone_from(&self.plan);
+        request
+    }
+
     /// Says where it stands before it begins.
     pub(super) async fn greet(&self, is_interactive: bool) {
         let progress = Progress::new();
@@ -63,8 +78,9 @@ impl Conversation {
         } else {
             progress.notice(&format!("session {session}"));
         }
-        if let Some((run, status)) = self.unfinished().await {
-            progress.notice(&busy(session, run, status));
+        if let Some(run) = self.unfinished().await {
+            let what = held::what_it_does(&run);
+            progress.notice(&format!("{what}: /resume goes on with it"));
         }
     }
 
@@ -96,17 +112,13 @@ impl Conversation {
 
     /// Says something to the model and shows what comes of it.
     async fn say(&mut self, message: String) -> Result<(), CommandError> {
-        let mut request = UserRequest::new(self.session.clone(), message)
-            .mode(self.mode.clone())
-            .channel(self.channel.clone());
-        request.plan.clone_from(&self.plan);
+        let request = self.request(message);
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => self.show(run, events, Seq(0)).await,
-            Err(RequestError::Busy { session, run }) => {
-                let status = self.app.store.run(run).await.map(|run| run.status);
-                let status = status.unwrap_or(RunStatus::Running);
-                let error = anyhow!(busy(&session, run, status));
-                Err(CommandError::failed(error).hint("/new begins another session"))
+            Err(RequestError::Busy { run, .. }) => {
+                let error = anyhow!(held::what_it_does(&self.app.store.run(run).await?));
+                Err(CommandError::failed(error)
+                    .hint("/resume goes on with it; /new begins another session"))
             }
             Err(error) => Err(error.into()),
         }
@@ -114,10 +126,11 @@ impl Conversation {
 
     /// Goes on with the run of the session that has not ended.
     pub(super) async fn resume(&mut self) -> Result<(), CommandError> {
-        let Some((run, status)) = self.unfinished().await else {
+        let Some(run) = self.unfinished().await else {
             let error = anyhow!("session {} has no run that waits", self.session);
             return Err(CommandError::usage(error).hint("say what you want, and it begins one"));
         };
+        let (run, status) = (run.run_id, run.status);
         if status == RunStatus::Waiting && !self.reception.desk.is_attended() {
             let error = anyhow!("run {run} waits for an approval, which nobody can give here");
             return Err(CommandError::failed(error).hint(format!(
@@ -127,8 +140,11 @@ impl Conversation {
         let records = self.app.store.records(run, Seq(0)).await;
         let known = records.map_err(CommandError::failed)?;
         let known = known.last().map_or(Seq(0), |record| record.seq);
-        let resumed = self.app.orchestrator.resume(run, Vec::new()).await;
-        let run = resumed.map_err(|error| cannot_resume(run, error))?;
+        let resumed = held::take_up(&self.app, run).await;
+        let run = resumed.map_err(|error| match error.interruption() {
+            None => error.hint("/new begins another session"),
+            Some(_) => error,
+        })?;
         let events = run.events();
         self.show(run, events, known).await
     }
@@ -142,7 +158,7 @@ impl Conversation {
         let listening = Interrupt::listen(
             {
                 let run = run.clone();
-                move || ask::cancel(&run, "interrupted by the user")
+                move |signal| ask::cancel(&run, signal.reason())
             },
             || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
         );
@@ -150,7 +166,7 @@ impl Conversation {
         let (app, reception) = (&self.app, &mut self.reception);
         let shown = ask::show(app, view, (&run, events), reception, &listening.interrupt).await;
         match shown {
-            Err(error) if error.is_interruption() => {
+            Err(error) if error.interruption() == Some(Signal::Interrupt) => {
                 Progress::new().notice("interrupted");
                 Ok(())
             }
@@ -159,12 +175,12 @@ impl Conversation {
     }
 
     /// Returns the run of the session that has not ended, if there is one.
-    async fn unfinished(&self) -> Option<(RunId, RunStatus)> {
+    async fn unfinished(&self) -> Option<RunSummary> {
         // A session that is not there yet has no runs.
         let runs = self.app.store.runs(&self.session).await.ok()?;
-        let is_open = |status| matches!(status, RunStatus::Running | RunStatus::Waiting);
-        let mut open = runs.iter().rev().filter(|run| is_open(run.status));
-        open.next().map(|run| (run.run_id, run.status))
+        let is_open =
+            |run: &RunSummary| matches!(run.status, RunStatus::Running | RunStatus::Waiting);
+        runs.into_iter().rfind(is_open)
     }
 
     /// Changes how much freedom requests have.
@@ -181,29 +197,6 @@ impl Conversation {
         nearest_of("channel", channel.as_str(), known)?;
         self.channel = channel;
         Ok(())
-    }
-}
-
-/// Says what keeps a session from taking a message.
-fn busy(session: &SessionId, run: RunId, status: RunStatus) -> String {
-    match status {
-        RunStatus::Waiting => format!(
-            "session {session} has run {run}, which waits for an approval: /resume goes on with it"
-        ),
-        _ => format!(
-            "session {session} is busy with run {run}, here or in another process: if that one has died, /resume goes \
-             on with it"
-        ),
-    }
-}
-
-fn cannot_resume(run: RunId, error: ResumeError) -> CommandError {
-    match error {
-        ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. }) => {
-            let error = anyhow!("run {run} is at work in another process");
-            CommandError::failed(error).hint("try again when it is done there")
-        }
-        error => CommandError::failed(error).hint("/new begins another session"),
     }
 }
 

@@ -8,6 +8,7 @@ use super::conversation::Conversation;
 use super::editor::Editor;
 use crate::approve::Line;
 use crate::error::CommandError;
+use crate::interrupt::{Signal, Signals};
 use crate::progress::Progress;
 
 /// The most bytes of a message that comes through a pipe.
@@ -29,8 +30,8 @@ pub(super) enum Said {
     Text(String),
     /// Something that is no message.
     Unreadable(String),
-    /// Ctrl-C.
-    Interrupted,
+    /// The process was told to end.
+    Interrupted(Signal),
     /// Nothing more will come.
     End,
 }
@@ -66,7 +67,14 @@ impl Input {
                     let typed = theirs.read(&prompt);
                     (theirs, typed)
                 });
-                let (ours, typed) = typed.await.context("the line editor failed")?;
+                let mut signals = Signals::listen().context("cannot listen for signals")?;
+                let typed = tokio::select! {
+                    // Where the terminal goes away, there is a signal and the end of input.
+                    biased;
+                    signal = signals.next() => return Ok(Said::Interrupted(signal)),
+                    typed = typed => typed,
+                };
+                let (ours, typed) = typed.context("the line editor failed")?;
                 *editor = Some(ours);
                 Ok(match typed.context("cannot read from the terminal")? {
                     Line::Text(text) => Said::Text(text),
@@ -79,16 +87,14 @@ impl Input {
 }
 
 async fn next_line() -> Result<Said, CommandError> {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let line = tokio::task::spawn_blocking(|| read_line(io::stdin().lock()));
     tokio::select! {
         line = line => {
             let line = line.context("reading standard input failed")?;
             Ok(line.context("cannot read standard input")?)
         }
-        signal = tokio::signal::ctrl_c() => {
-            signal.context("cannot listen for Ctrl-C")?;
-            Ok(Said::Interrupted)
-        }
+        signal = signals.next() => Ok(Said::Interrupted(signal)),
     }
 }
 

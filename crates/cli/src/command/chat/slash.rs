@@ -105,6 +105,11 @@ pub(super) fn read(line: &str) -> Meant<'_> {
     }
 }
 
+/// Tells whether a line is meant as a command, one that there is or not.
+pub(super) fn is_command(line: &str) -> bool {
+    matches!(read(line), Meant::Command(..) | Meant::Unknown { .. })
+}
+
 /// Returns the name that was probably meant.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |known: &str| strsim::jaro_winkler(name, known);

@@ -40,5 +40,6 @@ fn refused(path: &Path, error: io::Error) -> CommandError {
         let error = anyhow!("{path} is there already; it was not changed");
         return CommandError::usage(error).hint("edit it, or write another one with --config FILE");
     }
-    CommandError::failed(anyhow!(error).context(format!("cannot write {path}")))
+    let error = anyhow!(error).context(format!("cannot write {path}"));
+    CommandError::usage(error).hint("name a file in a folder that is there, with --config FILE")
 }

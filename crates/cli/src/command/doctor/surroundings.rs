@@ -3,10 +3,13 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 
-use neuraxis_app::{BuildError, Choice, Config, Environment, OpenStore};
+use neuraxis::ports::StoreError;
+use neuraxis_app::{BuildError, Choice, Config, Contents, Environment, OpenError, OpenStore};
 
 use super::check::{Check, Outcome};
 use crate::error::CommandError;
+use crate::invocation;
+use crate::wording::counted;
 
 const SUBJECT: &str = "this machine";
 
@@ -59,13 +62,74 @@ fn files(config: &Config, environment: &Environment) -> Check {
 async fn store(config: &Config) -> Check {
     match OpenStore::open(config).await {
         Ok(store) => {
+            let checked = store.check().await;
             store.close().await;
-            let setting = config.settings().into_iter();
-            let mut url = setting.filter(|setting| setting.key == "store.url");
-            let url = url.next().map(|setting| setting.value).unwrap_or_default();
-            Check::new(SUBJECT, "store", Outcome::Ok, url)
+            match checked {
+                Ok(contents) => {
+                    Check::new(SUBJECT, "store", Outcome::Ok, contents_of(config, contents))
+                }
+                Err(error) => {
+                    let fix = fix_of_store(&error);
+                    failed("store", error).fix(fix)
+                }
+            }
         }
-        Err(error) => failed("store", &error).fix("`neuraxis config show` says where it was set"),
+        Err(error) => {
+            let fix = match &error {
+                BuildError::StoreFolder { .. } => {
+                    "make the folder, or name another file".to_owned()
+                }
+                BuildError::Database { source, .. } => fix_of_database(source),
+                _ => invocation::again("`neuraxis config show` says where it was set").into_owned(),
+            };
+            failed("store", error).fix(fix)
+        }
+    }
+}
+
+/// Says where the store is, without what may be secret, and how much it holds.
+fn contents_of(config: &Config, contents: Option<Contents>) -> String {
+    let mut settings = config.settings().into_iter();
+    let url = settings.find(|setting| setting.key == "store.url");
+    let url = url.map(|setting| setting.value).unwrap_or_default();
+    match contents {
+        Some(contents) => {
+            let sessions = counted(contents.sessions, "session");
+            let runs = counted(contents.runs, "run");
+            format!("{url}: whole, {sessions}, {runs}")
+        }
+        None => url,
+    }
+}
+
+fn fix_of_database(error: &OpenError) -> String {
+    match error {
+        OpenError::Store(error) => fix_of_store(error).to_owned(),
+        OpenError::Newer { .. } => {
+            "use the newer version of neuraxis that wrote it, or name another place".to_owned()
+        }
+        OpenError::Foreign { .. } => {
+            "name another file or database: this one belongs to another program".to_owned()
+        }
+        OpenError::File { .. } => {
+            "make the folder and let yourself write there, or name another place in store.url"
+                .to_owned()
+        }
+        _ => "name another place in store.url".to_owned(),
+    }
+}
+
+fn fix_of_store(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Damaged(_) => {
+            "copy it before anything else; of a file, `sqlite3 FILE .recover` saves what can be read. Then move it away: a \
+             new one is made, and `neuraxis sessions import` takes what was exported"
+        }
+        StoreError::Unavailable(_) => {
+            "see whether the disk is full, the file belongs to somebody else or another program has it locked, or the \
+             server is down"
+        }
+        _ => "name another place in store.url",
     }
 }
 
@@ -95,6 +159,8 @@ fn terminal() -> Check {
     Check::new(SUBJECT, "terminal", Outcome::Ok, detail)
 }
 
-fn failed(name: &'static str, error: &BuildError) -> Check {
-    Check::new(SUBJECT, name, Outcome::Failed, error.to_string())
+fn failed(name: &'static str, error: impl Into<anyhow::Error>) -> Check {
+    let error = error.into();
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    Check::new(SUBJECT, name, Outcome::Failed, causes.join(": "))
 }

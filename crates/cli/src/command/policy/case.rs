@@ -41,7 +41,7 @@ impl Test {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let file = self.file.display().to_string();
         let text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {file}"));
-        let text = text.map_err(CommandError::usage)?;
+        let text = text.map_err(|error| CommandError::usage(error).hint("check the path"))?;
         let wrong =
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;

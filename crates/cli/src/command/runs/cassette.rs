@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use neuraxis::cassette::{self, RecordingOptions};
+use neuraxis::cassette::{self, CassetteError, RecordingOptions};
 use neuraxis::core::Seq;
 use neuraxis::engine::SystemClock;
 use neuraxis::ports::{Clock, SessionStore};
@@ -60,7 +60,12 @@ impl Cassette {
         })?;
         let options = RecordingOptions::new(SystemClock.now()).redactor(redactor);
         let saved = made.save(&self.file, options);
-        let saved = saved.map_err(|error| CommandError::failed(error).hint("name a new file"))?;
+        let saved = saved.map_err(|error| match error {
+            CassetteError::Exists { .. } | CassetteError::Io { .. } => {
+                CommandError::usage(error).hint("name a new file in a folder that is there")
+            }
+            error => CommandError::failed(error),
+        })?;
         let mut output = Output::new();
         let (file, exchanges) = (self.file.display(), saved.exchanges);
         output.line(&format!("{file}: {exchanges} exchanges; it does not hold:"))?;

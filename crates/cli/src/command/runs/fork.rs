@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis::core::{Record, Seq, Turn};
+use neuraxis::core::{AgentId, Record, Seq, Turn};
 use neuraxis::engine::ForkOptions;
+use neuraxis::ports::{RunSummary, StoreError};
 use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
@@ -15,8 +16,10 @@ use crate::command::ask::{Format, Reception, watch};
 use crate::command::lookup::{self, new_session};
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::invocation::neuraxis;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::wording::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +88,13 @@ impl Fork {
         let store = app.store.as_ref();
         let run = lookup::run(store, &self.id).await?;
         let records = store.records(run.run_id, Seq(0)).await?;
-        let turn = self.at_turn.map_or(Turn(u32::MAX), Turn);
+        let turn = self.turn(&run, &records)?;
+        if let Err(StoreError::Damaged(why)) = store.verify(&run.session, None).await {
+            let session = &run.session;
+            Progress::new().warn(&format!(
+                "session {session} is not what was kept ({why}): the new one begins with what stands there now"
+            ));
+        }
         let session = match &self.session {
             Some(session) => session.clone(),
             None => new_session()?,
@@ -96,9 +105,30 @@ impl Fork {
         let events = handle.events();
         watch(app, format, (&handle, events), reception).await?;
         if format == Format::Text && app.outlives_the_process() {
-            Progress::new().done(&format!("to go on: neuraxis ask --session {session} …"));
+            let again = neuraxis();
+            Progress::new().done(&format!("to go on: {again} ask --session {session} …"));
         }
         Ok(())
+    }
+
+    /// Returns the turn that is meant.
+    fn turn(&self, run: &RunSummary, records: &[Arc<Record>]) -> Result<Turn, CommandError> {
+        let Some(asked) = self.at_turn else {
+            return Ok(Turn(u32::MAX));
+        };
+        // A run that a limit ended has its last answer in a turn that did not count.
+        let of_root = records
+            .iter()
+            .filter(|record| record.agent == AgentId::ROOT);
+        let turns = of_root
+            .map(|record| record.turn.0)
+            .fold(run.turns, u32::max);
+        if asked <= turns {
+            return Ok(Turn(asked));
+        }
+        let (id, turns) = (run.run_id, counted(turns.into(), "turn"));
+        let error = anyhow!("run {id} has {turns}: there is no turn {asked}");
+        Err(CommandError::usage(error).hint("leave out --at-turn to go on from its end"))
     }
 
     fn options(

@@ -4,7 +4,6 @@
 //! want to replay.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::replay::Log;
 use crate::error::CommandError;
+use crate::files::open_file;
 
 /// The most bytes of a line.
 const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
@@ -40,7 +40,7 @@ struct Line {
 /// Reads the logs of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<Log>, CommandError> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let file = open_file(path)?;
     let length = file.metadata().map_or(0, |about| about.len());
     if length > MAX_FILE_BYTES {
         let error = anyhow!("{shown} is longer than {MAX_FILE_BYTES} bytes");

@@ -1,12 +1,11 @@
 //! `neuraxis runs resume`.
 
-use anyhow::anyhow;
 use clap::Args;
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
 use crate::command::ask::{Format, Reception, watch};
-use crate::command::lookup;
+use crate::command::{held, lookup};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -20,7 +19,8 @@ Examples:
 ///
 /// A run whose process died goes on from its last record: model calls that were answered are not made again, and tools that
 /// were finished do not run again. A call that was under way runs again only if that does no harm. One that waits for an
-/// approval asks for it again. A run stays with a process that died for as long as store.lease_ms says.
+/// approval asks for it again. A process that died keeps its run for as long as store.lease_ms says: that is waited for, and
+/// one that turns out to be alive keeps it. With --cancel, a process that is alive is told to end the run.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
@@ -54,23 +54,18 @@ impl Resume {
         let run = lookup::run(app.store.as_ref(), &self.id).await?;
         let id = run.run_id;
         if run.records == 0 {
-            app.orchestrator.release(&run.session, id).await?;
+            held::release(app, &run).await?;
             let session = run.session;
             let line = format!("run {id} had not begun: session {session} is free again");
             return Ok(Output::new().line(&line)?);
         }
-        let handle = app.orchestrator.resume(id, Vec::new()).await?;
-        if !self.cancel {
-            let events = handle.events();
-            return watch(app, self.format, (&handle, events), reception).await;
+        if self.cancel {
+            held::end(app, id).await?;
+            return Ok(Output::new().line(&format!("run {id} has ended"))?);
         }
-        // One that has ended meanwhile needs no cancelling.
-        let _ = handle.cancel("cancelled by the user");
-        match handle.result().await {
-            Some(_) => Ok(Output::new().line(&format!("run {id} has ended"))?),
-            None => Err(CommandError::failed(anyhow!(
-                "the run crashed: this is a defect of neuraxis"
-            ))),
-        }
+        lookup::unaltered(app.store.as_ref(), &run.session).await?;
+        let handle = held::take_up(app, id).await?;
+        let events = handle.events();
+        watch(app, self.format, (&handle, events), reception).await
     }
 }

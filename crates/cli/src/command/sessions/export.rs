@@ -159,7 +159,9 @@ fn create(path: &Path) -> Result<File, CommandError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path);
     let file = file.with_context(|| format!("cannot make {}", path.display()));
-    file.map_err(|error| CommandError::failed(error).hint("name a file that is not there yet"))
+    file.map_err(|error| {
+        CommandError::usage(error).hint("name a new file in a folder that is there")
+    })
 }
 
 fn tell(count: usize) -> Result<(), CommandError> {

@@ -1,6 +1,6 @@
 //! `neuraxis sessions import`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Seek};
 use std::path::PathBuf;
@@ -8,10 +8,14 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::SessionId;
-use neuraxis::engine::{ArchiveReader, ArchivedSession, check_archive, import_archive};
-use neuraxis::ports::{SessionStore, StoreError};
+use neuraxis::engine::{
+    ArchiveEntry, ArchiveReader, ArchivedSession, ImportError, check_archive, import_archive,
+};
+use neuraxis::ports::{ChainHead, SessionStore, StoreError};
 
+use crate::command::held::Patience;
 use crate::error::CommandError;
+use crate::files::open_file;
 use crate::output::Output;
 use crate::wording::counted;
 
@@ -23,7 +27,8 @@ Examples:
 /// Keep sessions that were exported
 ///
 /// The whole file is checked first, line by line; nothing is kept of one that is damaged. Sessions and runs keep their
-/// ids. One that is here already, just the same, is left alone; another one under the same id is a conflict.
+/// ids. One that is here already, just the same, is left alone, and one of which the beginning is here is completed;
+/// another one under the same id is a conflict. So an import that was cut off is just made again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Import {
@@ -52,11 +57,23 @@ impl Import {
         if sessions.is_empty() {
             return Err(damaged(anyhow!("it holds no session")));
         }
-        let known = self.check(store, &sessions).await?;
+        let Here { known, parts } = self.check(store, &sessions).await?;
         file.rewind().context("cannot read the file again")?;
-        let archive = ArchiveReader::new(BufReader::new(&file));
-        let imported = import_archive(store, archive, |id| !known.contains(id)).await;
-        imported.map_err(CommandError::failed)?;
+        if let Some(other) = parts_of_others(&file, parts) {
+            return Err(conflict(&other));
+        }
+        let mut patience = Patience::default();
+        loop {
+            file.rewind().context("cannot read the file again")?;
+            let archive = ArchiveReader::new(BufReader::new(&file));
+            match import_archive(store, archive, |id| !known.contains(id)).await {
+                Err(ImportError::Store {
+                    source: StoreError::SessionBusy { run, .. },
+                    ..
+                }) => patience.wait(store, run).await?,
+                imported => break imported.map_err(CommandError::failed)?,
+            }
+        }
         let mut output = Output::new();
         for session in &sessions {
             let ArchivedSession { id, runs, head, .. } = session;
@@ -75,9 +92,7 @@ impl Import {
     /// Opens the file. What comes from standard input is kept aside, since it is read twice.
     fn open(&self) -> Result<File, CommandError> {
         if self.file.as_os_str() != "-" {
-            let file = File::open(&self.file);
-            let file = file.with_context(|| format!("cannot read {}", self.file.display()));
-            return file.map_err(|error| CommandError::usage(error).hint("check the path"));
+            return open_file(&self.file);
         }
         let mut aside = tempfile::tempfile().context("cannot keep standard input aside")?;
         io::copy(&mut io::stdin().lock(), &mut aside).context("cannot read standard input")?;
@@ -85,13 +100,13 @@ impl Import {
         Ok(aside)
     }
 
-    /// Makes sure that the store can take the sessions, and returns those that it has.
+    /// Makes sure that the store can take the sessions, and returns those that it has, whole or in part.
     async fn check(
         &self,
         store: &dyn SessionStore,
         sessions: &[ArchivedSession],
-    ) -> Result<BTreeSet<SessionId>, CommandError> {
-        let mut known = BTreeSet::new();
+    ) -> Result<Here, CommandError> {
+        let mut here = Here::default();
         let mut seen = BTreeSet::new();
         for session in sessions {
             let id = &session.id;
@@ -102,8 +117,11 @@ impl Import {
             match store.verify(id, None).await {
                 Err(StoreError::NoSuchSession(_)) => {}
                 Ok(head) if head == session.head => {
-                    known.insert(id.clone());
+                    here.known.insert(id.clone());
                     continue;
+                }
+                Ok(head) if head.records < session.head.records => {
+                    here.parts.insert(id.clone(), head);
                 }
                 Ok(_) | Err(StoreError::Damaged(_)) => return Err(conflict(id)),
                 Err(error) => return Err(error.into()),
@@ -115,8 +133,36 @@ impl Import {
                 ));
             }
         }
-        Ok(known)
+        Ok(here)
     }
+}
+
+/// What the store has of the sessions of a file.
+#[derive(Debug, Default)]
+struct Here {
+    /// Those that it has just the same.
+    known: BTreeSet<SessionId>,
+    /// Where those end that may be the beginning of what the file holds.
+    parts: BTreeMap<SessionId, ChainHead>,
+}
+
+/// Returns a session that is not the beginning of what the file holds under its id, if there is one.
+fn parts_of_others(file: &File, mut parts: BTreeMap<SessionId, ChainHead>) -> Option<SessionId> {
+    let mut archive = ArchiveReader::new(BufReader::new(file));
+    let mut session = None;
+    // The file was read to its end before.
+    while let (false, Ok(Some(entry))) = (parts.is_empty(), archive.next_entry()) {
+        if let ArchiveEntry::Session(begun) = &entry {
+            session = Some(begun.id.clone());
+        }
+        if let Some(id) = &session
+            && archive.head().is_some()
+            && parts.get(id) == archive.head().as_ref()
+        {
+            parts.remove(id);
+        }
+    }
+    parts.into_keys().next()
 }
 
 fn conflict(id: &SessionId) -> CommandError {

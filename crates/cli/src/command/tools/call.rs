@@ -45,13 +45,15 @@ impl Call {
         let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
         let context = context();
         let cancellation = context.cancellation.clone();
-        let interrupt = Interrupt::watch(move || cancellation.cancel()).await;
+        let interrupt = Interrupt::watch(move |_| cancellation.cancel());
         let mut progress = Progress::new();
         progress.activity(&format!("running {}", self.name));
         let outcome = ToolCatalog::run(tool.clone(), arguments, context, timeout).await;
         progress.hide();
-        if !outcome.is_done() && interrupt.happened() {
-            return Err(CommandError::interrupted());
+        if !outcome.is_done()
+            && let Some(signal) = interrupt.happened()
+        {
+            return Err(CommandError::interrupted(signal));
         }
         print(&self.name, &outcome)
     }

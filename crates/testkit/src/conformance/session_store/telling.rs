@@ -20,7 +20,12 @@ use crate::reply;
 pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
-    let told = async || store.run(run).await.expect("the run is known");
+    let told = async || {
+        let mut told = store.run(run).await.expect("the run is known");
+        // Not every store has leases that others can see.
+        told.leased_until = None;
+        told
+    };
     let mut expected = RunSummary::new(run, busy.session.clone());
     assert_eq!(told().await, expected);
 

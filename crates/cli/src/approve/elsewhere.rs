@@ -1,0 +1,66 @@
+//! Questions that are settled while the person still looks at them: by somebody at another terminal, by the time that ran
+//! out, or by the end of the run.
+
+use neuraxis::core::{ApprovalDecided, ApprovalDecision, AskApproval, RecordBody};
+use neuraxis::{Event, RunHandle};
+
+use crate::progress::Progress;
+
+/// How a question was settled.
+#[derive(Debug, Clone)]
+pub(super) enum Settled {
+    /// Somebody decided, or nobody in time.
+    Decided(Box<ApprovalDecided>),
+    /// The run has ended, or was put aside.
+    RunEnded,
+}
+
+/// Waits until a question is settled, by whomever.
+pub(super) async fn settled(run: &RunHandle, ask: &AskApproval) -> Settled {
+    let mut events = run.events();
+    while let Some(event) = events.next().await {
+        if let Event::Record(record) = event
+            && let RecordBody::ApprovalDecided(decided) = &record.body
+            && decided.tool_call_id == ask.tool_call_id
+            && decided.arguments_hash == ask.arguments_hash
+        {
+            return Settled::Decided(decided.clone());
+        }
+    }
+    Settled::RunEnded
+}
+
+impl Settled {
+    /// Says what was decided without the person who was asked.
+    pub(super) fn tell(&self) {
+        if let Self::Decided(decided) = self {
+            let what = words(decided);
+            Progress::new().notice(&format!("{what}; an answer from here would come too late"));
+        }
+    }
+
+    /// Says so if something else was decided than the person who was asked did.
+    pub(super) fn tell_unless(&self, ours: &ApprovalDecision) {
+        match self {
+            Self::Decided(decided) if decided.decision != *ours => {
+                let what = words(decided);
+                Progress::new().warn(&format!("your answer came too late: {what}"));
+            }
+            Self::Decided(_) => {}
+            Self::RunEnded => Progress::new().warn("your answer came too late: the run has ended"),
+        }
+    }
+}
+
+fn words(decided: &ApprovalDecided) -> String {
+    let by = decided.by.iter().map(|by| format!(" by {by}"));
+    let by: String = by.collect();
+    match &decided.decision {
+        ApprovalDecision::Approve { .. } => format!("decided elsewhere: allowed{by}"),
+        ApprovalDecision::Deny { reason } => {
+            let reason: String = reason.iter().map(|reason| format!(" ({reason})")).collect();
+            format!("decided elsewhere: denied{by}{reason}")
+        }
+        ApprovalDecision::Expired => "nobody decided about the call in time".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! How this program was called, for the commands that it proposes: whoever copies one means the same configuration.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use crate::arguments::ConfigurationArguments;
+
+/// The options about the configuration, with a space before each.
+static OPTIONS: OnceLock<String> = OnceLock::new();
+
+/// Notes the options that this program was called with.
+pub(crate) fn remember(arguments: &ConfigurationArguments) {
+    OPTIONS.get_or_init(|| options(arguments));
+}
+
+/// Returns the name of this program with the options that it was called with: the beginning of a command to propose.
+pub(crate) fn neuraxis() -> String {
+    let options = OPTIONS.get().map_or("", String::as_str);
+    format!("neuraxis{options}")
+}
+
+/// Adds these options to the commands between backticks in a text.
+pub(crate) fn again(text: &str) -> Cow<'_, str> {
+    match OPTIONS.get().filter(|options| !options.is_empty()) {
+        Some(_) => text
+            .replace("`neuraxis ", &format!("`{} ", neuraxis()))
+            .into(),
+        None => text.into(),
+    }
+}
+
+fn options(arguments: &ConfigurationArguments) -> String {
+    let file = arguments.config.iter().map(|file| {
+        let file = quoted(&file.display().to_string());
+        format!(" --config {file}")
+    });
+    let settings = arguments.settings.iter().map(|(key, value)| {
+        // An address may hold a password, which belongs on no screen.
+        let value = match value.split_once("://") {
+            Some((scheme, rest)) if rest.contains('@') => format!("{scheme}://…"),
+            _ => value.clone(),
+        };
+        let setting = quoted(&format!("{key}={value}"));
+        format!(" --set {setting}")
+    });
+    file.chain(settings).collect()
+}
+
+/// Quotes a word for a shell, unless it needs no quoting.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_can_be_pasted_into_a_shell_and_show_no_password() {
+        let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let arguments = ConfigurationArguments {
+            config: Some("my file.toml".into()),
+            settings: vec![
+                setting("modes.moderate.max_turns", "5"),
+                setting("tools.root", "it's here"),
+                setting("store.url", "postgres://me:s3cret@db/nx"),
+            ],
+        };
+        let expected = r" --config 'my file.toml' --set modes.moderate.max_turns=5 --set 'tools.root=it'\''s here' --set 'store.url=postgres://…'";
+        assert_eq!(options(&arguments), expected);
+    }
+}

@@ -1,0 +1,178 @@
+//! Processes that are killed in the middle of a run, and what others do with what they leave.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+
+const LEASE: [&str; 2] = ["--set", "store.lease_ms=2000"];
+
+fn with_key(machine: &Machine, arguments: &[&str]) -> Command {
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", "k");
+    command
+}
+
+fn run(machine: &Machine, arguments: &[&str]) -> Done {
+    with_key(machine, arguments).output().unwrap().into()
+}
+
+/// Asks a model that says something and then nothing more. Returns the process and its run.
+fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
+    let question = [&["ask", "--session", "s", "Hello?"], settings].concat();
+    let mut command = with_key(machine, &question);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 4];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"well");
+    let run = machine.runs("s").swap_remove(0);
+    (child, run)
+}
+
+fn killed(machine: &Machine) -> String {
+    let (mut child, run) = stalled(machine, &LEASE);
+    // On unix, this is SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    run
+}
+
+#[test]
+fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
+    let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
+    let machine = model.machine();
+    let id = killed(&machine);
+
+    let again = [&["ask", "--session", "s", "Hello?"], &LEASE[..]].concat();
+    let complaint = run(&machine, &again).complaint(1);
+    let expected = format!(
+        "error: session s is busy with run {id}: another process has it, or had it when it died and keeps it for "
+    );
+    assert!(complaint.starts_with(&expected), "{complaint}");
+    let resume = format!("`neuraxis --set store.lease_ms=2000 runs resume {id}` goes on with it");
+    assert!(complaint.contains(&resume), "{complaint}");
+
+    // The very command that was proposed, at once.
+    let done = run(
+        &machine,
+        &["--set", "store.lease_ms=2000", "runs", "resume", &id],
+    );
+    let told =
+        format!("note: another process has run {id}, or had it when it died: it is taken up in ");
+    assert!(done.stderr.contains(&told), "{done:?}");
+    assert_eq!(done.stdout_of(0), "Here I am.\n");
+}
+
+#[test]
+fn a_run_whose_process_was_killed_can_be_ended_at_once() {
+    let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
+    let machine = model.machine();
+    let id = killed(&machine);
+    let ended = run(&machine, &["runs", "resume", &id, "--cancel"]);
+    assert_eq!(ended.stdout_of(0), format!("run {id} has ended\n"));
+    let next = run(&machine, &["ask", "--session", "s", "And now?"]);
+    assert_eq!(next.stdout_of(0), "Here I am.\n");
+}
+
+#[test]
+fn in_a_conversation_a_killed_run_is_waited_for_too() {
+    let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
+    let machine = model.machine();
+    killed(&machine);
+    let lines = machine.root().join("lines");
+    std::fs::write(&lines, "Hello?\n/resume\n").unwrap();
+    let lines = std::fs::File::open(lines).unwrap();
+    let mut chat = with_key(&machine, &["chat", "--session", "s"]);
+    let done = Done::from(chat.stdin(lines).output().unwrap());
+    assert!(
+        done.stderr.contains("hint: /resume goes on with it"),
+        "{done:?}"
+    );
+    assert!(done.stdout.ends_with("Here I am.\n"), "{done:?}");
+}
+
+/// Waits until so many runs are in the file, or a process has ended.
+fn wait_for_runs(machine: &Machine, most: i64, child: &mut Child) {
+    use sqlx::{Connection, Row, SqliteConnection};
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite://{}", machine.database().display());
+        let mut raw = SqliteConnection::connect(&url).await.unwrap();
+        while child.try_wait().unwrap().is_none() {
+            let counted = sqlx::query("SELECT count(*) FROM runs")
+                .fetch_one(&mut raw)
+                .await;
+            if counted.unwrap().get::<i64, _>(0) >= most {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn an_import_that_is_killed_is_completed_when_it_is_made_again() {
+    const RUNS: i64 = 8;
+    let machine = Machine::new();
+    for _ in 0..RUNS {
+        machine
+            .run(["ask", "--session", "trip", "What time is it?"])
+            .stdout_of(0);
+    }
+    let whole = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    machine.run(["sessions", "delete", "trip"]).stdout_of(0);
+    let end: Value = serde_json::from_str(whole.lines().last().unwrap()).unwrap();
+    let head = end["head"].as_str().unwrap();
+    let expect = ["sessions", "verify", "trip", "--expect", head];
+    let machine = machine.with_file("trip.jsonl", &whole);
+    let import = [
+        "sessions",
+        "import",
+        "trip.jsonl",
+        "--set",
+        "store.lease_ms=500",
+    ];
+    let mut halves = 0;
+    for runs in (1..RUNS).cycle().take(30) {
+        let mut command = machine.command(import);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_for_runs(&machine, runs, &mut child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_whole = machine.run(expect).code == Some(0);
+        halves += u8::from(!is_whole);
+        let again = machine.run(import);
+        assert_eq!(again.code, Some(0), "killed after {runs} runs: {again:?}");
+        machine.run(expect).stdout_of(0);
+        machine.run(["sessions", "delete", "trip"]).stdout_of(0);
+        if halves == 3 {
+            return;
+        }
+    }
+    panic!("it was killed halfway {halves} times only");
+}
+
+#[test]
+fn a_process_that_is_alive_keeps_its_run_and_ends_it_when_it_is_told_to() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    let (mut child, id) = stalled(&machine, &[]);
+    let refused = run(&machine, &["runs", "resume", &id]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let expected = format!("error: run {id} is at work in another process, which is alive\n");
+    assert!(refused.stderr.contains(&expected), "{refused:?}");
+    let told = run(&machine, &["runs", "resume", &id, "--cancel"]);
+    assert_eq!(told.stdout_of(0), format!("run {id} has ended\n"));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
