@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    Pending, Record, RecordBody, RunId, RunOutcome, RunTree, RunUsage, SessionId, SessionMetrics,
+    Pending, Record, RecordBody, RunId, RunMeter, RunOutcome, RunTree, RunUsage, SessionId,
     Transcript,
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
@@ -79,10 +79,10 @@ fn standing(
     }
     // The log is not whole, by the data policy for instance: what can be told without replaying it.
     let mut summary = RunSummary::new(run_id, session.clone());
-    let mut metrics = SessionMetrics::default();
+    let mut meter = RunMeter::new();
     for record in records {
         summary.read(record);
-        metrics.read(record);
+        meter.read(record);
     }
-    (summary.pending, summary.turns, metrics.usage)
+    (summary.pending, summary.turns, meter.used().usage.clone())
 }
