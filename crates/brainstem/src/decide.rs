@@ -14,6 +14,7 @@ use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
 use crate::rules::{ChannelRules, ModeRules};
+use complexity::{Score, complexity};
 use limits::Source;
 
 impl Policy {
@@ -30,7 +31,7 @@ impl Policy {
         let plan = request.plan.map(|plan| self.plan(plan)).transpose()?;
         check_mode_allowed(channel, request)?;
 
-        let complexity = complexity::complexity(request.message, channel.complex_from);
+        let complexity = Score::new(|| complexity(request.message, channel.complex_from));
         let role = self.choose_role(mode, channel, &complexity, request)?;
         let offer = self.offer_tools(mode, channel, request);
         let sources = [
@@ -97,7 +98,7 @@ impl Policy {
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
         explain_replies(&mut decision);
         ways::decide(&mut decision, mode, channel, &complexity, request);
-        decision.complexity = channel.simple_role.is_some().then_some(complexity);
+        decision.complexity = channel.simple_role.is_some().then(|| complexity.clone());
         if let Some(spent) = spent {
             decision
                 .reasons

@@ -1,5 +1,7 @@
 //! Assembles a reply from its deltas: any split of the same stream gives the same reply.
 
+use std::sync::Arc;
+
 use crate::error::{LlmError, LlmErrorKind};
 use crate::ids::BlockIndex;
 use crate::json::JsonText;
@@ -46,8 +48,8 @@ enum BlockContent {
     Text(String),
     Reasoning(String),
     ToolCall {
-        provider_id: Option<String>,
-        name: Option<String>,
+        provider_id: Option<Arc<str>>,
+        name: Option<Arc<str>>,
         arguments: String,
     },
 }
@@ -139,8 +141,8 @@ impl ReplyAssembler {
     fn push_call(
         &mut self,
         index: BlockIndex,
-        new_id: Option<String>,
-        new_name: Option<String>,
+        new_id: Option<Arc<str>>,
+        new_name: Option<Arc<str>>,
         more: String,
     ) -> Result<(), LlmError> {
         self.grow(more.len())?;
@@ -253,7 +255,11 @@ impl Block {
     }
 }
 
-fn set_once(field: &mut Option<String>, value: Option<String>, what: &str) -> Result<(), LlmError> {
+fn set_once(
+    field: &mut Option<Arc<str>>,
+    value: Option<Arc<str>>,
+    what: &str,
+) -> Result<(), LlmError> {
     match (&field, value) {
         (Some(old), Some(new)) if *old != new => {
             Err(invalid(format!("the {what} of a tool call changed midway")))
@@ -303,7 +309,7 @@ mod tests {
     }
 
     fn call(name: Option<&str>, arguments: &str) -> ReplyDelta {
-        let (name, arguments) = (name.map(str::to_owned), arguments.to_owned());
+        let (name, arguments) = (name.map(Into::into), arguments.to_owned());
         ReplyDelta::ToolCall {
             block: BlockIndex(1),
             provider_id: None,

@@ -176,7 +176,7 @@ pub struct CallToVet {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool's name as the model wrote it.
-    pub name: String,
+    pub name: Arc<str>,
     /// The final arguments.
     pub arguments: JsonText,
     /// A person already approved exactly these arguments: an ask is answered, a deny is not.
@@ -245,7 +245,7 @@ pub struct AskApproval {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// Exactly what would run.
     pub arguments: JsonText,
     /// The hash the approval is bound to.

@@ -263,6 +263,14 @@ impl fmt::Display for ToolCallId {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
 
+impl ToolName {
+    /// Returns the name as text that is shared, not copied.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
 /// A session's id: 1 to 128 of `A-Z a-z 0-9 . _ : -`, chosen by whoever made the session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Arc<str>);

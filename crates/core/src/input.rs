@@ -173,7 +173,7 @@ pub enum Vetting {
         untrusted: bool,
         /// Why; none where nothing governs the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        reason: Option<Arc<str>>,
         /// The rule that says so; none where a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,

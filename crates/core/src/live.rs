@@ -3,6 +3,8 @@
 //! A live event names the last committed record and the call it belongs to. When the call ends, its record holds the
 //! whole text, so that a listener that missed events, or came later, ends with the same text as everybody else.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, Attempt, BlockIndex, ContentIndex, EffectId, RunId, Seq, ToolCallId};
@@ -50,7 +52,7 @@ pub enum LiveBody {
     ToolCallDelta {
         /// The tool's name, with the first piece.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
+        name: Option<Arc<str>>,
         /// What the arguments go on with.
         arguments: String,
     },
@@ -61,7 +63,7 @@ pub enum LiveBody {
         /// The call.
         tool_call_id: ToolCallId,
         /// The tool.
-        name: String,
+        name: Arc<str>,
     },
     /// How far a tool is.
     ToolProgress {
@@ -128,7 +130,7 @@ mod tests {
             LiveBody::TextRetracted,
             LiveBody::ToolStart {
                 tool_call_id: tool_call_id(),
-                name: name(),
+                name: name().into(),
             },
             LiveBody::ToolProgress {
                 tool_call_id: tool_call_id(),

@@ -49,7 +49,7 @@ pub struct ToolMessage {
     /// The call that this answers.
     pub tool_call_id: ToolCallId,
     /// The tool's name, as the model wrote it.
-    pub name: String,
+    pub name: Arc<str>,
     /// The JSON text of the value.
     pub content: JsonText,
 }
@@ -128,12 +128,12 @@ pub struct ToolCall {
     /// The loop's id.
     pub id: ToolCallId,
     /// The tool's name as the model wrote it; may name no tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The arguments as the model wrote them; may not be JSON.
     pub arguments: JsonText,
     /// The id that the provider gave, for echoing to that provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
+    pub provider_id: Option<Arc<str>>,
     /// What else the provider wants to see again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ProviderState>,

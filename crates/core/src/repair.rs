@@ -58,7 +58,7 @@ fn is_whole(messages: &[Arc<Message>]) -> bool {
 struct Repair {
     kept: Vec<Arc<Message>>,
     /// The calls of the last assistant message, in call order.
-    open: Vec<(ToolCallId, String)>,
+    open: Vec<(ToolCallId, Arc<str>)>,
     /// Results whose call is still open, or has not come.
     results: BTreeMap<ToolCallId, Arc<Message>>,
     /// What came between a call and its result.
@@ -178,7 +178,7 @@ mod tests {
         let parts = ids.iter().map(|id| {
             Part::ToolCall(ToolCall {
                 id: ToolCallId::from_text(*id),
-                name: "read".to_owned(),
+                name: "read".into(),
                 arguments: JsonText::from_text("{}"),
                 provider_id: None,
                 state: None,
@@ -193,7 +193,7 @@ mod tests {
     fn result(id: &str) -> Message {
         Message::Tool(ToolMessage {
             tool_call_id: ToolCallId::from_text(id),
-            name: "read".to_owned(),
+            name: "read".into(),
             content: JsonText::string(id),
         })
     }

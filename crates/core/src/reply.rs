@@ -1,5 +1,7 @@
 //! What a model answers: the whole reply, and the deltas that it is assembled from.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::BlockIndex;
@@ -37,9 +39,9 @@ pub enum ReplyPart {
 pub struct RequestedCall {
     /// The provider's id, if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
+    pub provider_id: Option<Arc<str>>,
     /// The tool's name; may name no tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The arguments; may not be JSON.
     pub arguments: JsonText,
     /// What the provider wants to see again with this call.
@@ -113,9 +115,9 @@ pub enum ReplyDelta {
         /// The part.
         block: BlockIndex,
         /// The provider's id, when this piece brings it.
-        provider_id: Option<String>,
+        provider_id: Option<Arc<str>>,
         /// The tool's name, when this piece brings it.
-        name: Option<String>,
+        name: Option<Arc<str>>,
         /// What the arguments go on with; may be empty.
         arguments: String,
     },

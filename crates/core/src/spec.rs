@@ -41,7 +41,7 @@ pub struct RunSpec {
     pub forked_from: Option<ForkPoint>,
     /// What governance decided. It is recorded on its own, right after the first record.
     #[serde(skip)]
-    pub decision: Option<Decision>,
+    pub decision: Option<Arc<Decision>>,
     /// The hash of the policy that decided, where it is known without the decision. It stands beside the spec.
     #[serde(skip)]
     pub(crate) policy_hash: Option<ContentHash>,

@@ -1,11 +1,12 @@
 //! What a session carries from one run to the next: the answers of people it remembers, and that it holds untrusted
 //! content.
 
+use std::sync::Arc;
+
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::{AgentId, Record, Remembered, RunSpec, SessionId, Taint, Turn};
 use neuraxis_ports::StoreError;
 
-use crate::driver::RunScope;
 use crate::orchestrator::Orchestrator;
 use crate::resume::ResumeError;
 
@@ -37,17 +38,13 @@ impl Orchestrator {
         &self,
         session: &SessionId,
         spec: &mut RunSpec,
-        scope: &mut RunScope,
     ) -> Result<(), StoreError> {
         let Some(store) = &self.engine.store else {
             return Ok(());
         };
         let taint = store.taint(session).await?;
-        for decision in [&mut spec.decision, &mut scope.decision]
-            .into_iter()
-            .flatten()
-        {
-            note_taint(decision, &taint);
+        if let Some(decision) = &mut spec.decision {
+            note_taint(Arc::make_mut(decision), &taint);
         }
         Ok(())
     }
@@ -55,7 +52,7 @@ impl Orchestrator {
 
 /// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,
 /// too: rather too much than too little.
-pub(crate) fn taint_until(records: &[std::sync::Arc<Record>], turn: Turn) -> Taint {
+pub(crate) fn taint_until(records: &[Arc<Record>], turn: Turn) -> Taint {
     let mut taint = Taint::default();
     for record in records {
         if record.agent != AgentId::ROOT || record.turn <= turn {

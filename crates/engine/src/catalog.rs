@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -176,12 +177,16 @@ impl ToolCatalog {
         tokio::pin!(call);
         // Dropped before the call is: what the tool started elsewhere hears of it first.
         let stop = CancelOnDrop(cancellation);
-        let result = tokio::select! {
-            biased;
-            result = tokio::time::timeout(timeout, &mut call) => result,
-            () = stop.0.cancelled() => {
-                return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
-            }
+        // Many calls are answered at once, and need no timer.
+        let result = match futures_util::poll!(&mut call) {
+            Poll::Ready(result) => Ok(result),
+            Poll::Pending => tokio::select! {
+                biased;
+                result = tokio::time::timeout(timeout, &mut call) => result,
+                () = stop.0.cancelled() => {
+                    return ToolOutcome::failed(ToolFailure::Cancelled, "the call was cancelled");
+                }
+            },
         };
         match result {
             Err(_) => ToolOutcome::failed(ToolFailure::Timeout, "tool execution timed out"),

@@ -53,7 +53,7 @@ pub(crate) struct RunScope {
     pub(crate) delivery: Delivery,
     pub(crate) trace: TraceContext,
     /// What governance decided; without it everything offered may run.
-    pub(crate) decision: Option<Decision>,
+    pub(crate) decision: Option<Arc<Decision>>,
 }
 
 /// One run at work.

@@ -45,7 +45,7 @@ pub struct ToolCallRecord {
     /// The call.
     pub id: ToolCallId,
     /// The tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The arguments it was run with; those the model wrote if it was not run.
     pub arguments: JsonText,
     /// The value; `{"error": "…"}` if it gave none.

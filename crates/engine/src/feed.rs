@@ -8,7 +8,7 @@ mod listener;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{EffectId, Record};
+use neuraxis_core::Record;
 use tokio::sync::Notify;
 
 pub(crate) use buffer::{CallBuffer, LiveText};
@@ -36,15 +36,14 @@ struct FeedState {
 impl Feed {
     /// Shows committed records, and forgets the buffers of the calls that they close.
     pub(crate) fn publish(&self, records: Vec<Arc<Record>>) {
-        let closed: Vec<EffectId> = records
+        let mut state = self.lock();
+        for closed in records
             .iter()
             .filter_map(|record| listener::closed_call(record))
-            .collect();
-        let mut state = self.lock();
+        {
+            state.open.retain(|buffer| buffer.call.effect_id != closed);
+        }
         state.records.extend(records);
-        state
-            .open
-            .retain(|buffer| !closed.contains(&buffer.call.effect_id));
         drop(state);
         self.news.notify_waiters();
     }

@@ -274,19 +274,18 @@ impl Orchestrator {
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
-        let mut scope = RunScope {
-            run_id,
-            session_id: Some(request.session_id.clone()),
-            delivery: request.delivery,
-            trace: trace.clone(),
-            decision: spec.decision.clone(),
-        };
         let engine = Arc::clone(&self.engine);
         let lease = Some(reserved.lease.clone());
         let started = async {
             let history = store.history(&request.session_id).await?;
-            self.carry_taint(&request.session_id, &mut spec, &mut scope)
-                .await?;
+            self.carry_taint(&request.session_id, &mut spec).await?;
+            let scope = RunScope {
+                run_id,
+                session_id: Some(request.session_id.clone()),
+                delivery: request.delivery,
+                trace: trace.clone(),
+                decision: spec.decision.clone(),
+            };
             Driver::start(engine, scope, lease, spec, history).await
         };
         let (driver, link) = match started.await {
@@ -342,7 +341,7 @@ impl Orchestrator {
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
-        spec.decision = Some(decision);
+        spec.decision = Some(Arc::new(decision));
         spec
     }
 }

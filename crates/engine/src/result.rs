@@ -47,7 +47,7 @@ pub struct OrchestratorStep {
     #[serde(rename = "type")]
     pub kind: StepType,
     /// What, in a few words for people.
-    pub description: String,
+    pub description: Arc<str>,
     /// What, for programs: `model_role`, `tool_name`, `span_id`, `error` and others.
     pub metadata: StepMetadata,
 }

@@ -307,12 +307,12 @@ fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
 }
 
 /// Returns what governance decided about a run.
-pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Decision> {
+pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Arc<Decision>> {
     records
         .iter()
         .take(2)
         .find_map(|record| match &record.body {
-            RecordBody::Decision(decision) => Some((**decision).clone()),
+            RecordBody::Decision(decision) => Some(Arc::clone(decision)),
             _ => None,
         })
 }

@@ -33,10 +33,10 @@ struct Reader {
 impl Reader {
     fn read(&mut self, record: &Arc<Record>) {
         let (kind, description) = match &record.body {
-            RecordBody::LlmCall(call) => (StepType::LlmCall, describe_call(call)),
+            RecordBody::LlmCall(call) => (StepType::LlmCall, describe_call(call).into()),
             RecordBody::LlmFailed(failed) => (
                 StepType::Warning,
-                format!("{} failed: {}", failed.served_by, failed.error),
+                format!("{} failed: {}", failed.served_by, failed.error).into(),
             ),
             RecordBody::ToolCall(started) => {
                 if self.is_tried_again(record, started) {
@@ -47,25 +47,27 @@ impl Reader {
             }
             RecordBody::ToolFailed(failed) => return self.fail(record, &failed.tool_call_id),
             RecordBody::ToolResult(result) => return self.complete(record, result),
-            RecordBody::Plan(_) => (StepType::Plan, "the plan changed".to_owned()),
-            RecordBody::Summary(summary) => (StepType::Summary, summary.text.clone()),
-            RecordBody::Warning(warning) => (StepType::Warning, warning.message.clone()),
+            RecordBody::Plan(_) => (StepType::Plan, "the plan changed".into()),
+            RecordBody::Summary(summary) => (StepType::Summary, summary.text.as_str().into()),
+            RecordBody::Warning(warning) => (StepType::Warning, warning.message.as_str().into()),
             RecordBody::MaxTurnsReached(reached) => (
                 StepType::Warning,
-                format!("the limit of {} turns was reached", reached.turns),
+                format!("the limit of {} turns was reached", reached.turns).into(),
             ),
             RecordBody::RoleDowngraded(downgraded) => (
                 StepType::Warning,
-                format!("{} serves instead of {}", downgraded.to, downgraded.from),
+                format!("{} serves instead of {}", downgraded.to, downgraded.from).into(),
             ),
-            RecordBody::Escalated(escalated) => (StepType::Warning, describe_escalation(escalated)),
-            RecordBody::LimitReached(_) => (StepType::Warning, "a limit was reached".to_owned()),
+            RecordBody::Escalated(escalated) => {
+                (StepType::Warning, describe_escalation(escalated).into())
+            }
+            RecordBody::LimitReached(_) => (StepType::Warning, "a limit was reached".into()),
             _ => return,
         };
         self.add(kind, description, record);
     }
 
-    fn add(&mut self, kind: StepType, description: String, record: &Arc<Record>) {
+    fn add(&mut self, kind: StepType, description: Arc<str>, record: &Arc<Record>) {
         self.steps.push(OrchestratorStep {
             kind,
             description,
@@ -107,7 +109,7 @@ impl Reader {
     /// Completes the step of a call; a call that was refused before it ran gets its step here.
     fn complete(&mut self, record: &Arc<Record>, result: &ToolResult) {
         let description = match result.failure {
-            Some(_) => format!("{} failed", result.name),
+            Some(_) => format!("{} failed", result.name).into(),
             None => result.name.clone(),
         };
         let steps = &mut self.steps;

@@ -7,7 +7,7 @@ pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -
     let call = |(id, name, arguments): (&str, &str, &str)| {
         Part::ToolCall(ToolCall {
             id: ToolCallId::from_text(id),
-            name: name.to_owned(),
+            name: name.into(),
             arguments: JsonText::from_text(arguments),
             provider_id: None,
             state: None,
@@ -24,7 +24,7 @@ pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -
 pub fn result(id: &str, name: &str, value: &str) -> Message {
     Message::Tool(ToolMessage {
         tool_call_id: ToolCallId::from_text(id),
-        name: name.to_owned(),
+        name: name.into(),
         content: JsonText::from_text(value),
     })
 }

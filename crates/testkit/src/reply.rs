@@ -84,7 +84,7 @@ fn call_part((name, arguments): (&str, &str)) -> ReplyPart {
     let (name, arguments) = (name.to_owned(), JsonText::from_text(arguments));
     ReplyPart::ToolCall(RequestedCall {
         provider_id: None,
-        name,
+        name: name.into(),
         arguments,
         state: None,
     })

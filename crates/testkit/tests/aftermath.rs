@@ -30,7 +30,7 @@ fn call() -> RecordBody {
     let arguments = JsonText::from_text("{}");
     RecordBody::ToolCall(Box::new(ToolCallStarted {
         tool_call_id: ToolCallId::from_text("c1"),
-        name: "pay".to_owned(),
+        name: "pay".into(),
         index: CallIndex::default(),
         effect_id: effect(),
         attempt: Attempt(1),
@@ -46,7 +46,7 @@ fn call() -> RecordBody {
 fn result(failure: Option<ToolFailure>) -> RecordBody {
     RecordBody::ToolResult(Box::new(ToolResult {
         tool_call_id: ToolCallId::from_text("c1"),
-        name: "pay".to_owned(),
+        name: "pay".into(),
         index: CallIndex::default(),
         effect_id: Some(effect()),
         attempt: Some(Attempt(1)),

@@ -39,7 +39,7 @@ fn builders_say_what_they_were_told() {
     assert_eq!(
         message
             .tool_calls()
-            .map(|call| call.name.as_str())
+            .map(|call| call.name.as_ref())
             .collect::<Vec<_>>(),
         ["look", "go"]
     );

@@ -36,7 +36,7 @@ async fn the_approver_answers_in_order_and_then_nobody_does() {
         effect_id: call_context().effect_id,
         agent: AgentId::ROOT,
         tool_call_id: ToolCallId::from_text("call_1"),
-        name: "write".to_owned(),
+        name: "write".into(),
         arguments: JsonText::from_text("{}"),
         arguments_hash: JsonText::from_text("{}").hash(),
         reason: "it writes".to_owned(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use neuraxis_core::{
     InvalidId, JsonText, ToolAnnotations, ToolClass, ToolKind, ToolOutput, ToolSpec,
 };
-use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
+use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -169,7 +169,7 @@ impl FunctionTool {
     }
 }
 
-#[async_trait]
+// As `async_trait` would write it, except that what the handler boxed is not boxed once more.
 impl Tool for FunctionTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -179,8 +179,16 @@ impl Tool for FunctionTool {
         self.isolation
     }
 
-    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
-        (self.handler)(arguments, ctx).await
+    fn call<'tool, 'call>(
+        &'tool self,
+        arguments: JsonText,
+        ctx: ToolContext,
+    ) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'call>>
+    where
+        'tool: 'call,
+        Self: 'call,
+    {
+        (self.handler)(arguments, ctx)
     }
 }
 

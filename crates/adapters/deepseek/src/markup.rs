@@ -186,7 +186,7 @@ impl MarkupFilter {
             out.push_back(ReplyDelta::ToolCall {
                 block,
                 provider_id: None,
-                name: Some(call.name),
+                name: Some(call.name.into()),
                 arguments: call.arguments,
             });
         }

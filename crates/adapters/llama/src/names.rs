@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use neuraxis_core::{Reply, ReplyDelta, ReplyPart, ToolSpec};
+use neuraxis_core::{Reply, ReplyDelta, ReplyPart, ToolName, ToolSpec};
 use neuraxis_ports::ReplyStream;
 
 /// The tools that were offered to a server that spells their names in its own way: LM Studio tells the model names in
@@ -20,8 +20,10 @@ impl Offered {
     /// Restores the names in a reply that came whole.
     pub(crate) fn restore_in(&self, reply: &mut Reply) {
         for part in &mut reply.parts {
-            if let ReplyPart::ToolCall(call) = part {
-                self.restore(&mut call.name);
+            if let ReplyPart::ToolCall(call) = part
+                && let Some(name) = self.restored(&call.name)
+            {
+                call.name = name.shared();
             }
         }
     }
@@ -33,22 +35,24 @@ impl Offered {
             if let ReplyDelta::ToolCall {
                 name: Some(name), ..
             } = &mut delta
+                && let Some(restored) = self.restored(name)
             {
-                self.restore(name);
+                *name = restored.shared();
             }
             Ok(delta)
         }))
     }
 
-    /// Restores a name if it is no tool's, and one tool's alone when spelling does not count.
-    fn restore(&self, name: &mut String) {
+    /// Returns the name that is meant, if the one given is no tool's, and one tool's alone when spelling does not count.
+    fn restored(&self, name: &str) -> Option<&ToolName> {
         if self.0.iter().any(|tool| tool.name.as_str() == name) {
-            return;
+            return None;
         }
         let is_like = |tool: &&ToolSpec| letters(tool.name.as_str()).eq(letters(name));
         let mut alike = self.0.iter().filter(is_like);
-        if let (Some(tool), None) = (alike.next(), alike.next()) {
-            *name = tool.name.as_str().to_owned();
+        match (alike.next(), alike.next()) {
+            (Some(tool), None) => Some(&tool.name),
+            _ => None,
         }
     }
 }
@@ -78,8 +82,7 @@ mod tests {
             ("A_B", "A_B"),
             ("nothing_like_it", "nothing_like_it"),
         ] {
-            let mut name = written.to_owned();
-            offered.restore(&mut name);
+            let name = offered.restored(written).map_or(written, ToolName::as_str);
             assert_eq!(name, expected);
         }
     }

@@ -153,7 +153,7 @@ async fn a_call_streams_in_fragments_and_its_result_is_answered() {
     let reply = assembled(pieces);
     assert_eq!(reply.finish, ReplyFinish::ToolCalls);
     let call = reply.calls().next().unwrap();
-    assert_eq!(call.name, "look");
+    assert_eq!(call.name, "look".into());
     assert_eq!(call.arguments.as_str(), r#"{"at": "x"}"#);
     assert!(call.provider_id.as_ref().is_some_and(|id| !id.is_empty()));
 
@@ -230,7 +230,7 @@ async fn a_named_tool_is_called() {
     let reply = respond(&server.client(), &request).await.unwrap();
     let call = reply.calls().next().unwrap();
     assert_eq!(
-        (call.name.as_str(), call.arguments.as_str()),
+        (call.name.as_ref(), call.arguments.as_str()),
         ("wait", "{}")
     );
 }
@@ -265,7 +265,7 @@ async fn broken_arguments_in_the_history_do_no_harm() {
     let call = |id: &str, arguments: &str| {
         Part::ToolCall(ToolCall {
             id: ToolCallId::from_text(id),
-            name: "look".to_owned(),
+            name: "look".into(),
             arguments: JsonText::from_text(arguments),
             provider_id: None,
             state: None,

@@ -21,8 +21,9 @@ use crate::run::Run;
 /// All sessions and runs.
 #[derive(Debug)]
 pub(crate) struct Shelves {
-    sessions: HashMap<SessionId, Conversation>,
-    runs: HashMap<RunId, Run>,
+    // Boxed, because a map that grows moves what it holds.
+    sessions: HashMap<SessionId, Box<Conversation>>,
+    runs: HashMap<RunId, Box<Run>>,
     /// Counts leases over all sessions, so that a token never comes back, not even with a session deleted and made anew.
     leases_given: u64,
     /// How long a lease lasts.
@@ -69,7 +70,8 @@ impl Shelves {
             taint: Taint::default(),
             remembered: Remembered::default(),
         };
-        self.sessions.insert(session.id.clone(), conversation);
+        self.sessions
+            .insert(session.id.clone(), Box::new(conversation));
         Ok(())
     }
 
@@ -104,19 +106,19 @@ impl Shelves {
             .unwrap_or_default();
         Ok(runs
             .iter()
-            .filter_map(|run| self.runs.remove(run))
+            .filter_map(|run| self.runs.remove(run).map(|run| *run))
             .collect())
     }
 
     /// Removes the sessions in which nothing has happened since, and returns the runs of each, for the caller to free.
     pub(crate) fn prune(&mut self, before: Timestamp) -> Vec<Vec<Run>> {
-        let is_old = |conversation: &&Conversation| {
+        let is_old = |conversation: &Conversation| {
             let mut runs = self.runs_of(conversation);
             conversation.session.created_at < before
                 && conversation.holder.is_none()
                 && runs.all(|run| run.ended_before(before))
         };
-        let old: Vec<_> = self.sessions.values().filter(is_old).collect();
+        let old: Vec<_> = self.sessions.values().filter(|it| is_old(it)).collect();
         let old: Vec<_> = old.iter().map(|old| old.session.id.clone()).collect();
         old.iter()
             .filter_map(|id| self.delete_session(id).ok())
@@ -170,7 +172,7 @@ impl Shelves {
             Entry::Vacant(new) => {
                 conversation.holder = Some(run);
                 conversation.runs.push(run);
-                new.insert(Run::new(run, session.clone()))
+                new.insert(Box::new(Run::new(run, session.clone())))
                     .lease_to(token, self.lease);
             }
         }
@@ -193,7 +195,8 @@ impl Shelves {
     /// Returns the run of a lease, if the lease is the newest one of that run.
     pub(crate) fn leased(&mut self, lease: &RunLease) -> Result<&mut Run, StoreError> {
         let run = self.runs.get_mut(&lease.run);
-        run.filter(|run| run.is_leased_by(lease))
+        run.map(Box::as_mut)
+            .filter(|run| run.is_leased_by(lease))
             .ok_or(StoreError::Stale(lease.run))
     }
 
@@ -207,11 +210,13 @@ impl Shelves {
     }
 
     pub(crate) fn run(&self, run: RunId) -> Result<&Run, StoreError> {
-        self.runs.get(&run).ok_or(StoreError::NoSuchRun(run))
+        let known = self.runs.get(&run).map(Box::as_ref);
+        known.ok_or(StoreError::NoSuchRun(run))
     }
 
     pub(crate) fn run_mut(&mut self, run: RunId) -> Result<&mut Run, StoreError> {
-        self.runs.get_mut(&run).ok_or(StoreError::NoSuchRun(run))
+        let known = self.runs.get_mut(&run).map(Box::as_mut);
+        known.ok_or(StoreError::NoSuchRun(run))
     }
 
     /// Notes what of a session's new records is untrusted content.
@@ -264,7 +269,7 @@ impl Shelves {
         let runs = held.filter_map(|run| self.runs.get(&run));
         let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
         unfinished.sort_by_key(|run| run.id());
-        unfinished.into_iter().map(Run::summary).collect()
+        unfinished.into_iter().map(|run| run.summary()).collect()
     }
 
     /// Returns the runs of a session, the oldest first.
@@ -306,12 +311,13 @@ impl Shelves {
 
     fn runs_of(&self, conversation: &Conversation) -> impl DoubleEndedIterator<Item = &Run> {
         let runs = conversation.runs.iter();
-        runs.filter_map(|run| self.runs.get(run))
+        runs.filter_map(|run| self.runs.get(run).map(Box::as_ref))
     }
 
     fn conversation(&self, id: &SessionId) -> Result<&Conversation, StoreError> {
         self.sessions
             .get(id)
+            .map(Box::as_ref)
             .ok_or_else(|| StoreError::NoSuchSession(id.clone()))
     }
 }

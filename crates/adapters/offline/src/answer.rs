@@ -34,7 +34,7 @@ impl From<Call> for RequestedCall {
     fn from(call: Call) -> Self {
         Self {
             provider_id: None,
-            name: call.tool.as_str().to_owned(),
+            name: call.tool.shared(),
             arguments: call.arguments,
             state: None,
         }

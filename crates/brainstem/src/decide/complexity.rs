@@ -13,7 +13,12 @@
 //! The words are English and German; in another language length, questions, steps, code and figures still count. A
 //! channel says from how many points on a request is complex (`complex_from`).
 
+use std::cell::LazyCell;
+
 use neuraxis_core::{Complexity, ComplexityFeature};
+
+/// How hard a request seems, found out where something depends on it.
+pub(super) type Score<Find> = LazyCell<Complexity, Find>;
 
 /// What stands behind this many bytes no longer counts: by then a request is complex anyway.
 const MAX_BYTES: usize = 4_096;

@@ -1,5 +1,7 @@
 //! Chooses the limits of a request: for each, the tightest that anything sets.
 
+use std::fmt::Write as _;
+
 use neuraxis_core::{Limits, MicroUsd};
 
 use crate::config::{PartialLimits, duration_text};
@@ -61,8 +63,10 @@ impl Choice<'_> {
             .filter_map(|source| Some((limit(&source.limits)?, source)));
         let (value, source) = values.min_by_key(|(value, _)| *value)?;
         let (kind, name) = (source.kind, source.name);
-        self.reasons
-            .push(format!("{}, set by {kind} {name}.", sentence(value)));
+        let mut reason = sentence(value);
+        // Writing to a text cannot fail.
+        let _ = write!(reason, ", set by {kind} {name}.");
+        self.reasons.push(reason);
         Some(value)
     }
 

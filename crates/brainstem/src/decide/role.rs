@@ -4,6 +4,7 @@ use std::fmt;
 
 use neuraxis_core::{Complexity, Role};
 
+use crate::decide::complexity::Score;
 use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::{Request, RequestError};
@@ -24,7 +25,7 @@ impl Policy {
         &self,
         mode: &ModeRules,
         channel: &ChannelRules,
-        complexity: &Complexity,
+        complexity: &Score<impl FnOnce() -> Complexity>,
         request: &Request<'_>,
     ) -> Result<RoleChoice, RequestError> {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
@@ -71,7 +72,11 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    fn of(channel: &'a ChannelRules, complexity: &Complexity, request: &Request<'_>) -> Self {
+    fn of(
+        channel: &'a ChannelRules,
+        complexity: &Score<impl FnOnce() -> Complexity>,
+        request: &Request<'_>,
+    ) -> Self {
         let name = request.channel;
         let Some(simple) = &channel.simple_role else {
             return Self {

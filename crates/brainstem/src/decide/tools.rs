@@ -1,5 +1,7 @@
 //! Chooses the tools that a request is offered.
 
+use std::fmt;
+
 use neuraxis_core::{ToolName, ToolSpec};
 
 use crate::config::{Answer, UnlistedTools};
@@ -97,43 +99,45 @@ impl Sorted<'_> {
         if self.run.is_empty() && self.ask.is_empty() {
             reasons.push("No tools are on offer.".to_owned());
         }
-        let sentences = [
-            (
-                &self.run,
-                format!("Mode {mode} lets these tools run without asking"),
-            ),
-            (
-                &self.ask,
-                format!("Mode {mode} asks a person before these tools run"),
-            ),
-            (
-                &self.denied,
-                format!("Mode {mode} denies these tools, so they are not on offer"),
-            ),
-            (
-                &self.unlisted,
-                format!("No channel names these tools, so channel {channel} has them too"),
-            ),
-            (
-                &self.not_offered,
-                format!("Channel {channel} does not offer these tools in mode {mode}"),
-            ),
-        ];
-        for (names, sentence) in sentences {
-            explain(&mut reasons, &sentence, names);
-        }
+        let mut explain = |names: &[&ToolName], sentence: fmt::Arguments<'_>| {
+            if !names.is_empty() {
+                let shown = names.get(..MAX_LISTED).unwrap_or(names);
+                let more = More(names.len() - shown.len());
+                reasons.push(format!("{sentence}: {}{more}.", Listed(shown)));
+            }
+        };
+        explain(
+            &self.run,
+            format_args!("Mode {mode} lets these tools run without asking"),
+        );
+        explain(
+            &self.ask,
+            format_args!("Mode {mode} asks a person before these tools run"),
+        );
+        explain(
+            &self.denied,
+            format_args!("Mode {mode} denies these tools, so they are not on offer"),
+        );
+        explain(
+            &self.unlisted,
+            format_args!("No channel names these tools, so channel {channel} has them too"),
+        );
+        explain(
+            &self.not_offered,
+            format_args!("Channel {channel} does not offer these tools in mode {mode}"),
+        );
         reasons
     }
 }
 
-fn explain(reasons: &mut Vec<String>, sentence: &str, names: &[&ToolName]) {
-    if names.is_empty() {
-        return;
+/// How many names are left out of a list.
+struct More(usize);
+
+impl fmt::Display for More {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
-    let shown = names.get(..MAX_LISTED).unwrap_or(names);
-    let more = match names.len() - shown.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    reasons.push(format!("{sentence}: {}{more}.", Listed(shown)));
 }

@@ -5,6 +5,7 @@ use neuraxis_core::{
 };
 
 use crate::config::{Clarify, SelfChecks};
+use crate::decide::complexity::Score;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
@@ -25,7 +26,7 @@ pub(super) fn decide(
     decision: &mut Decision,
     mode: &ModeRules,
     channel: &ChannelRules,
-    complexity: &Complexity,
+    complexity: &Score<impl FnOnce() -> Complexity>,
     request: &Request<'_>,
 ) {
     decision.approval = ApprovalPolicy {
@@ -79,7 +80,7 @@ fn clarification(clarify: Clarify, request: &Request<'_>) -> Option<Clarificatio
 fn self_check(
     checks: SelfChecks,
     decision: &Decision,
-    complexity: &Complexity,
+    complexity: &Score<impl FnOnce() -> Complexity>,
 ) -> Option<SelfCheck> {
     let reason = match checks {
         SelfChecks::Never => return None,

@@ -1,6 +1,8 @@
 //! One thing that was found about a call, and how it is told to people.
 
-use neuraxis_core::{Decision, Remember, RuleRef};
+use std::fmt::{self, Write as _};
+
+use neuraxis_core::{Decision, Remember, RuleRef, ToolName, ToolSpec};
 
 use crate::config::Answer;
 use crate::names::{Listed, shown_up_to};
@@ -72,39 +74,37 @@ impl Finding<'_> {
     }
 
     fn tell(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
-        let (mode, name) = (&decision.mode, &call.tool.name);
+        let mode = &decision.mode;
+        let does = Does(self.answer, &call.tool.name);
         match cause {
             Cause::NotOffered => {
-                let channel = &decision.channel;
+                let (name, channel) = (&call.tool.name, &decision.channel);
                 format!("Tool {name} is not on offer on channel {channel} in mode {mode}.")
             }
             Cause::NoSuchMode => {
+                let name = &call.tool.name;
                 format!(
                     "Tool {name} cannot be judged, because the policy no longer has mode {mode}."
                 )
             }
             Cause::Mode(answers) => {
-                let because = answers.causes(call.tool, self.answer).join(" and ");
-                format!(
-                    "Mode {mode} {}, because it {because}.",
-                    self.does(name.as_str())
-                )
+                let because = Because(answers, call.tool, self.answer);
+                // Told of most calls that run, so that it is worth not growing.
+                let mut sentence = String::with_capacity(96);
+                // Writing to a text cannot fail.
+                let _ = write!(sentence, "Mode {mode} {does}, because it {because}.");
+                sentence
             }
             Cause::Floor(layer, answers) => {
-                let because = answers.causes(call.tool, self.answer).join(" and ");
-                let does = self.does(name.as_str());
+                let because = Because(answers, call.tool, self.answer);
                 format!("The {layer} {does} in mode {mode}, because it {because}.")
             }
-            Cause::Rule(rule) => {
-                let does = self.does(name.as_str());
-                match &rule.reason {
-                    Some(reason) => format!("Rule {} {does}: {reason}", rule.at),
-                    None => format!("Rule {} {does}.", rule.at),
-                }
-            }
+            Cause::Rule(rule) => match &rule.reason {
+                Some(reason) => format!("Rule {} {does}: {reason}", rule.at),
+                None => format!("Rule {} {does}.", rule.at),
+            },
             Cause::Unclear(rule, why) => {
                 let why = why.unwrap_or("its arguments can be read in several ways");
-                let does = self.does(name.as_str());
                 format!(
                     "Rule {} may concern this call, and what it does cannot be told, because {why}: so it {does}.",
                     rule.at
@@ -120,7 +120,6 @@ impl Finding<'_> {
                     .iter()
                     .map(|source| source.tool.clone())
                     .collect();
-                let does = self.does(name.as_str());
                 format!(
                     "Mode {mode} {does}, because the conversation holds untrusted content (from {}).",
                     Listed(&tools)
@@ -135,12 +134,32 @@ impl Finding<'_> {
             }
         }
     }
+}
 
-    fn does(&self, name: &str) -> String {
-        match self.answer {
-            Answer::Allow => format!("lets {name} run"),
-            Answer::Ask => format!("asks a person before {name} runs"),
-            Answer::Deny => format!("denies {name}"),
+/// What an answer does about a tool, for the middle of a sentence.
+struct Does<'a>(Answer, &'a ToolName);
+
+impl fmt::Display for Does<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(answer, name) = self;
+        match answer {
+            Answer::Allow => write!(f, "lets {name} run"),
+            Answer::Ask => write!(f, "asks a person before {name} runs"),
+            Answer::Deny => write!(f, "denies {name}"),
         }
+    }
+}
+
+/// What it is about a tool that leads to an answer, for the end of a sentence.
+struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Answer);
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(answers, tool, answer) = self;
+        for (place, cause) in answers.causes(tool, *answer).enumerate() {
+            f.write_str(if place == 0 { "" } else { " and " })?;
+            f.write_str(cause)?;
+        }
+        Ok(())
     }
 }

@@ -133,9 +133,13 @@ impl ToolAnswers {
     }
 
     /// Returns what it is about a tool that leads to the given answer: what it does or may do.
-    pub(crate) fn causes(&self, tool: &ToolSpec, answer: Answer) -> Vec<&'static str> {
-        let applying = self.applying(tool).filter(|(other, _)| *other == answer);
-        applying.map(|(_, clause)| clause).collect()
+    pub(crate) fn causes(
+        &self,
+        tool: &ToolSpec,
+        answer: Answer,
+    ) -> impl Iterator<Item = &'static str> {
+        let applying = self.applying(tool);
+        applying.filter_map(move |(other, clause)| (other == answer).then_some(clause))
     }
 
     fn applying(&self, tool: &ToolSpec) -> impl Iterator<Item = (Answer, &'static str)> {

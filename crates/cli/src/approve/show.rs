@@ -72,7 +72,7 @@ impl Asked {
         project: &Path,
     ) -> Self {
         Self {
-            tool: ask.name.clone(),
+            tool: ask.name.to_string(),
             class: spec.map(|spec| spec.class),
             annotations: spec.map(|spec| spec.annotations).unwrap_or_default(),
             reason: ask.reason.clone(),
@@ -257,7 +257,7 @@ fn lineage(records: &[Arc<Record>], agent: AgentId) -> Vec<String> {
             names.push(format!("{agent}, of unknown origin"));
             break;
         };
-        names.push(name);
+        names.push(name.to_string());
         agent = parent;
     }
     names.reverse();

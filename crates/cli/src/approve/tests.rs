@@ -66,7 +66,7 @@ fn asking(tool: &str, arguments: &str) -> AskApproval {
         effect_id,
         agent: AgentId::ROOT,
         tool_call_id: ToolCallId::from_text("call_1"),
-        name: tool.to_owned(),
+        name: tool.into(),
         arguments_hash: arguments.hash(),
         arguments,
         reason: "mode moderate asks before tools that change something".to_owned(),
@@ -345,7 +345,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
     let open = approver.decide(&second);
     let (reply, ()) = tokio::join!(open, async {
         let question = desk.next().await;
-        assert_eq!(question.ask.name, "second");
+        assert_eq!(&*question.ask.name, "second");
         let _ = question.reply.send(YES.into());
     });
     assert!(matches!(reply, ApproverReply::Decided { .. }));

@@ -200,16 +200,16 @@ mod tests {
     fn calls() -> Vec<Message> {
         let call = ToolCall {
             id: ToolCallId::from_text("c"),
-            name: "n".to_owned(),
+            name: "n".into(),
             arguments: JsonText::from_text("{}"),
             provider_id: None,
             state: None,
         };
         let mut calls = vec![call; 6];
         calls[1].id = ToolCallId::from_text("d");
-        calls[2].name = "m".to_owned();
+        calls[2].name = "m".into();
         calls[3].arguments = JsonText::from_text("[]");
-        calls[4].provider_id = Some("x".to_owned());
+        calls[4].provider_id = Some("x".into());
         calls[5].state = Some(JsonText::from_text("x"));
         let messages = calls.into_iter();
         messages
@@ -225,7 +225,7 @@ mod tests {
         let tool = |id: &str, name: &str, content: &str| {
             Message::Tool(ToolMessage {
                 tool_call_id: ToolCallId::from_text(id),
-                name: name.to_owned(),
+                name: name.into(),
                 content: JsonText::from_text(content),
             })
         };

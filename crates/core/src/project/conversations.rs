@@ -173,7 +173,7 @@ impl Conversations {
                 let model = chosen.as_ref().map(|_| call.reply.model.clone());
                 let call = chosen.unwrap_or_else(|| RequestedCall {
                     provider_id: None,
-                    name: tool.as_str().to_owned(),
+                    name: tool.as_str().into(),
                     arguments: default_arguments,
                     state: None,
                 });

@@ -30,7 +30,7 @@ pub(super) struct Reader {
     trims: Trims,
     profile: Option<Profile>,
     /// The calls of the last reply that have no message yet, in call order.
-    open_calls: Vec<(ToolCallId, String)>,
+    open_calls: Vec<(ToolCallId, Arc<str>)>,
     results: BTreeMap<ToolCallId, JsonText>,
     /// Results that later history does not keep, with what stays of them.
     not_kept: BTreeMap<ToolCallId, String>,
@@ -224,7 +224,7 @@ impl Reader {
                     ..
                 }),
             ) => {
-                let (name, arguments) = (tool.as_str().to_owned(), default_arguments.clone());
+                let (name, arguments) = (tool.as_str().into(), default_arguments.clone());
                 (
                     RequestedCall {
                         provider_id: None,

@@ -60,7 +60,7 @@ bodies! {
     /// The run began. Always the first record.
     RunStarted(Box<RunStarted>) = "run_started";
     /// What governance decided about the request. Right after `run_started`, where there is a decision.
-    Decision(Box<Decision>) = "decision";
+    Decision(Arc<Decision>) = "decision";
     /// A model call gave a reply.
     LlmCall(Box<LlmCall>) = "llm_call";
     /// An attempt of a model call failed.
@@ -221,7 +221,7 @@ pub struct ToolCallStarted {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The call's place in its reply.
     pub index: CallIndex,
     /// The effect that runs it: its idempotency key.
@@ -262,7 +262,7 @@ pub struct ToolCallFailed {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// The call's place in its reply.
     pub index: CallIndex,
     /// The effect that runs it, in this attempt and in the next.
@@ -285,7 +285,7 @@ pub struct ToolResult {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool's name as the model wrote it.
-    pub name: String,
+    pub name: Arc<str>,
     /// The call's place in its reply.
     pub index: CallIndex,
     /// The effect that ran it; none for a call that did not run.
@@ -375,7 +375,7 @@ pub struct ApprovalRequested {
     /// The call.
     pub tool_call_id: ToolCallId,
     /// The tool.
-    pub name: String,
+    pub name: Arc<str>,
     /// Exactly what would run.
     pub arguments: JsonText,
     /// The hash the approval is bound to.

@@ -238,9 +238,9 @@ fn reasoning(thought: &mut ReasoningPart, policy: DataPolicy) {
     }
 }
 
-fn hide(text: &mut String, is_stored: bool) {
-    if !is_stored && !text.is_empty() {
-        *text = stand_in(text);
+fn hide<Text: AsRef<str> + From<String>>(text: &mut Text, is_stored: bool) {
+    if !is_stored && !text.as_ref().is_empty() {
+        *text = stand_in(text.as_ref()).into();
     }
 }
 

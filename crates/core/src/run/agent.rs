@@ -51,7 +51,7 @@ pub(super) struct Agent {
     /// The calls of its last turn, with how many turns in a row made them.
     pub(super) streaks: Vec<Streak>,
     /// The tools that failed last turn (loop rule 8).
-    pub(super) failed_tools: Vec<String>,
+    pub(super) failed_tools: Vec<Arc<str>>,
     /// How often it was reminded to call a tool.
     pub(super) reminders: u32,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).

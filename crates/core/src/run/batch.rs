@@ -1,5 +1,6 @@
 //! The tool calls of one reply, each on its way from asked for to settled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,7 +26,7 @@ pub(super) struct Batch {
 pub(super) struct Call {
     pub(super) id: ToolCallId,
     pub(super) index: CallIndex,
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     /// The final arguments: the model's, or those a person put in their place.
     pub(super) arguments: JsonText,
     pub(super) origin: Origin,

@@ -37,7 +37,7 @@ impl RunTree {
                 Some(reply.model.clone()),
             ),
             None => {
-                let (name, arguments) = (tool.as_str().to_owned(), default_arguments);
+                let (name, arguments) = (tool.as_str().into(), default_arguments);
                 let added = RequestedCall {
                     provider_id: None,
                     name,

@@ -170,7 +170,7 @@ impl RunTree {
         let is_known = |call: &&Call| self.agent_spec(id).tool(&call.name).is_some();
         let not_offered = calls
             .filter(is_known)
-            .filter(|call| !names.iter().any(|name| name.as_str() == call.name));
+            .filter(|call| !names.iter().any(|name| name.as_str() == &*call.name));
         let not_offered: Vec<_> = not_offered.map(|call| call.id.clone()).collect();
         for call in &not_offered {
             let message = "TOOL_NOT_ENABLED: this tool is not available in this turn";

@@ -1,5 +1,7 @@
 //! Notices the same call again and again (loop rule 14). Approvals do not reset the count.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::finish::{BudgetKind, FinishReason};
@@ -15,7 +17,7 @@ use crate::spec::AgentSpec;
 /// A call and how many turns in a row made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Streak {
-    name: String,
+    name: Arc<str>,
     arguments: JsonText,
     turns: u32,
 }

@@ -90,7 +90,7 @@ fn start_of(
     let mut spec = (*started.spec).clone();
     spec.policy_hash = started.policy_hash;
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
-        spec.decision = Some((**decision).clone());
+        spec.decision = Some(Arc::clone(decision));
     }
     Ok((spec, stamp_of(first)))
 }

@@ -26,7 +26,7 @@ impl RunTree {
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
-        let at_once = decision.as_ref().and_then(ReplyAtOnce::of);
+        let at_once = decision.as_deref().and_then(ReplyAtOnce::of);
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
         let policy_hash = spec.policy_hash.take().or(policy_hash);
         let taint = decision.as_ref().map(|decision| decision.taint.clone());
@@ -44,7 +44,7 @@ impl RunTree {
             inputs_seen: BTreeSet::new(),
             approval_expires: approval.and_then(|approval| approval.expires_after),
             agents: vec![root_agent(&spec, history, taint.unwrap_or_default())],
-            ways: decision.as_ref().and_then(Ways::of),
+            ways: decision.as_deref().and_then(Ways::of),
             downgraded: BTreeMap::new(),
             spec: Arc::clone(&spec),
             log_bytes: 0,
@@ -69,7 +69,7 @@ impl RunTree {
                 &mut draft,
                 AgentId::ROOT,
                 None,
-                RecordBody::Decision(Box::new(decision)),
+                RecordBody::Decision(decision),
             );
         }
         if !repairs.is_empty() {

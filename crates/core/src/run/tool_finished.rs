@@ -133,7 +133,11 @@ impl RunTree {
         let rule = profile.result_rule(&name);
         if let Some(ToolSignal::Clarify { question }) = &output.signal {
             agent.ending = Some((FinishReason::Clarify, question.clone()));
-        } else if profile.stop_after.iter().any(|tool| tool.as_str() == name) {
+        } else if profile
+            .stop_after
+            .iter()
+            .any(|tool| tool.as_str() == &*name)
+        {
             agent.ending = Some((FinishReason::Stop, output.value.as_text()));
         }
         if let Some(choice) = rule.and_then(|rule| rule.then.clone()) {

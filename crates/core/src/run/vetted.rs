@@ -246,7 +246,7 @@ impl RunTree {
             .calls
             .iter()
             .find(|call| call.id == *unknown)
-            .map(|call| call.name.clone())
+            .map(|call| call.name.to_string())
     }
 
     fn stop_for_unknown_tool(&mut self, draft: &mut Draft, id: AgentId, name: String) {

@@ -32,7 +32,7 @@ impl Driver {
         let mut call: BoxFuture<'static, Work> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
-            reports.started(run.name.as_str());
+            reports.started(run.name.shared());
             let started = Instant::now();
             let outcome = ToolCatalog::run(tool, run.arguments.clone(), ctx, run.timeout).await;
             drop(permit);
@@ -93,8 +93,8 @@ struct Reports {
 }
 
 impl Reports {
-    fn started(&self, name: &str) {
-        let (tool_call_id, name) = (self.tool_call_id.clone(), name.to_owned());
+    fn started(&self, name: Arc<str>) {
+        let tool_call_id = self.tool_call_id.clone();
         self.show(LiveBody::ToolStart { tool_call_id, name });
     }
 

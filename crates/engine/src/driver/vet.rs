@@ -39,7 +39,7 @@ impl Driver {
     fn vet_call(&self, call: &CallToVet, turn: &TurnContext) -> Vetting {
         // A tool that this agent was not offered is as unknown as one that does not exist.
         let offered = self.tree.tools(turn.agent);
-        if !offered.iter().any(|tool| tool.name.as_str() == call.name) {
+        if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
             return Vetting::Unknown;
         }
         let tool = match self.engine.catalog.check(&call.name, &call.arguments) {
@@ -114,7 +114,7 @@ impl Engine {
             Verdict::Allow => Vetting::Run {
                 class,
                 untrusted: false,
-                reason: ruling.reasons.into_iter().next(),
+                reason: ruling.reasons.into_iter().next().map(Into::into),
                 rule: ruling.rule,
                 grant: ruling.grant,
             },
@@ -132,7 +132,7 @@ impl Engine {
 struct Lookup {
     engine: Arc<Engine>,
     log: Arc<RunLog>,
-    decision: Decision,
+    decision: Arc<Decision>,
     taint: Taint,
 }
 

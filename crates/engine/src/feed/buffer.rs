@@ -1,6 +1,6 @@
 //! The append-only buffer of one call's live events.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuraxis_core::{
     AgentId, Attempt, BlockIndex, ContentIndex, EffectId, LiveBody, LiveEvent, RunId, Seq,
@@ -27,7 +27,7 @@ pub(crate) enum LiveText {
     Reasoning,
     Text,
     ToolCall {
-        name: Option<String>,
+        name: Option<Arc<str>>,
     },
     ToolOutput {
         tool_call_id: neuraxis_core::ToolCallId,

@@ -43,7 +43,7 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
     assert_eq!(ran.result.status, RunStatus::Waiting);
     let waiting = world.orchestrator.approvals().await.unwrap();
     assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(2)));
-    assert_eq!(waiting[0].request.name, "put");
+    assert_eq!(waiting[0].request.name, "put".into());
     assert_eq!(world.orchestrator.tools().specs().count(), 7);
     let edited = ApprovalDecision::approve_with(json(r#"{"n":2}"#));
     world.decide(&waiting[0], edited).await;
@@ -51,7 +51,7 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
     let run = world.orchestrator.approvals().await.unwrap();
     assert!(run.is_empty());
     let results = results(&world.records_of(&ran).await);
-    assert_eq!(results.last().unwrap().name, "outer");
+    assert_eq!(results.last().unwrap().name, "outer".into());
     assert!(results.iter().all(|result| result.failure.is_none()));
 }
 
@@ -68,7 +68,7 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     let waiting = world.orchestrator.approvals().await.unwrap();
     let listed: Vec<_> = waiting
         .iter()
-        .map(|it| (it.session_id.as_str(), it.request.name.as_str()))
+        .map(|it| (it.session_id.as_str(), it.request.name.as_ref()))
         .collect();
     assert_eq!(listed, [("one", "put"), ("one", "put"), ("two", "send")]);
     assert_eq!(waiting[0].request.arguments.as_str(), r#"{"n":1}"#);

@@ -192,7 +192,7 @@ fn told(records: &[Arc<Record>]) -> Told {
             }
             RecordBody::ToolCall(started) => told.started.push((
                 started.tool_call_id.clone(),
-                started.name.clone(),
+                started.name.to_string(),
                 started.arguments.clone(),
                 at_vetting.clone(),
             )),

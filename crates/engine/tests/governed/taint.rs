@@ -100,7 +100,7 @@ async fn what_a_sub_agent_read_taints_whoever_asked_it() {
     let put = ran
         .results()
         .into_iter()
-        .find(|it| it.name == "put")
+        .find(|it| it.name == "put".into())
         .unwrap();
     assert_eq!(put.failure, Some(ToolFailure::Denied));
 }
@@ -115,7 +115,7 @@ async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.send.count(), 1);
     let waiting = world.orchestrator.approvals().await.unwrap();
-    assert_eq!(waiting[0].request.name, "put");
+    assert_eq!(waiting[0].request.name, "put".into());
     assert!(waiting[0].request.reason.contains("untrusted content"));
     assert_eq!(world.tools.put.count(), 0);
 }

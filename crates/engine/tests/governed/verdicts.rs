@@ -26,7 +26,7 @@ async fn a_verdict_says_why_and_names_the_rule_with_its_file_and_line() {
         .vettings()
         .into_iter()
         .map(|vetting| match vetting {
-            Vetting::Run { reason, rule, .. } => (reason.unwrap(), rule),
+            Vetting::Run { reason, rule, .. } => (reason.unwrap().to_string(), rule),
             Vetting::Ask { reason, rule, .. } | Vetting::Deny { reason, rule } => (reason, rule),
             other => panic!("{other:?}"),
         })

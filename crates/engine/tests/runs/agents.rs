@@ -133,7 +133,7 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
     let of_peek = heard
         .results()
         .into_iter()
-        .find(|result| result.name == "peek")
+        .find(|result| &*result.name == "peek")
         .unwrap();
     assert_eq!(of_peek.failure, Some(ToolFailure::UnknownTool));
     let told = of_peek.value.as_str();

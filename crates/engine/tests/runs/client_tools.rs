@@ -161,7 +161,7 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
         .records()
         .iter()
         .find_map(|record| match &record.body {
-            RecordBody::ToolCall(call) if call.name == "pick" => Some(call.tool_call_id.clone()),
+            RecordBody::ToolCall(call) if &*call.name == "pick" => Some(call.tool_call_id.clone()),
             _ => None,
         });
     let wrong = handle.bring(&ToolCallId::from_text("x"), done("1"), Duration::ZERO);

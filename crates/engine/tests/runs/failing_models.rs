@@ -37,7 +37,7 @@ fn warnings(result: &OrchestratorResult) -> Vec<(String, String)> {
     let warnings = warnings.map(|step| {
         let error = step.metadata.get("error").unwrap_or_default();
         (
-            step.description.clone(),
+            step.description.to_string(),
             error.as_str().unwrap_or_default().to_owned(),
         )
     });
@@ -130,7 +130,7 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
     assert_eq!(second.result.reply, "by the router");
     let step = &second.result.steps[1];
     assert_eq!(step.kind, StepType::Warning);
-    assert_eq!(step.description, "router serves instead of reasoning");
+    assert_eq!(&*step.description, "router serves instead of reasoning");
     assert_eq!(step.metadata.get("from").unwrap(), "reasoning");
     assert_eq!(step.metadata.get("to").unwrap(), "router");
     assert!(

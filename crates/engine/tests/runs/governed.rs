@@ -304,7 +304,7 @@ async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
     let escalated = &heard.result.steps[1];
     assert_eq!(
         escalated.description,
-        "coding takes over after 1 failures in a row"
+        "coding takes over after 1 failures in a row".into()
     );
     assert_eq!(escalated.metadata.get("to").unwrap(), "coding");
     let heard = hear(&answers(failing()), request("first")).await;

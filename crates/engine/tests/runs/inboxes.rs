@@ -48,7 +48,7 @@ fn busy(store: &Arc<Store>) -> Orchestrator {
 async fn picked(store: &Store, run: RunId, value: &str) -> InboxEntry {
     let records = store.records(run, Seq(0)).await.unwrap();
     let call = records.iter().find_map(|record| match &record.body {
-        RecordBody::ToolCall(call) if call.name == "pick" => Some((call.effect_id, call.attempt)),
+        RecordBody::ToolCall(call) if &*call.name == "pick" => Some((call.effect_id, call.attempt)),
         _ => None,
     });
     let (effect_id, attempt) = call.unwrap();
@@ -104,7 +104,7 @@ async fn a_result_that_comes_too_late_does_not_stay_in_the_inbox() {
     let RecordBody::ToolCall(call) = &handle
         .records()
         .into_iter()
-        .find(|record| matches!(&record.body, RecordBody::ToolCall(call) if call.name == "pick"))
+        .find(|record| matches!(&record.body, RecordBody::ToolCall(call) if &*call.name == "pick"))
         .unwrap()
         .body
         .clone()

@@ -73,11 +73,11 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
         panic!("{:?}", done.tool_calls)
     };
     assert_eq!(
-        (refused.name.as_str(), refused.success, refused.duration_ms),
+        (refused.name.as_ref(), refused.success, refused.duration_ms),
         ("gone", false, 0)
     );
     assert_eq!(
-        (looked.name.as_str(), looked.success, looked.duration_ms),
+        (looked.name.as_ref(), looked.success, looked.duration_ms),
         ("look", true, 250)
     );
     assert_eq!(looked.arguments.as_str(), r#"{"at":"the door"}"#);

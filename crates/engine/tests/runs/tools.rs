@@ -165,7 +165,7 @@ async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
     let heard = hear(&with_tools(model, vec![Arc::new(look)]), request("go")).await;
     let steps = &heard.result.steps;
     let text = |step: usize, key: &str| steps[step].metadata.get(key)?.as_str().map(str::to_owned);
-    let described: Vec<_> = steps.iter().map(|step| step.description.as_str()).collect();
+    let described: Vec<_> = steps.iter().map(|step| step.description.as_ref()).collect();
     // Two model calls, three tool calls, and a warning of the one that failed and was not tried again.
     assert_eq!(described.len(), 6, "{described:?}");
     assert_eq!(text(0, "model_role").as_deref(), Some("reasoning"));

@@ -149,7 +149,7 @@ fn journal(world: &World, run: RunId, records: &[Arc<Record>]) {
     let journal: BTreeSet<_> = records
         .iter()
         .filter_map(|record| match &record.body {
-            RecordBody::ToolCall(call) if call.name == "pay" => Some(call.effect_id),
+            RecordBody::ToolCall(call) if &*call.name == "pay" => Some(call.effect_id),
             _ => None,
         })
         .collect();

@@ -24,7 +24,7 @@ pub(crate) fn text(text: &str) -> Reply {
 pub(crate) fn call(turn: usize) -> Reply {
     let part = ReplyPart::ToolCall(RequestedCall {
         provider_id: None,
-        name: "add".to_owned(),
+        name: "add".into(),
         arguments: JsonText::from_text(format!(r#"{{"a":{turn},"b":1}}"#)),
         state: None,
     });

@@ -43,7 +43,7 @@ fn ask(number: u32) -> AskApproval {
         effect_id: EffectId { run, number },
         agent: AgentId::ROOT,
         tool_call_id: ToolCallId::new(run, AgentId::ROOT, ContentIndex(1), CallIndex(number)),
-        name: "write".to_owned(),
+        name: "write".into(),
         arguments_hash: arguments.hash(),
         arguments,
         reason: "it writes".to_owned(),

@@ -150,12 +150,12 @@ fn part_deltas(part: ReplyPart, block: BlockIndex) -> Vec<ReplyDelta> {
             part.state,
         ),
         ReplyPart::ToolCall(call) => {
-            let (name, arguments) = (Some(call.name), call.arguments.as_str().to_owned());
+            let arguments = call.arguments.as_str().to_owned();
             (
                 ReplyDelta::ToolCall {
                     block,
                     provider_id: call.provider_id,
-                    name,
+                    name: Some(call.name),
                     arguments,
                 },
                 None,

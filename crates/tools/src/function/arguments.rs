@@ -13,6 +13,13 @@ pub struct NoArguments {}
 
 /// Decodes arguments. The error names the argument that is wrong.
 pub(super) fn decode<Arguments: DeserializeOwned>(text: &JsonText) -> Result<Arguments, ToolError> {
+    // Keeping track of the place costs more than decoding does, and is of use only where something is wrong.
+    text.decode().or_else(|_| decode_telling_where(text))
+}
+
+fn decode_telling_where<Arguments: DeserializeOwned>(
+    text: &JsonText,
+) -> Result<Arguments, ToolError> {
     let mut json = serde_json::Deserializer::from_str(text.as_str());
     let arguments = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let place = error.path().to_string();

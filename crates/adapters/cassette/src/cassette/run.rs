@@ -50,7 +50,7 @@ fn follow(history: Transcript, records: &[Arc<Record>]) -> Result<Vec<Exchange>,
     };
     let mut spec = (*started.spec).clone();
     if let Some(RecordBody::Decision(decision)) = records.get(1).map(|record| &record.body) {
-        spec.decision = Some((**decision).clone());
+        spec.decision = Some(Arc::clone(decision));
     }
     let (mut run, step) = RunTree::start(spec, history, stamp(first));
     let mut asked = Asked {

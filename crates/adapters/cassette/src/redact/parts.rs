@@ -56,7 +56,7 @@ impl Redactor {
             }),
             Message::Tool(message) => Message::Tool(ToolMessage {
                 tool_call_id: message.tool_call_id.clone(),
-                name: self.owned(&message.name),
+                name: self.owned(&message.name).into(),
                 content: self.json(&message.content),
             }),
         }
@@ -132,8 +132,8 @@ impl Redactor {
                 ReplyPart::Text(part) => ReplyPart::Text(self.text_part(part, state)),
                 ReplyPart::Reasoning(part) => ReplyPart::Reasoning(self.reasoning(part, state)),
                 ReplyPart::ToolCall(call) => ReplyPart::ToolCall(RequestedCall {
-                    provider_id: call.provider_id.as_deref().map(|id| self.owned(id)),
-                    name: self.owned(&call.name),
+                    provider_id: call.provider_id.as_deref().map(|id| self.owned(id).into()),
+                    name: self.owned(&call.name).into(),
                     arguments: self.json(&call.arguments),
                     state: self.state(call.state.as_ref(), state),
                 }),
@@ -151,9 +151,9 @@ impl Redactor {
             Part::Reasoning(part) => Part::Reasoning(self.reasoning(part, state)),
             Part::ToolCall(call) => Part::ToolCall(ToolCall {
                 id: call.id.clone(),
-                name: self.owned(&call.name),
+                name: self.owned(&call.name).into(),
                 arguments: self.json(&call.arguments),
-                provider_id: call.provider_id.as_deref().map(|id| self.owned(id)),
+                provider_id: call.provider_id.as_deref().map(|id| self.owned(id).into()),
                 state: self.state(call.state.as_ref(), state),
             }),
             Part::Media(media) => Part::Media(MediaPart {
@@ -196,9 +196,9 @@ impl Redactor {
         }
     }
 
-    fn replace(&self, text: &mut Option<String>) {
+    fn replace<Shown: AsRef<str> + From<String>>(&self, text: &mut Option<Shown>) {
         if let Some(text) = text {
-            *text = self.owned(text);
+            *text = self.owned(text.as_ref()).into();
         }
     }
 

@@ -69,8 +69,8 @@ fn poisoned_reply(canary: &str) -> neuraxis_core::Reply {
             state: Some(json.clone()),
         }),
         ReplyPart::ToolCall(RequestedCall {
-            provider_id: Some(canary.to_owned()),
-            name: "look".to_owned(),
+            provider_id: Some(canary.into()),
+            name: "look".into(),
             arguments: json.clone(),
             state: Some(json),
         }),

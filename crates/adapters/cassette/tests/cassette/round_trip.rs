@@ -52,7 +52,7 @@ fn delta() -> impl Strategy<Value = ReplyDelta> {
         4 => (block.clone(), text()).prop_map(|(block, text)| ReplyDelta::Text { block, text }),
         2 => (block.clone(), text()).prop_map(|(block, text)| ReplyDelta::Reasoning { block, text }),
         2 => (block.clone(), optional(), optional(), text()).prop_map(|(block, provider_id, name, arguments)| {
-            ReplyDelta::ToolCall { block, provider_id, name, arguments }
+            ReplyDelta::ToolCall { block, provider_id: provider_id.map(Into::into), name: name.map(Into::into), arguments }
         }),
         1 => (block, optional(), optional(), optional()).prop_map(|(block, id, signature, state)| {
             ReplyDelta::State { block, id, signature, state: state.map(JsonText::from_text) }

@@ -59,7 +59,7 @@ fn read(written: &str) -> (String, Vec<(String, Value)>) {
     let reply = reply(&[written]).unwrap();
     let calls = reply.calls().map(|call| {
         let arguments = call.arguments.decode().unwrap();
-        (call.name.clone(), arguments)
+        (call.name.to_string(), arguments)
     });
     (reply.text(), calls.collect())
 }
@@ -77,7 +77,7 @@ fn a_call_that_was_written_as_text_is_made_and_never_shown() {
     assert_eq!(reply.text(), "Let me see.\n\n");
     assert_eq!(reply.finish, ReplyFinish::ToolCalls);
     let call = reply.calls().next().unwrap();
-    assert_eq!(call.name, "look");
+    assert_eq!(&*call.name, "look");
     assert_eq!(call.arguments.as_str(), r#"{"at":"the sky","depth":2}"#);
     assert_eq!(call.provider_id, None);
 }
@@ -164,7 +164,7 @@ fn calls_that_came_both_ways_are_made_neither_way() {
     let call = ReplyDelta::ToolCall {
         block: BlockIndex(1),
         provider_id: None,
-        name: Some("look".to_owned()),
+        name: Some("look".into()),
         arguments: "{}".to_owned(),
     };
     let error = assembled([text(LEAK), call, end()]).unwrap_err();

@@ -42,7 +42,7 @@ async fn calls_come_in_order_with_the_ids_of_the_service() {
         let calls: Vec<_> = reply.calls().collect();
         assert_eq!(calls[0].provider_id.as_deref(), Some("call_0"));
         assert_eq!(calls[0].arguments.as_str(), r#"{"at":"sky"}"#);
-        assert_eq!(calls[1].name, "wait");
+        assert_eq!(&*calls[1].name, "wait");
         assert_eq!(reply.usage.action.label, CountLabel::Estimated);
     }
 }

@@ -43,9 +43,9 @@ fn reply(provider: &str, thought: &str, call: Option<&str>) -> Message {
         }),
         Some(id) => Part::ToolCall(ToolCall {
             id: ToolCallId::from_text(id),
-            name: "look".to_owned(),
+            name: "look".into(),
             arguments: JsonText::from_text(r#"{"at":"sky"}"#),
-            provider_id: Some(format!("theirs-{id}")),
+            provider_id: Some(format!("theirs-{id}").into()),
             state: None,
         }),
     });

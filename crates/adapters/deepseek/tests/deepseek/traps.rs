@@ -88,7 +88,7 @@ async fn calls_written_as_text_are_made_and_never_shown() {
         assert_eq!(reply.text(), "I will look.\n\n");
         assert_eq!(reply.finish, ReplyFinish::ToolCalls);
         let call = reply.calls().next().unwrap();
-        assert_eq!(call.name, "look");
+        assert_eq!(&*call.name, "look");
         assert_eq!(call.arguments.as_str(), r#"{"at":"sky"}"#);
     }
 }

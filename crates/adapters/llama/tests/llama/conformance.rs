@@ -69,7 +69,7 @@ async fn a_name_that_lm_studio_spelled_its_own_way_is_the_tools_own_again() {
         config.server = kind;
         let client = LlamaClient::new(config).unwrap();
         let reply = client.respond(&request, &call_context()).await.unwrap();
-        assert_eq!(reply.calls().next().unwrap().name, expected);
+        assert_eq!(reply.calls().next().unwrap().name, expected.into());
         let ctx = call_context();
         let stream = client.stream_respond(&request, &ctx).await.unwrap();
         let deltas: Vec<_> = stream.try_collect().await.unwrap();

@@ -25,6 +25,9 @@ const MAX_CALLS: usize = 300;
 /// The finish reason by which DeepSeek says that it gave up midway.
 const GAVE_UP: &str = "insufficient_system_resource";
 
+/// A call that begins: its block, the provider's id for it and its name.
+type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
+
 /// The blocks of a reply that is coming in. Their numbers are in the order in which they first appear.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -39,16 +42,16 @@ pub(super) struct Blocks {
     finish: Option<ReplyFinish>,
     /// The server said that it gave up midway. What it used may still be said, so this ends the reply only at its end.
     was_given_up: bool,
-    usage: Option<UsageField>,
-    timings: Option<Timings>,
+    usage: Option<Box<UsageField>>,
+    timings: Option<Box<Timings>>,
     shares: Shares,
 }
 
 #[derive(Debug)]
 struct Call {
     block: BlockIndex,
-    id: Option<String>,
-    name: String,
+    id: Option<Arc<str>>,
+    name: Arc<str>,
     has_arguments: bool,
 }
 
@@ -85,15 +88,16 @@ impl Blocks {
             let error = serde_json::from_str::<Value>(error.get()).unwrap_or_default();
             return Err(Failure::of_error(&error).into_error(voice));
         }
-        self.usage = chunk.usage.or(self.usage);
-        self.timings = chunk.timings.or(self.timings);
+        let has_counts = chunk.usage.is_some() || chunk.timings.is_some();
+        self.usage = chunk.usage.or_else(|| self.usage.take());
+        self.timings = chunk.timings.or_else(|| self.timings.take());
         self.name_model(chunk.model);
         match chunk.choices {
             Some(choices) => match choices.0 {
                 Some(choice) => self.take_choice(choice, out),
                 None => Ok(Brought::Nothing),
             },
-            None if chunk.usage.is_some() || chunk.timings.is_some() => Ok(Brought::Nothing),
+            None if has_counts => Ok(Brought::Nothing),
             None => Err(match serde_json::from_str::<Value>(json) {
                 Ok(other) if other.get("message").is_some() => {
                     Failure::of_error(&other).into_error(voice)
@@ -145,7 +149,7 @@ impl Blocks {
     }
 
     fn usage(&self) -> Usage {
-        usage(self.usage.as_ref(), self.timings.as_ref(), self.shares)
+        usage(self.usage.as_deref(), self.timings.as_deref(), self.shares)
     }
 
     fn name_model(&mut self, said: Option<Text<'_>>) {
@@ -264,7 +268,7 @@ impl Blocks {
         index: usize,
         id: Option<Cow<'_, str>>,
         name: Option<Cow<'_, str>>,
-    ) -> Result<(BlockIndex, Option<String>, Option<String>), LlmError> {
+    ) -> Result<BegunCall, LlmError> {
         if index != self.calls.len() {
             return Err(invalid(format!(
                 "tool call {index} begins when there are {}: the numbers have a gap",
@@ -289,7 +293,7 @@ impl Blocks {
         }
         self.shares.calls += name.len();
         let block = place(&mut None, &mut self.next);
-        let (id, name) = (id.map(Cow::into_owned), name.into_owned());
+        let (id, name): (Option<Arc<str>>, Arc<str>) = (id.map(Into::into), name.into());
         self.calls.push(Call {
             block,
             id: id.clone(),
@@ -328,7 +332,7 @@ impl Call {
         if id.is_some_and(|id| self.id.as_deref() != Some(id)) {
             return Err(invalid("the id of a tool call changed midway"));
         }
-        if name.is_some_and(|name| self.name != name) {
+        if name.is_some_and(|name| *self.name != *name) {
             return Err(invalid("the name of a tool call changed midway"));
         }
         Ok(())

@@ -16,10 +16,11 @@ pub(super) struct Chunk<'a> {
     pub(super) model: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) choices: Option<FirstChoice<'a>>,
+    // Boxed, because few chunks have them and every chunk would be moved with the room for them.
     #[serde(default)]
-    pub(super) usage: Option<UsageField>,
+    pub(super) usage: Option<Box<UsageField>>,
     #[serde(default)]
-    pub(super) timings: Option<Timings>,
+    pub(super) timings: Option<Box<Timings>>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }

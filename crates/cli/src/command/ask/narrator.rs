@@ -46,7 +46,7 @@ impl Narrator {
     fn live(&mut self, body: &LiveBody) {
         match body {
             LiveBody::ToolStart { tool_call_id, name } => {
-                self.running.insert(tool_call_id.clone(), name.clone());
+                self.running.insert(tool_call_id.clone(), name.to_string());
                 self.progress.activity(&format!("running {name}"));
             }
             LiveBody::ToolProgress {

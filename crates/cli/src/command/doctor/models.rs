@@ -225,7 +225,7 @@ impl Looking<'_> {
         let (took, called) = timed(whole(&*client, calling())).await;
         match called {
             Err(error) => self.failed("tools", &error),
-            Ok(reply) if reply.calls().any(|call| call.name == TOOL) => {
+            Ok(reply) if reply.calls().any(|call| *call.name == *TOOL) => {
                 self.add("tools", Outcome::Ok, told(took, &reply));
             }
             Ok(reply) => {

@@ -112,7 +112,7 @@ fn said(message: &Message) -> Option<(&'static str, String)> {
         Message::Assistant(said) => {
             let mut text = message.text();
             let calls = said.parts.iter().filter_map(|part| match part {
-                Part::ToolCall(call) => Some(call.name.as_str()),
+                Part::ToolCall(call) => Some(call.name.as_ref()),
                 _ => None,
             });
             let calls: Vec<&str> = calls.collect();

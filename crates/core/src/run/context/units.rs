@@ -94,7 +94,7 @@ mod tests {
         Message::Assistant(AssistantMessage {
             parts: vec![Part::ToolCall(ToolCall {
                 id: ToolCallId::from_text("c"),
-                name: "read".to_owned(),
+                name: "read".into(),
                 arguments: JsonText::from_text("{}"),
                 provider_id: None,
                 state: None,
@@ -106,7 +106,7 @@ mod tests {
     fn result() -> Message {
         Message::Tool(ToolMessage {
             tool_call_id: ToolCallId::from_text("c"),
-            name: "read".to_owned(),
+            name: "read".into(),
             content: JsonText::from_text("1"),
         })
     }

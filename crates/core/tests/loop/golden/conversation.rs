@@ -129,7 +129,7 @@ impl Conversations {
             ) => {
                 let added = RequestedCall {
                     provider_id: None,
-                    name: tool.to_string(),
+                    name: tool.shared(),
                     arguments: default_arguments.clone(),
                     state: None,
                 };

@@ -143,11 +143,14 @@ fn checked_and_escalated(_: Transcript) -> Script {
         Profile::main_thread(),
         &[],
     );
-    spec.decision = Some(decided(|decision| {
-        routes(decision);
-        checks(decision);
-        escalates(decision, 1, true);
-    }));
+    spec.decision = Some(
+        decided(|decision| {
+            routes(decision);
+            checks(decision);
+            escalates(decision, 1, true);
+        })
+        .into(),
+    );
     let mut run = Script::start(spec);
     run.at(200).reply(says("router"));
     run.at(700).reply(says("Blue."));

@@ -75,9 +75,13 @@ impl Block {
                 .enumerate()
                 .map(|(place, arguments)| ReplyDelta::ToolCall {
                     block,
-                    provider_id: (place == 0).then(|| format!("call_{index}")),
+                    provider_id: (place == 0)
+                        .then(|| format!("call_{index}"))
+                        .map(Into::into),
                     // Some servers say the name again with every piece.
-                    name: (place == 0 || index == 1).then(|| "read_file".to_owned()),
+                    name: (place == 0 || index == 1)
+                        .then(|| "read_file".to_owned())
+                        .map(Into::into),
                     arguments,
                 })
                 .collect(),

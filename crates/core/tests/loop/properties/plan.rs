@@ -110,7 +110,7 @@ pub(super) fn run() -> impl Strategy<Value = RunPlan> {
             spec.root.system_prompt = prompt.map(Into::into);
             spec.root.profile.opening = opening;
             spec.root.limits.deadline = time.deadline;
-            spec.decision = decision;
+            spec.decision = decision.map(Into::into);
             if let Some((agent, limits)) = below {
                 spec.agents.insert(RESEARCH.parse().unwrap(), agent);
                 spec.agent_limits = limits;

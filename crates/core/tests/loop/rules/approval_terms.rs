@@ -30,7 +30,7 @@ fn expiring() -> Script {
     let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);
     decision.approval.expires_after = Some(Duration::from_secs(60));
     let mut spec = spec();
-    spec.decision = Some(decision);
+    spec.decision = Some(decision.into());
     let mut run = Script::start(spec);
     run.at(1_000).reply(calls_to(&[SEND])).vet([asks_by_rule()]);
     run

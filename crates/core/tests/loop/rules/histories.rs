@@ -11,7 +11,7 @@ use crate::support::*;
 fn call(id: &str) -> Part {
     Part::ToolCall(ToolCall {
         id: ToolCallId::from_text(id),
-        name: READ.to_owned(),
+        name: READ.into(),
         arguments: JsonText::from_text("{}"),
         provider_id: None,
         state: None,
@@ -28,7 +28,7 @@ fn called(ids: &[&str]) -> Message {
 fn result(id: &str) -> Message {
     Message::Tool(ToolMessage {
         tool_call_id: ToolCallId::from_text(id),
-        name: READ.to_owned(),
+        name: READ.into(),
         content: JsonText::string(id),
     })
 }

@@ -56,12 +56,8 @@ fn each_step_opens_with_its_cause_which_alone_says_how_long_the_run_was_active()
 fn a_decision_of_governance_stands_right_after_the_start() {
     let mut spec = spec();
     let hash = ContentHash::of(b"policy");
-    spec.decision = Some(Decision::new(
-        Mode::MODERATE,
-        Channel::CHAT,
-        Role::REASONING,
-        hash,
-    ));
+    spec.decision =
+        Some(Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash).into());
     let run = Script::start(spec);
     assert_eq!(run.just_recorded(), ["run_started", "decision"]);
     assert_log(&run);

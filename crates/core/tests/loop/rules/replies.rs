@@ -120,7 +120,7 @@ fn calls_get_ids_of_the_loop_and_keep_those_of_the_provider_for_echoing() {
     let mut reply = calls_to(&[READ, READ]);
     for part in &mut reply.parts {
         if let ReplyPart::ToolCall(call) = part {
-            call.provider_id = Some("call_0".to_owned());
+            call.provider_id = Some("call_0".into());
         }
     }
     let mut run = Script::start(spec());

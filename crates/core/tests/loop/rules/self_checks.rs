@@ -119,7 +119,7 @@ fn an_answer_that_was_cut_off_is_no_draft_and_says_so() {
 #[test]
 fn what_a_sub_agent_finds_out_is_not_checked() {
     let mut spec = researching();
-    spec.decision = Some(decided(checks));
+    spec.decision = Some(decided(checks).into());
     let mut run = Script::start(spec);
     run.reply(research(&["sky"])).allow();
     run.reply_as(1, says("Blue."));

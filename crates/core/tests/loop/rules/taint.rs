@@ -24,7 +24,7 @@ fn after_mail() -> RunSpec {
     let mut decision = Decision::new(Mode::MODERATE, Channel::CHAT, Role::REASONING, hash);
     decision.taint.add(&"read_mail".parse().unwrap(), None);
     let mut spec = researching();
-    spec.decision = Some(decision);
+    spec.decision = Some(decision.into());
     spec
 }
 

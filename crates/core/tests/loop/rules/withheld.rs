@@ -47,7 +47,7 @@ fn runs_it() -> Vetting {
     Vetting::Run {
         class: ToolClass::ReadOnly,
         untrusted: false,
-        reason: Some(format!("A rule allows `{CALLS}`.")),
+        reason: Some(format!("A rule allows `{CALLS}`.").into()),
         rule: None,
         grant: None,
     }

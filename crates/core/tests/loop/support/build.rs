@@ -123,7 +123,7 @@ pub(crate) fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     let calls = calls.iter().map(|(name, arguments)| {
         ReplyPart::ToolCall(RequestedCall {
             provider_id: None,
-            name: (*name).to_owned(),
+            name: (*name).into(),
             arguments: JsonText::from_text(*arguments),
             state: None,
         })

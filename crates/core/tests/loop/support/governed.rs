@@ -13,7 +13,7 @@ use super::{Script, assert_gives_back, spec};
 /// A run whose decision is changed by the test.
 pub(crate) fn governed(change: impl FnOnce(&mut Decision)) -> RunSpec {
     let mut spec = spec();
-    spec.decision = Some(decided(change));
+    spec.decision = Some(decided(change).into());
     spec
 }
 

@@ -85,7 +85,7 @@ fn left_of_results(profile: &Profile, records: &[Arc<Record>]) -> BTreeMap<ToolC
             let rule = profile
                 .results
                 .iter()
-                .find(|rule| rule.tool.as_str() == result.name);
+                .find(|rule| rule.tool.as_str() == &*result.name);
             let keep = rule.and_then(|rule| rule.keep).unwrap_or(result.keep);
             if keep == Keep::Summary && result.failure.is_none() {
                 let summary = result.summary.as_deref().unwrap_or("(not kept)");

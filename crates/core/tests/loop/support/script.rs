@@ -159,7 +159,7 @@ impl Script {
     pub(crate) fn allow(&mut self) -> &mut Self {
         let known = tools();
         let verdicts = self.to_vet().calls.iter().map(|call| {
-            let tool = known.iter().find(|tool| tool.name.as_str() == call.name);
+            let tool = known.iter().find(|tool| tool.name.as_str() == &*call.name);
             tool.map_or(Vetting::Unknown, |tool| Vetting::run(tool.class))
         });
         let verdicts: Vec<_> = verdicts.collect();

@@ -76,7 +76,7 @@ pub(super) const STATES: [State; 19] = [
         "model (routing)",
         || {
             let mut spec = in_time();
-            spec.decision = Some(decided(routes));
+            spec.decision = Some(decided(routes).into());
             Script::start(spec)
         },
     ),
@@ -85,7 +85,7 @@ pub(super) const STATES: [State; 19] = [
         "model (self_check)",
         || {
             let mut spec = in_time();
-            spec.decision = Some(decided(checks));
+            spec.decision = Some(decided(checks).into());
             let mut run = Script::start(spec);
             run.reply(says("Blue."));
             run

@@ -27,7 +27,7 @@ fn grant(number: u32, scope: GrantScope) -> Grant {
 fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
     busy.log.record(RecordBody::ToolResult(Box::new(ToolResult {
         tool_call_id: ToolCallId::from_text("call_1"),
-        name: tool.to_owned(),
+        name: tool.into(),
         index: CallIndex(0),
         effect_id: None,
         attempt: None,

@@ -99,7 +99,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
     let index = CallIndex(0);
     let result = ToolResult {
         tool_call_id: ToolCallId::new(run, Default::default(), ContentIndex(0), index),
-        name: "look".to_owned(),
+        name: "look".into(),
         index,
         effect_id: Some(effect_id),
         attempt: Some(attempt),

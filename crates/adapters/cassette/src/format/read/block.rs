@@ -118,7 +118,7 @@ impl Block {
                 let content = from_fields(result.content, result.content_text);
                 let message = Message::Tool(ToolMessage {
                     tool_call_id: result.id,
-                    name: result.name,
+                    name: result.name.into(),
                     content: content.ok_or("a result without content")?,
                 });
                 self.push(message, bytes);

@@ -81,7 +81,7 @@ impl<'a> Lines<'a> {
                 let (content, content_text) = to_fields(&result.content);
                 self.add(&Line::Result(ResultLine {
                     id: result.tool_call_id.clone(),
-                    name: result.name.clone(),
+                    name: result.name.as_ref().to_owned(),
                     content,
                     content_text,
                 }));
@@ -200,8 +200,8 @@ fn call_line(call: &RequestedCall) -> CallLine {
     let (state, state_text) = optional_to_fields(call.state.as_ref());
     CallLine {
         id: None,
-        provider_id: call.provider_id.clone(),
-        name: call.name.clone(),
+        provider_id: call.provider_id.as_deref().map(str::to_owned),
+        name: call.name.as_ref().to_owned(),
         arguments,
         arguments_text,
         state,
@@ -234,8 +234,8 @@ fn delta_line(ms: u64, delta: &ReplyDelta) -> Line {
             arguments,
         } => DeltaLine {
             call: Some(CallField {
-                provider_id,
-                name,
+                provider_id: provider_id.as_deref().map(str::to_owned),
+                name: name.as_deref().map(str::to_owned),
                 arguments,
             }),
             ..empty(block)

@@ -144,7 +144,7 @@ proptest! {
         let reply = assembled(cut(&written, &cuts).into_iter().chain([end()])).unwrap();
         let made: Vec<_> = reply
             .calls()
-            .map(|call| (call.name.clone(), call.arguments.decode().unwrap()))
+            .map(|call| (call.name.to_string(), call.arguments.decode().unwrap()))
             .collect();
         prop_assert_eq!(made, meant);
         prop_assert_eq!(reply.text(), "");

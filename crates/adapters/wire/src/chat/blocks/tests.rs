@@ -70,7 +70,7 @@ fn calls(reply: &Reply) -> Vec<(Option<&str>, &str, &str)> {
         .map(|call| {
             (
                 call.provider_id.as_deref(),
-                call.name.as_str(),
+                call.name.as_ref(),
                 call.arguments.as_str(),
             )
         })

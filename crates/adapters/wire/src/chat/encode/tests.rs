@@ -42,9 +42,9 @@ fn reply_of(provider: &str) -> Message {
             }),
             Part::ToolCall(ToolCall {
                 id: ToolCallId::from_text("loop-1"),
-                name: "look".to_owned(),
+                name: "look".into(),
                 arguments: JsonText::from_text("{}"),
-                provider_id: Some("theirs-1".to_owned()),
+                provider_id: Some("theirs-1".into()),
                 state: None,
             }),
         ],

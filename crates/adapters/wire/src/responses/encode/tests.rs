@@ -56,9 +56,9 @@ fn text(fields: &str) -> Part {
 fn call(fields: &str) -> Part {
     Part::ToolCall(ToolCall {
         id: ToolCallId::from_text("loop-1"),
-        name: "look".to_owned(),
+        name: "look".into(),
         arguments: JsonText::from_text(r#"{"at": 1}"#),
-        provider_id: Some("call_1".to_owned()),
+        provider_id: Some("call_1".into()),
         state: state(fields),
     })
 }

@@ -117,8 +117,8 @@ impl Progress {
                 let id = Text::of(item.call_id);
                 out.push_back(ReplyDelta::ToolCall {
                     block: progress.block,
-                    provider_id: id.as_deref().map(str::to_owned),
-                    name: Some(progress.name.clone()),
+                    provider_id: id.as_deref().map(Into::into),
+                    name: Some(progress.name.as_str().into()),
                     arguments: String::new(),
                 });
                 id

@@ -43,7 +43,7 @@ fn calls(ids: &[&str]) -> Message {
     let parts = ids.iter().map(|id| {
         Part::ToolCall(ToolCall {
             id: ToolCallId::from_text(*id),
-            name: READ.to_owned(),
+            name: READ.into(),
             arguments: JsonText::from_text("{}"),
             provider_id: None,
             state: None,
@@ -58,7 +58,7 @@ fn calls(ids: &[&str]) -> Message {
 fn result(id: &str) -> Message {
     Message::Tool(ToolMessage {
         tool_call_id: ToolCallId::from_text(id),
-        name: READ.to_owned(),
+        name: READ.into(),
         content: JsonText::string(id),
     })
 }

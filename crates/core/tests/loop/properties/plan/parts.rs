@@ -80,8 +80,8 @@ fn call() -> impl Strategy<Value = ReplyPart> {
     ]);
     (names, arguments, prop::option::of(Just("call_0"))).prop_map(|(name, arguments, id)| {
         ReplyPart::ToolCall(RequestedCall {
-            provider_id: id.map(str::to_owned),
-            name: name.to_owned(),
+            provider_id: id.map(str::to_owned).map(Into::into),
+            name: name.into(),
             arguments: JsonText::from_text(arguments),
             state: None,
         })

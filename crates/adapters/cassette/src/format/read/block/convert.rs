@@ -103,9 +103,9 @@ fn call(line: CallLine) -> Result<ToolCall, Reason> {
     Ok(ToolCall {
         // A call of a reply has no id yet, and loses this one with `reply_part`.
         id: line.id.unwrap_or_else(|| ToolCallId::from_text("")),
-        name: line.name,
+        name: line.name.into(),
         arguments: arguments.ok_or("a call without arguments")?,
-        provider_id: line.provider_id,
+        provider_id: line.provider_id.map(Into::into),
         state: from_fields(line.state, line.state_text),
     })
 }
@@ -131,8 +131,8 @@ pub(super) fn delta(line: DeltaLine) -> Result<ReplyDelta, Reason> {
         (None, Some(text), None, None) => Ok(ReplyDelta::Reasoning { block, text }),
         (None, None, Some(call), None) => Ok(ReplyDelta::ToolCall {
             block,
-            provider_id: call.provider_id,
-            name: call.name,
+            provider_id: call.provider_id.map(Into::into),
+            name: call.name.map(Into::into),
             arguments: call.arguments,
         }),
         (None, None, None, Some(state)) => Ok(ReplyDelta::State {
