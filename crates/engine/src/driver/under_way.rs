@@ -1,11 +1,14 @@
 //! What a run waits for.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{CallModel, Input};
 use neuraxis_ports::CancellationToken;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::driver::model_call::ModelAttempt;
 
@@ -22,30 +25,40 @@ pub(super) enum Work {
 }
 
 /// The calls and questions of a run that are under way, and the engine itself.
-///
-/// There is always one future that is not ready, so that the set never polls all there is: at that point
-/// `FuturesUnordered` wakes its own task once more, which also wakes another thread, for every call of every run.
-pub(super) struct UnderWay(FuturesUnordered<BoxFuture<'static, Work>>);
+pub(super) struct UnderWay {
+    /// Most of the time a run waits for one thing, which needs no place in a set.
+    one: Option<BoxFuture<'static, Work>>,
+    /// What came while there was one. Once there is something, one of its futures is never ready, so that the set never
+    /// polls all there is: at that point `FuturesUnordered` wakes its own task once more, which also wakes another thread.
+    more: FuturesUnordered<BoxFuture<'static, Work>>,
+    /// The engine's shutdown, until it was told.
+    shutdown: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
 
 impl UnderWay {
     /// Begins with nothing but the engine, which tells once when it shuts down.
     pub(super) fn new(shutdown: CancellationToken) -> Self {
-        let all = FuturesUnordered::new();
-        let engine: BoxFuture<'static, Work> = Box::pin(async move {
-            shutdown.cancelled_owned().await;
-            Work::Engine
-        });
-        all.push(engine);
-        Self(all)
+        Self {
+            one: None,
+            more: FuturesUnordered::new(),
+            shutdown: Some(Box::pin(shutdown.cancelled_owned())),
+        }
     }
 
-    pub(super) fn push(&self, work: BoxFuture<'static, Work>) {
-        self.0.push(work);
+    pub(super) fn push(&mut self, work: BoxFuture<'static, Work>) {
+        if self.one.is_none() {
+            self.one = Some(work);
+            return;
+        }
+        if self.more.is_empty() {
+            self.more.push(Box::pin(pending()));
+        }
+        self.more.push(work);
     }
 
     /// Tells whether nothing but the engine is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.len() <= 1
+        self.one.is_none() && self.more.len() <= 1
     }
 
     /// Waits for something to be over.
@@ -54,13 +67,25 @@ impl UnderWay {
     ///
     /// Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Work {
-        match self.0.next().await {
-            Some(Work::Engine) => {
-                self.0.push(Box::pin(pending()));
-                Work::Engine
-            }
-            Some(work) => work,
-            None => pending().await,
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Work> {
+        if let Some(shutdown) = &mut self.shutdown
+            && shutdown.as_mut().poll(cx).is_ready()
+        {
+            self.shutdown = None;
+            return Poll::Ready(Work::Engine);
+        }
+        if let Some(one) = &mut self.one
+            && let Poll::Ready(work) = one.as_mut().poll(cx)
+        {
+            self.one = None;
+            return Poll::Ready(work);
+        }
+        match self.more.poll_next_unpin(cx) {
+            Poll::Ready(Some(work)) => Poll::Ready(work),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -70,7 +95,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll, Wake};
+    use std::task::Wake;
 
     use super::*;
 
@@ -98,14 +123,42 @@ mod tests {
             let before = wakes.0.load(Ordering::Relaxed);
             assert!(pin!(under_way.next()).poll(&mut context).is_pending());
             assert!(pin!(under_way.next()).poll(&mut context).is_pending());
-            // Once, when the engine itself is first looked at.
-            let own = wakes.0.load(Ordering::Relaxed) - before;
-            assert_eq!(own, usize::from(before == 0));
+            assert_eq!(wakes.0.load(Ordering::Relaxed), before);
             answer.send(()).unwrap();
             let ready = pin!(under_way.next()).poll(&mut context);
             assert!(matches!(ready, Poll::Ready(Work::Later)));
             assert!(under_way.is_empty());
         }
+    }
+
+    #[tokio::test]
+    async fn each_of_several_is_heard_whichever_is_over_first() {
+        let mut under_way = UnderWay::new(CancellationToken::new());
+        let mut waited_for = Vec::new();
+        for _ in 0..3 {
+            let (answer, asked) = tokio::sync::oneshot::channel::<()>();
+            waited_for.push(answer);
+            under_way.push(Box::pin(async move {
+                let _ = asked.await;
+                Work::Later
+            }));
+        }
+        while let Some(answer) = waited_for.pop() {
+            assert!(!under_way.is_empty());
+            answer.send(()).unwrap();
+            assert!(matches!(under_way.next().await, Work::Later));
+            let wakes = Arc::new(Wakes::default());
+            let waker = Arc::clone(&wakes).into();
+            let mut context = Context::from_waker(&waker);
+            for _ in 0..2 {
+                assert!(pin!(under_way.next()).poll(&mut context).is_pending());
+            }
+            assert!(
+                wakes.0.load(Ordering::Relaxed) <= 1,
+                "woken again and again"
+            );
+        }
+        assert!(under_way.is_empty());
     }
 
     #[tokio::test]
