@@ -153,22 +153,20 @@ impl Orchestrator {
         seen: &RunSummary,
     ) -> Result<Option<Found>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
-        let left = store.unfinished().await?;
-        if left.iter().any(|left| left.run_id == run) {
+        let now = match store.run(run).await {
+            Ok(now) => now,
+            Err(StoreError::NoSuchRun(_)) => return Ok(Some(Found::Changed)),
+            Err(error) => return Err(error.into()),
+        };
+        if now.ended_at.is_none() && now.leased_until.is_none() {
             return Ok(None);
-        }
-        if self.engine.runs_at_work().contains_key(&run) {
-            return Ok(Some(Found::Changed));
         }
         // Or somebody drove it when it was looked for, and has come to the end.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
-        match store.run(run).await {
-            Ok(now) if stands(&now) == stands(seen) => {
-                Err(RequestError::AtWorkElsewhere { session, run })
-            }
-            Ok(_) | Err(StoreError::NoSuchRun(_)) => Ok(Some(Found::Changed)),
-            Err(error) => Err(error.into()),
+        if self.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
+            return Ok(Some(Found::Changed));
         }
+        Err(RequestError::AtWorkElsewhere { session, run })
     }
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
