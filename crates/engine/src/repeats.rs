@@ -16,7 +16,7 @@ use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, Held, Reserved, reserve};
-use crate::resume::{ResumeError, has_ended};
+use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
 
 pub use sameness::{Differences, RequestPart};
@@ -129,7 +129,7 @@ impl Orchestrator {
         let mut now = RunSummary::new(run.run_id, session.clone());
         records.iter().for_each(|record| now.read(record));
         let waits = now.status == RunStatus::Waiting && !run.has_mail;
-        if waits || has_ended(&records) {
+        if waits || records.last().is_some_and(|last| last.ends_the_run()) {
             let handle = self.stored_run(store, session, run.run_id, records);
             return Ok(found(handle.await?));
         }
