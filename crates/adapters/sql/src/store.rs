@@ -267,7 +267,14 @@ impl SessionStore for SqlStore {
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
         let found = read::usage::since(&mut self.link().await?, of, since).await;
-        found.map_err(|failure| self.told(failure))
+        let found = found.map_err(|failure| self.told(failure))?;
+        if !found.found_out.is_empty()
+            && let Err(error) = self.act(Act::KeepMetrics(found.found_out)).await
+        {
+            // It is found out again with the next question.
+            tracing::debug!(%error, "what ended runs used is not kept");
+        }
+        Ok(found.metrics)
     }
 
     async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
