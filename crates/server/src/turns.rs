@@ -62,7 +62,9 @@ async fn begin(
     request: UserRequest,
 ) -> Result<(RunHandle, Events), Problem> {
     let begun = tokio::spawn(async move { orchestrator.stream(request).await });
-    Ok(begun.await.map_err(|error| internal(&with_causes(&error)))??)
+    Ok(begun
+        .await
+        .map_err(|error| internal(&with_causes(&error)))??)
 }
 
 fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
