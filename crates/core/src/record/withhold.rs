@@ -91,7 +91,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
 
 /// What may be stored of a text that sums up a conversation: calls and results are in it with what was said, names and
 /// numbers word for word.
-fn summed_up(policy: DataPolicy) -> DataPolicy {
+const fn summed_up(policy: DataPolicy) -> DataPolicy {
     DataPolicy {
         text: policy.text && policy.tool_calls && policy.tool_results,
         ..policy
