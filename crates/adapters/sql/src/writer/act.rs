@@ -101,7 +101,8 @@ impl Task {
 }
 
 async fn keep_metrics(link: &mut Link, run: RunId, metrics: &str) -> Result<(), Failure> {
-    let sql = "UPDATE runs SET metrics = $1 WHERE id = $2 AND metrics IS NULL AND ended_at IS NOT NULL";
+    let sql =
+        "UPDATE runs SET metrics = $1 WHERE id = $2 AND metrics IS NULL AND ended_at IS NOT NULL";
     let id = run.0.as_bytes().as_slice();
     link.run(sql, values![metrics, id]).await?;
     Ok(())
