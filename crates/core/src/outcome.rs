@@ -107,7 +107,8 @@ impl ToolOutcome {
 pub enum ToolFailure {
     /// The tool said so.
     Error,
-    /// The tool said so, and that the same call may succeed when it is made again.
+    /// The tool said so, and that the same call may succeed when it is made again. That is for who reads the log: it is
+    /// tried again no more than [`Error`](Self::Error) is.
     Temporary,
     /// The tool said so, and that the same call would fail again: what was asked for is not there, not possible or not
     /// allowed.

@@ -23,6 +23,7 @@ pub use body::{
 use crate::ids::{AgentId, ContentIndex, RunId, Seq, Turn};
 
 /// The version of the rules by which the loop makes records. A log of another version is not replayed step by step.
+/// It counts from the first release.
 pub const LOOP_VERSION: u32 = 1;
 
 /// Something that happened in a run.

@@ -133,7 +133,8 @@ pub fn check_archive<R: BufRead>(
 /// Keeps the sessions of an archive in a store, under their own ids, but for those that `is_wanted` refuses. A run that
 /// has not ended is left for somebody to take up.
 ///
-/// A session of which the store has the beginning, such as an import that was cut off leaves, is completed.
+/// A session of which the store has the beginning, such as an import that was cut off leaves, is completed. One of which
+/// the store has more than the archive, or something else, is refused with [`StoreError::SessionExists`].
 ///
 /// The archive should have been [checked](check_archive): what is wrong with a line is found only when it is reached, and
 /// what came before it is kept by then.

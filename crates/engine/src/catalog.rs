@@ -193,9 +193,10 @@ impl ToolCatalog {
             Ok(Err(Crashed)) => ToolOutcome::failed(ToolFailure::Panic, "the tool crashed"),
             Ok(Ok(Err(error))) => {
                 let failure = match error.persistence {
-                    Persistence::Unknown => ToolFailure::Error,
                     Persistence::Temporary => ToolFailure::Temporary,
                     Persistence::Permanent => ToolFailure::Permanent,
+                    // The tool cannot say.
+                    _ => ToolFailure::Error,
                 };
                 ToolOutcome::failed(failure, &error.message)
             }

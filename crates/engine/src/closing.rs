@@ -15,7 +15,7 @@ use crate::fork::waits_for_an_answer;
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, reserve};
-use crate::resume::{ResumeError, decision_of, has_ended};
+use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
 
 /// Why a log does not give back its run.
@@ -56,7 +56,7 @@ impl Orchestrator {
         if let Some(last) = records.last().map(|record| record.seq) {
             records.extend(store.records(run_id, last).await?);
         }
-        if has_ended(&records) {
+        if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
         }
         let last = match records.last() {

@@ -3,7 +3,7 @@
 use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
 
-use crate::repeats::Differences;
+use crate::idempotency::Differences;
 use crate::resume::ResumeError;
 
 /// A user message and the circumstances under which it is handled.

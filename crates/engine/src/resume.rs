@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, InboxInput, Input,
+    ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, InboxInput, Input,
     InputError, InputId, Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq,
     SessionId, Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
 };
@@ -107,7 +107,7 @@ impl Orchestrator {
             }
             records => records?,
         };
-        if has_ended(&records) {
+        if records.last().is_some_and(|last| last.ends_the_run()) {
             return Err(ResumeError::Ended(run_id));
         }
         if records.is_empty() {
@@ -315,13 +315,6 @@ pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Arc<Decision>> {
             RecordBody::Decision(decision) => Some(Arc::clone(decision)),
             _ => None,
         })
-}
-
-pub(crate) fn has_ended(records: &[Arc<Record>]) -> bool {
-    records.last().is_some_and(|record| {
-        record.agent == AgentId::ROOT
-            && matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))
-    })
 }
 
 /// A taking-up has an id of its own for each that the log has seen.

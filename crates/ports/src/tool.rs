@@ -167,8 +167,10 @@ pub struct ToolError {
 }
 
 /// What a tool says of whether the same call would fail again. The engine makes a call that only reads, or that is no more
-/// when made twice than when made once, again unless it is [`Permanent`](Self::Permanent).
+/// when made twice than when made once, again unless it is [`Permanent`](Self::Permanent): the other two differ in what the
+/// log says of the failure, and in nothing that the engine does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Persistence {
     /// Nothing: it may well be gone the next time.
     #[default]

@@ -1,5 +1,8 @@
 //! From the engine's refusals to problems.
 
+use std::error::Error;
+use std::fmt::Write as _;
+
 use neuraxis::brainstem::RequestError as PolicyRefusal;
 use neuraxis::engine::RequestError;
 use neuraxis::ports::StoreError;
@@ -52,7 +55,7 @@ impl From<RequestError> for Problem {
                 &SHUTTING_DOWN,
                 "the server is shutting down and takes no new messages",
             ),
-            other => internal(&other),
+            other => internal(&with_causes(&other)),
         }
     }
 }
@@ -95,9 +98,39 @@ pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(&INTERNAL, "an internal error; the server's log says more")
 }
 
+/// Writes down an error with all that caused it: most say nothing of their source themselves.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ": {source}");
+        cause = source.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
+    use neuraxis::core::RunId;
+    use neuraxis::core::uuid::Uuid;
+    use neuraxis::engine::ResumeError;
+
     use super::*;
+
+    #[test]
+    fn the_log_is_told_why_a_run_cannot_go_on_and_the_client_is_not() {
+        let cause = StoreError::Damaged("the third record".to_owned());
+        let error = RequestError::Interrupted {
+            run: RunId(Uuid::nil()),
+            source: Box::new(ResumeError::Store(cause)),
+        };
+        let told = with_causes(&error);
+        assert!(told.contains("of this request cannot go on: "), "{told}");
+        assert!(told.contains("the third record"), "{told}");
+        let problem = format!("{:?}", Problem::from(error));
+        assert!(!problem.contains("the third record"), "{problem}");
+    }
 
     #[test]
     fn what_a_store_says_is_not_passed_on() {

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem};
-use crate::refusal::internal;
+use crate::refusal::{internal, with_causes};
 use crate::turn::Turn;
 use crate::{body, events};
 
@@ -62,7 +62,9 @@ async fn begin(
     request: UserRequest,
 ) -> Result<(RunHandle, Events), Problem> {
     let begun = tokio::spawn(async move { orchestrator.stream(request).await });
-    Ok(begun.await.map_err(|error| internal(&error))??)
+    Ok(begun
+        .await
+        .map_err(|error| internal(&with_causes(&error)))??)
 }
 
 fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {

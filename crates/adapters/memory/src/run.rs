@@ -1,7 +1,7 @@
 //! One run: its records, its lease and its inbox.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
@@ -18,10 +18,34 @@ pub(crate) struct Run {
     session: SessionId,
     token: u64,
     /// When the lease runs out; `None` if nobody holds it.
-    leased_until: Option<Instant>,
+    lease: Option<LeaseEnd>,
     records: Vec<Arc<Record>>,
     bytes: u64,
     inbox: Vec<Posted>,
+}
+
+/// When a lease runs out.
+#[derive(Debug, Clone, Copy)]
+struct LeaseEnd {
+    /// By the clock that is never set.
+    at: Instant,
+    /// What others are told.
+    told: Timestamp,
+}
+
+impl LeaseEnd {
+    /// The end of a lease that begins now; `None` if it is beyond all time.
+    fn after(lease: Duration) -> Option<Self> {
+        let now = Timestamp::UNIX_EPOCH.checked_add(UNIX_EPOCH.elapsed().ok()?);
+        Some(Self {
+            at: Instant::now().checked_add(lease)?,
+            told: now.ok()?.checked_add(lease).ok()?,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.at <= Instant::now()
+    }
 }
 
 /// An inbox entry. Once it was taken only what it takes to recognize it is left.
@@ -38,7 +62,7 @@ impl Run {
             id,
             session,
             token: 0,
-            leased_until: None,
+            lease: None,
             records: Vec::new(),
             bytes: 0,
             inbox: Vec::new(),
@@ -65,12 +89,12 @@ impl Run {
     /// Gives the run to a new holder.
     pub(crate) fn lease_to(&mut self, token: u64, lease: Duration) {
         self.token = token;
-        self.leased_until = Instant::now().checked_add(lease);
+        self.lease = LeaseEnd::after(lease);
     }
 
     /// Begins the time of the lease anew.
     pub(crate) fn renew(&mut self, lease: Duration) -> Result<(), StoreError> {
-        if self.leased_until.is_none() || self.has_ended() {
+        if self.lease.is_none() || self.has_ended() {
             return Err(StoreError::Stale(self.id));
         }
         self.lease_to(self.token, lease);
@@ -78,7 +102,7 @@ impl Run {
     }
 
     pub(crate) const fn release(&mut self) {
-        self.leased_until = None;
+        self.lease = None;
     }
 
     /// Tells whether the lease is the newest one of this run.
@@ -88,10 +112,7 @@ impl Run {
 
     /// Tells whether nobody drives the run any more.
     pub(crate) fn is_left(&self) -> bool {
-        !self.has_ended()
-            && self
-                .leased_until
-                .is_none_or(|until| until <= Instant::now())
+        !self.has_ended() && self.lease.is_none_or(|lease| lease.is_over())
     }
 
     fn has_ended(&self) -> bool {
@@ -119,7 +140,7 @@ impl Run {
         if self.has_just_kept(records) {
             return Ok(ended);
         }
-        if ended == Ending::Ends || self.leased_until.is_none() || !self.is_followed_by(records) {
+        if ended == Ending::Ends || self.lease.is_none() || !self.is_followed_by(records) {
             return Err(StoreError::Stale(self.id));
         }
         let ending = match records.last() {
@@ -219,6 +240,10 @@ impl Run {
     pub(crate) fn summary(&self) -> RunSummary {
         let mut summary = RunSummary::new(self.id, self.session.clone());
         self.records.iter().for_each(|record| summary.read(record));
+        let held = self
+            .lease
+            .filter(|lease| !lease.is_over() && !self.has_ended());
+        summary.leased_until = held.map(|lease| lease.told);
         summary.has_mail = self.inbox.iter().any(|posted| posted.entry.is_some());
         summary
     }

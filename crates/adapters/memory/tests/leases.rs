@@ -14,6 +14,7 @@ async fn a_run_whose_lease_ran_out_was_left_and_its_holder_may_still_write() {
     let mut log = RunLog::new(CountingIds::nth_run(1), session.id.clone());
     let lease = store.begin_run(&session.id, log.run()).await.unwrap();
     assert_eq!(store.unfinished().await.unwrap().len(), 1);
+    assert_eq!(store.run(log.run()).await.unwrap().leased_until, None);
     let all = [log.started("Hello?"), log.finished("Hi.")];
     store.commit(&lease, &all).await.unwrap();
     assert_eq!(store.unfinished().await.unwrap(), []);

@@ -26,8 +26,8 @@ section_with_limits! {
         /// How long a question to a person stays open, such as `"24h"`; for good if left out.
         #[serde(with = "crate::config::duration")]
         pub approval_expires: Option<std::time::Duration>,
-        /// How often a failed call is made again, where the failure may pass and twice is no more than once; once if it
-        /// is left out.
+        /// How often a failed call is made again, unless its tool says that it would fail again, and where twice is no
+        /// more than once; once if it is left out.
         pub tool_retries: Option<u32>,
     }
 }

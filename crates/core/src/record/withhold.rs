@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::decision::GrantScope;
 use crate::effect::Purpose;
+use crate::ids::AgentId;
 use crate::input::{ApprovalDecision, Vetting};
 use crate::json::{ContentHash, JsonText};
 use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
@@ -20,7 +21,7 @@ impl Record {
     #[must_use]
     pub fn withheld(&self, policy: DataPolicy) -> Option<Self> {
         (policy != DataPolicy::ALL).then(|| Self {
-            body: body(&self.body, policy),
+            body: body(&self.body, self.agent, policy),
             ..self.clone()
         })
     }
@@ -35,19 +36,19 @@ impl Message {
     }
 }
 
-fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
+fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
     let mut body = body.clone();
     match &mut body {
         RecordBody::RunStarted(started) => {
             let spec = Arc::make_mut(&mut started.spec);
             spec.messages = spec.messages.iter().map(|it| message(it, policy)).collect();
         }
-        RecordBody::LlmCall(call) => model_call(call, policy),
+        RecordBody::LlmCall(call) => model_call(call, agent, policy),
         RecordBody::ToolCall(call) => hide_json(&mut call.arguments, policy.tool_calls),
         RecordBody::ToolFailed(failed) => hide_json(&mut failed.value, policy.tool_results),
         RecordBody::ToolResult(result) => tool_result(result, policy),
         RecordBody::Plan(plan) => hide_json(&mut plan.plan, policy.tool_results),
-        RecordBody::Summary(summary) => hide(&mut summary.text, policy.text),
+        RecordBody::Summary(summary) => hide(&mut summary.text, summed_up(policy).text),
         RecordBody::Verdict(vetted) => {
             for found in &mut vetted.calls {
                 vetting(found, policy);
@@ -66,7 +67,7 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
         RecordBody::LimitReached(reached) => hide(&mut reached.content, policy.text),
         RecordBody::ContextTrimmed(trimmed) => {
             if let Some(summary) = &mut trimmed.summary {
-                hide(summary, policy.text);
+                hide(summary, summed_up(policy).text);
             }
         }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
@@ -88,22 +89,39 @@ fn body(body: &RecordBody, policy: DataPolicy) -> RecordBody {
     body
 }
 
-fn model_call(call: &mut LlmCall, policy: DataPolicy) {
-    let asked = match call.purpose {
-        // What is to be summed up is written down in one text: calls and results with what was said.
-        Purpose::Compaction => DataPolicy {
-            text: policy.text && policy.tool_calls && policy.tool_results,
-            ..policy
-        },
-        _ => policy,
+/// What may be stored of a text that sums up a conversation: calls and results are in it with what was said, names and
+/// numbers word for word.
+const fn summed_up(policy: DataPolicy) -> DataPolicy {
+    DataPolicy {
+        text: policy.text && policy.tool_calls && policy.tool_results,
+        ..policy
+    }
+}
+
+/// What may be stored of the messages that an agent is sent.
+fn sent_to(agent: AgentId, policy: DataPolicy) -> DataPolicy {
+    if agent == AgentId::ROOT {
+        return policy;
+    }
+    // Its task stands in the arguments of the call that started it.
+    DataPolicy {
+        text: policy.text && policy.tool_calls,
+        ..policy
+    }
+}
+
+fn model_call(call: &mut LlmCall, agent: AgentId, policy: DataPolicy) {
+    let (sent, said) = match call.purpose {
+        Purpose::Compaction => (summed_up(policy), summed_up(policy)),
+        _ => (sent_to(agent, policy), policy),
     };
-    call.messages = call.messages.iter().map(|it| message(it, asked)).collect();
+    call.messages = call.messages.iter().map(|it| message(it, sent)).collect();
     let mut reply = Reply::clone(&call.reply);
     for part in &mut reply.parts {
         match part {
             ReplyPart::Text(text) => {
-                hide(&mut text.text, policy.text);
-                hide_state(&mut text.state, policy.text);
+                hide(&mut text.text, said.text);
+                hide_state(&mut text.state, said.text);
             }
             ReplyPart::Reasoning(thought) => reasoning(thought, policy),
             ReplyPart::ToolCall(call) => {
@@ -264,7 +282,7 @@ fn stand_in(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AgentId, RunId, Seq, Turn};
+    use crate::ids::{RunId, Seq, Turn};
     use crate::record::Summarized;
 
     fn record(body: RecordBody) -> Record {

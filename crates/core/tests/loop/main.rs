@@ -9,7 +9,6 @@
     reason = "a script that does not fit the run it drives is a broken test and must stop at once"
 )]
 
-mod documented;
 mod golden;
 mod properties;
 mod rules;

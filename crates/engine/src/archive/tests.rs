@@ -2,20 +2,45 @@
 
 use neuraxis_core::SessionId;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_ports::Session;
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_testkit::{CountingIds, RunLog};
 
 use super::*;
 
 async fn archive() -> String {
-    let store = neuraxis_memory::MemoryStore::new();
-    let id: SessionId = "s".parse().unwrap();
-    let session = Session::new(id.clone(), Timestamp::UNIX_EPOCH);
+    archived(&store().await).await
+}
+
+/// A store with a session in which nothing was said.
+async fn store() -> MemoryStore {
+    let store = MemoryStore::new();
+    let session = Session::new(id(), Timestamp::UNIX_EPOCH);
     store.create_session(&session).await.unwrap();
+    store
+}
+
+fn id() -> SessionId {
+    "s".parse().unwrap()
+}
+
+/// Adds a run to the session, of a question and an answer.
+async fn talk(store: &MemoryStore, number: u64, answer: &str) {
+    let run = CountingIds::nth_run(number);
+    let lease = store.begin_run(&id(), run).await.unwrap();
+    let mut log = RunLog::new(run, id());
+    let records = [log.started("Hello?"), log.finished(answer)];
+    store.commit(&lease, &records).await.unwrap();
+}
+
+async fn imported(store: &MemoryStore, archive: &str) -> Result<(), ImportError> {
+    import_archive(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
+}
+
+async fn archived(store: &MemoryStore) -> String {
+    let id = id();
     let mut out = Vec::new();
-    export_session(&store, &id, &mut out)
-        .await
-        .unwrap()
-        .unwrap();
+    export_session(store, &id, &mut out).await.unwrap().unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -63,4 +88,28 @@ async fn what_is_no_archive_is_refused_by_its_line() {
     assert_eq!(told(last), "line 1: a session had to come here");
     assert!(told("hello").starts_with("line 1: it is no line of an exported session"));
     assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is no line"));
+}
+
+#[tokio::test]
+async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_is_refused() {
+    let (there, longer, other) = (store().await, store().await, store().await);
+    for store in [&there, &longer] {
+        talk(store, 1, "Hi.").await;
+    }
+    talk(&longer, 2, "Hi again.").await;
+    talk(&other, 3, "Who are you?").await;
+    talk(&other, 4, "And what?").await;
+    let archive = archived(&there).await;
+    imported(&there, &archive).await.unwrap();
+    for store in [&longer, &other] {
+        let before = archived(store).await;
+        let refused = imported(store, &archive).await.unwrap_err();
+        let ImportError::Store { source, .. } = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(source, StoreError::SessionExists(id()));
+        assert_eq!(archived(store).await, before);
+    }
+    imported(&there, &archived(&longer).await).await.unwrap();
+    assert_eq!(archived(&there).await, archived(&longer).await);
 }

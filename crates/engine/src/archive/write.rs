@@ -94,6 +94,8 @@ pub(super) struct Importing<'a> {
     lease: Option<RunLease>,
     /// Where the chain stands of what the store has already.
     there: ChainHead,
+    /// How many records the archive has brought so far.
+    brought: u64,
     /// What is not committed yet, all of one run.
     waiting: Vec<Arc<Record>>,
     bytes: u64,
@@ -110,6 +112,7 @@ impl<'a> Importing<'a> {
             session: session.id.clone(),
             lease: None,
             there: start,
+            brought: 0,
             waiting: Vec::new(),
             bytes: 0,
         };
@@ -132,6 +135,7 @@ impl<'a> Importing<'a> {
         record: Arc<Record>,
         head: ChainHead,
     ) -> Result<(), ImportError> {
+        self.brought = head.records;
         if head.records <= self.there.records {
             return match head.records == self.there.records && head != self.there {
                 true => Err(self.another()),
@@ -153,6 +157,10 @@ impl<'a> Importing<'a> {
     }
 
     pub(super) async fn end(mut self) -> Result<(), ImportError> {
+        // What the store has beyond the archive, the archive cannot tell to be of the same session.
+        if self.brought < self.there.records {
+            return Err(self.another());
+        }
         let has_ended = self.waiting.last().is_some_and(|last| last.ends_the_run());
         self.commit().await?;
         if let (Some(lease), false) = (&self.lease, has_ended) {

@@ -60,8 +60,8 @@ pub struct RunSummary {
     pub records: u64,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
-    /// Until when its last lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
-    /// `None` if nobody holds the run, or in a store that only one process uses.
+    /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
+    /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
     pub leased_until: Option<Timestamp>,
 }
 

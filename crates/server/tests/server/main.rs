@@ -11,11 +11,11 @@ mod bad_input;
 mod busy;
 mod endings;
 mod framing;
+mod idempotency;
 #[cfg(unix)]
 mod log_copy;
 mod patience;
 mod real_model;
-mod repeats;
 mod start;
 #[cfg(unix)]
 mod stop;

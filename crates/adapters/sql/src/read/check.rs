@@ -24,8 +24,12 @@ pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Conten
     }
     let sessions = count(link, "SELECT count(*) FROM sessions").await?;
     let runs = count(link, "SELECT count(*) FROM runs").await?;
-    // Each row is looked at, wherever it points.
-    count(link, "SELECT count(*) FROM steps").await?;
+    // Each row is looked at, wherever an index points: none holds this column.
+    count(
+        link,
+        "SELECT CAST(coalesce(sum(length(body)), 0) AS BIGINT) FROM steps",
+    )
+    .await?;
     Ok(Contents { sessions, runs })
 }
 

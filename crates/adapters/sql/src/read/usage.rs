@@ -1,7 +1,7 @@
 //! What sessions used, and their last plans.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{JsonText, RunMeter, SessionId, SessionMetrics};
+use neuraxis_core::{JsonText, RunId, RunMeter, SessionId, SessionMetrics};
 use neuraxis_ports::{StoreError, UsageOf};
 use sqlx::AssertSqlSafe;
 
@@ -10,11 +10,22 @@ use super::{records, sessions};
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
+/// The most runs whose metrics are kept with one question: the writer has other things to do.
+const MAX_FOUND_OUT: usize = 100;
+
+/// What was used.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    pub(crate) metrics: SessionMetrics,
+    /// What ended runs used of which the database does not say it, as JSON: an older schema meant something else.
+    pub(crate) found_out: Vec<(RunId, String)>,
+}
+
 pub(crate) async fn since(
     link: &mut Link,
     of: &UsageOf,
     since: Timestamp,
-) -> Result<SessionMetrics, Failure> {
+) -> Result<Used, Failure> {
     let since_micros = since.as_microsecond();
     let (whose, key);
     let value = match of {
@@ -34,26 +45,43 @@ pub(crate) async fn since(
     };
     // What ended before has no record since.
     let sql = format!(
-        "SELECT runs.key, runs.id, runs.started_at, runs.metrics FROM runs \
+        "SELECT runs.key, runs.id, runs.started_at, runs.metrics, \
+         CAST(CASE WHEN runs.ended_at IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM runs \
          JOIN sessions ON sessions.key = runs.session \
          WHERE (runs.ended_at IS NULL OR runs.ended_at >= $1) AND {whose}"
     );
     let values = [Value::from(since_micros), value];
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    let mut used = SessionMetrics::default();
+    let mut used = Used::default();
     for row in rows {
         match whole(&row, since_micros)? {
-            Some(metrics) => used += &metrics,
-            None => {
-                let mut meter = RunMeter::since(since);
-                for record in records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await? {
-                    meter.read(&record);
-                }
-                used += meter.used();
-            }
+            Some(metrics) => used.metrics += &metrics,
+            None => from_records(link, &row, since, &mut used).await?,
         }
     }
     Ok(used)
+}
+
+/// Adds what the records of a run tell.
+async fn from_records(
+    link: &mut Link,
+    row: &Row,
+    since: Timestamp,
+    used: &mut Used,
+) -> Result<(), Failure> {
+    let run = run_id(row, 1)?;
+    let records = records::of_run(link, row.int(0)?, run, 0).await?;
+    let mut meter = RunMeter::since(since);
+    records.iter().for_each(|record| meter.read(record));
+    used.metrics += meter.used();
+    let is_missing = row.int(4)? != 0 && row.maybe_text(3)?.is_none();
+    if is_missing && used.found_out.len() < MAX_FOUND_OUT {
+        let metrics = SessionMetrics::of_run(records.iter().map(AsRef::as_ref));
+        if let Ok(json) = JsonText::encode(&metrics) {
+            used.found_out.push((run, json.as_str().to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a run used, if it has ended and all of it counts.

@@ -5,7 +5,7 @@ use neuraxis_ports::{RunLease, Session};
 
 use super::Task;
 use crate::error::Failure;
-use crate::link::Link;
+use crate::link::{Link, values};
 
 /// Something to do.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) enum Act {
         body: String,
     },
     Revoke(SessionId, u32),
+    /// What ended runs used, as JSON, found out from their records.
+    KeepMetrics(Vec<(RunId, String)>),
 }
 
 /// What came of it.
@@ -53,7 +55,11 @@ impl Act {
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::Remember { lease, .. } => Some(lease.run),
-            Self::Create(_) | Self::Delete(_) | Self::Prune(_) | Self::Revoke(..) => None,
+            Self::Create(_)
+            | Self::Delete(_)
+            | Self::Prune(_)
+            | Self::Revoke(..)
+            | Self::KeepMetrics(_) => None,
         }
     }
 }
@@ -84,7 +90,20 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
+            Act::KeepMetrics(runs) => {
+                for (run, metrics) in runs {
+                    keep_metrics(link, *run, metrics).await?;
+                }
+            }
         }
         Ok(Done::Nothing)
     }
+}
+
+async fn keep_metrics(link: &mut Link, run: RunId, metrics: &str) -> Result<(), Failure> {
+    let sql =
+        "UPDATE runs SET metrics = $1 WHERE id = $2 AND metrics IS NULL AND ended_at IS NOT NULL";
+    let id = run.0.as_bytes().as_slice();
+    link.run(sql, values![metrics, id]).await?;
+    Ok(())
 }

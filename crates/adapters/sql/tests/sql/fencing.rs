@@ -69,6 +69,9 @@ async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
     let left = other.unfinished().await.unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].run_id, left[0].records), (busy.run(), 1));
+    // Its holder is gone and cleared nothing.
+    assert_eq!(left[0].leased_until, None);
+    assert_eq!(other.run(busy.run()).await.unwrap().leased_until, None);
     busy.lease = other.begin_run(&busy.session, busy.run()).await.unwrap();
     // The first store thinks that it still knows the run.
     let late = busy.log.clone().warned("back again");

@@ -86,6 +86,14 @@ async fn a_file_of_every_schema_version_is_read_whole() {
             let records = records(&store, run.run_id).await;
             used += &SessionMetrics::of_run(records.iter().map(AsRef::as_ref));
         }
+        assert_eq!(store.metrics(&session.id).await, Ok(used.clone()));
+        // Found out once, it stands in the file.
+        let mut raw = SqliteConnection::connect(&config_in(folder.path()).url)
+            .await
+            .unwrap();
+        let unknown = "SELECT id FROM runs WHERE ended_at IS NOT NULL AND metrics IS NULL";
+        let unknown = sqlx::query(unknown).fetch_all(&mut raw).await.unwrap();
+        assert!(unknown.is_empty(), "{version}");
         assert_eq!(store.metrics(&session.id).await, Ok(used));
         // What later versions keep beside is there, and empty.
         assert!(store.taint(&session.id).await.unwrap().is_clean());

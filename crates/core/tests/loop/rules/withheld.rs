@@ -143,15 +143,28 @@ fn summed_up() -> Script {
         if run.model_call().purpose == neuraxis_core::Purpose::Compaction {
             let sent = run.model_call().request.messages.messages()[1].text();
             assert!(sent.contains(CALLS) && sent.contains(RESULTS));
-            run.reply(says(TEXT)).reply(says(TEXT));
+            // It is told to keep names and numbers word for word.
+            let summary = format!("{TEXT} {CALLS} {RESULTS}");
+            run.reply(says(&summary)).reply(says(TEXT));
             return run;
         }
     }
     panic!("it was never summed up")
 }
 
+/// An agent is started with a task that stands in the arguments of a call.
+fn delegated() -> Script {
+    let mut run = Script::start(researching());
+    run.reply(research(&[CALLS])).allow();
+    let sent = run.call_of(1).request.messages.messages().last().unwrap();
+    assert_eq!(sent.text(), CALLS);
+    // Its answer is a result where it is its parent's.
+    run.reply_as(1, says("It is done.")).reply(says(TEXT));
+    run
+}
+
 fn all() -> Vec<Script> {
-    vec![approved(), denied(), forbidden(), summed_up()]
+    vec![approved(), denied(), forbidden(), summed_up(), delegated()]
 }
 
 /// Returns all records as they may be stored, a line each.

@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunFilter, SessionStore, StoreError};
 
 use super::{Busy, records};
 use crate::ids::CountingIds;
@@ -83,6 +83,34 @@ pub async fn a_run_that_somebody_drives_is_not_left(store: impl SessionStore) {
     let first = [busy.log.started("Hello?")];
     busy.commit(&store, &first).await;
     assert_eq!(unfinished(&store).await, []);
+}
+
+/// While somebody holds a run it says until when, however it is asked for; before and after that it says nothing.
+pub async fn a_run_says_until_when_it_is_held_while_it_is(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let (session, run) = (busy.session.clone(), busy.log.run());
+    let is_held = async || {
+        let one = store.run(run).await.expect("the run is known");
+        let found = store.find_runs(&RunFilter::default()).await;
+        let listed = store.runs(&session).await.expect("the session is known");
+        let told = [vec![one], found.expect("the store tells"), listed].concat();
+        let held: Vec<_> = told.iter().map(|run| run.leased_until.is_some()).collect();
+        assert_eq!(held.len(), 3);
+        assert!(held.windows(2).all(|two| two.first() == two.last()));
+        held.contains(&true)
+    };
+    assert!(is_held().await, "reserved");
+    let first = [busy.log.started("Hello?")];
+    busy.commit(&store, &first).await;
+    assert!(is_held().await, "at work");
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    assert!(!is_held().await, "given back");
+    let again = store.begin_run(&session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    assert!(is_held().await, "taken up again");
+    let last = [busy.log.finished("Hi.")];
+    busy.commit(&store, &last).await;
+    assert!(!is_held().await, "ended");
 }
 
 /// Once a run has another holder, the older one can do nothing with it.

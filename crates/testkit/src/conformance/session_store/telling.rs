@@ -22,7 +22,7 @@ pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
     let run = busy.log.run();
     let told = async || {
         let mut told = store.run(run).await.expect("the run is known");
-        // Not every store has leases that others can see.
+        // A rule of leases tells what it is.
         told.leased_until = None;
         told
     };

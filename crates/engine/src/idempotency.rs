@@ -16,7 +16,7 @@ use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
 use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, Held, Reserved, reserve};
-use crate::resume::{ResumeError, has_ended};
+use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
 
 pub use sameness::{Differences, RequestPart};
@@ -129,7 +129,7 @@ impl Orchestrator {
         let mut now = RunSummary::new(run.run_id, session.clone());
         records.iter().for_each(|record| now.read(record));
         let waits = now.status == RunStatus::Waiting && !run.has_mail;
-        if waits || has_ended(&records) {
+        if waits || records.last().is_some_and(|last| last.ends_the_run()) {
             let handle = self.stored_run(store, session, run.run_id, records);
             return Ok(found(handle.await?));
         }
@@ -153,22 +153,20 @@ impl Orchestrator {
         seen: &RunSummary,
     ) -> Result<Option<Found>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
-        let left = store.unfinished().await?;
-        if left.iter().any(|left| left.run_id == run) {
+        let now = match store.run(run).await {
+            Ok(now) => now,
+            Err(StoreError::NoSuchRun(_)) => return Ok(Some(Found::Changed)),
+            Err(error) => return Err(error.into()),
+        };
+        if now.ended_at.is_none() && now.leased_until.is_none() {
             return Ok(None);
-        }
-        if self.engine.runs_at_work().contains_key(&run) {
-            return Ok(Some(Found::Changed));
         }
         // Or somebody drove it when it was looked for, and has come to the end.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
-        match store.run(run).await {
-            Ok(now) if stands(&now) == stands(seen) => {
-                Err(RequestError::AtWorkElsewhere { session, run })
-            }
-            Ok(_) | Err(StoreError::NoSuchRun(_)) => Ok(Some(Found::Changed)),
-            Err(error) => Err(error.into()),
+        if self.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
+            return Ok(Some(Found::Changed));
         }
+        Err(RequestError::AtWorkElsewhere { session, run })
     }
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.

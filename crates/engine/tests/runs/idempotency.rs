@@ -299,6 +299,11 @@ async fn a_run_that_another_process_drives_is_left_to_it() {
     let here = world.engine(Arc::new(UuidV7));
     let elsewhere = world.engine(Arc::new(UuidV7));
     let (first, _) = here.stream(keyed("go")).await.unwrap();
+    // It asks about this one run, and not about all that the store has.
+    let never_asked = Fault::Refuse(StoreError::Damaged("asked for all".to_owned()));
+    world
+        .store
+        .fail_next(StoreOperation::Unfinished, never_asked);
     let refused = elsewhere.handle(keyed("go")).await;
     assert!(
         matches!(&refused, Err(RequestError::AtWorkElsewhere { run, .. }) if *run == first.run_id()),
