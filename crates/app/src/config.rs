@@ -31,6 +31,7 @@ use place::ancestry;
 use project::ProjectPolicy;
 use read::Reading;
 use sections::Sections;
+pub use secret::shown_setting;
 pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::Sources;
