@@ -210,17 +210,20 @@ impl SessionStore for SqlStore {
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        let found = read::runs::find(&mut self.link().await?, run).await;
+        let dialect = self.0.database.dialect;
+        let found = read::runs::find(&mut self.link().await?, dialect, run).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
-        let found = read::runs::of_session(&mut self.link().await?, session).await;
+        let dialect = self.0.database.dialect;
+        let found = read::runs::of_session(&mut self.link().await?, dialect, session).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        let found = read::runs::list(&mut self.link().await?, filter).await;
+        let dialect = self.0.database.dialect;
+        let found = read::runs::list(&mut self.link().await?, dialect, filter).await;
         found.map_err(|failure| self.told(failure))
     }
 

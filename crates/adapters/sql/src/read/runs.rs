@@ -11,9 +11,16 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
-const SELECT: &str = "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, \
-                      records, CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key \
-                      AND inbox.body IS NOT NULL) THEN 1 ELSE 0 END AS BIGINT), leased_until FROM runs JOIN sessions ON sessions.key = runs.session";
+/// Reads runs in a few words. A lease that has run out is nobody's: nothing clears it when its holder dies.
+fn select(dialect: Dialect) -> String {
+    let now = dialect.now();
+    format!(
+        "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, records, \
+         CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
+         THEN 1 ELSE 0 END AS BIGINT), CASE WHEN leased_until > {now} THEN leased_until END \
+         FROM runs JOIN sessions ON sessions.key = runs.session"
+    )
+}
 
 /// Returns the word for a status.
 pub(crate) const fn status_name(status: RunStatus) -> &'static str {
@@ -26,8 +33,12 @@ pub(crate) const fn status_name(status: RunStatus) -> &'static str {
     }
 }
 
-pub(crate) async fn find(link: &mut Link, run: RunId) -> Result<RunSummary, Failure> {
-    let sql = format!("{SELECT} WHERE runs.id = $1");
+pub(crate) async fn find(
+    link: &mut Link,
+    dialect: Dialect,
+    run: RunId,
+) -> Result<RunSummary, Failure> {
+    let sql = format!("{} WHERE runs.id = $1", select(dialect));
     let id = run.0.as_bytes().as_slice();
     let row = link.row(AssertSqlSafe(sql), values![id]).await?;
     let row = row.ok_or(StoreError::NoSuchRun(run))?;
@@ -36,15 +47,23 @@ pub(crate) async fn find(link: &mut Link, run: RunId) -> Result<RunSummary, Fail
 
 pub(crate) async fn of_session(
     link: &mut Link,
+    dialect: Dialect,
     session: &SessionId,
 ) -> Result<Vec<RunSummary>, Failure> {
     let key = sessions::key(link, session).await?;
-    let sql = format!("{SELECT} WHERE runs.session = $1 ORDER BY runs.key");
+    let sql = format!(
+        "{} WHERE runs.session = $1 ORDER BY runs.key",
+        select(dialect)
+    );
     let rows = link.rows(AssertSqlSafe(sql), values![key]).await?;
     rows.iter().map(summary).collect()
 }
 
-pub(crate) async fn list(link: &mut Link, filter: &RunFilter) -> Result<Vec<RunSummary>, Failure> {
+pub(crate) async fn list(
+    link: &mut Link,
+    dialect: Dialect,
+    filter: &RunFilter,
+) -> Result<Vec<RunSummary>, Failure> {
     let limit = filter.limit.min(RunFilter::MAX_LIMIT);
     let (first, last) = (filter.first.0.as_bytes(), filter.last.0.as_bytes());
     let mut values = vec![Value::from(&first[..]), Value::from(&last[..])];
@@ -60,7 +79,8 @@ pub(crate) async fn list(link: &mut Link, filter: &RunFilter) -> Result<Vec<RunS
         more = format!("{more} AND substr(runs.id, 9) = ${place}");
     }
     let sql = format!(
-        "{SELECT} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}"
+        "{} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}",
+        select(dialect)
     );
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
     rows.iter().map(summary).collect()
@@ -71,7 +91,8 @@ pub(crate) async fn unfinished(
     dialect: Dialect,
 ) -> Result<Vec<RunSummary>, Failure> {
     let sql = format!(
-        "{SELECT} WHERE ended_at IS NULL AND (leased_until IS NULL OR leased_until <= {}) ORDER BY runs.key",
+        "{} WHERE ended_at IS NULL AND (leased_until IS NULL OR leased_until <= {}) ORDER BY runs.key",
+        select(dialect),
         dialect.now()
     );
     let rows = link.rows(AssertSqlSafe(sql), &[]).await?;
