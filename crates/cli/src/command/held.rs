@@ -60,10 +60,7 @@ pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), Command
         if summary.ended_at.is_some() {
             return Ok(());
         }
-        if summary
-            .leased_until
-            .is_none_or(|until| left(until).is_zero())
-        {
+        if summary.leased_until.is_none() {
             match app.orchestrator.resume(run, Vec::new()).await {
                 // It hears of the wish when it is taken up, here or by whoever was quicker.
                 Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
@@ -160,8 +157,7 @@ impl Patience {
                 return Err(ResumeError::Ended(run).into());
             }
             self.look_later(&summary, Holder::GoesOn).await?;
-            let until = store.run(run).await?.leased_until;
-            if until.is_none_or(|until| left(until).is_zero()) {
+            if store.run(run).await?.leased_until.is_none() {
                 return Ok(());
             }
         }
