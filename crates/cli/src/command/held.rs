@@ -64,7 +64,9 @@ pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), Command
             match app.orchestrator.resume(run, Vec::new()).await {
                 // It hears of the wish when it is taken up, here or by whoever was quicker.
                 Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
-                Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+                Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
+                // One that nobody could go on with was ended as it was taken up.
+                Err(ResumeError::Closed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
