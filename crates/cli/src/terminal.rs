@@ -31,7 +31,9 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
 #[cfg(unix)]
 fn note(before: Option<Termios>) -> Option<Termios> {
     // What is kept here is whole, whoever panicked meanwhile.
-    let mut kept = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut kept = BEFORE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     std::mem::replace(&mut kept, before)
 }
 
