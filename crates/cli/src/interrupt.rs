@@ -92,6 +92,11 @@ impl Signals {
         Ok(Self {})
     }
 
+    /// Returns the next one of those that came already.
+    pub(crate) fn heard(&mut self) -> Option<Signal> {
+        self.next().now_or_never()
+    }
+
     /// Returns the next one; never, where there are none.
     ///
     /// # Cancel safety
@@ -117,13 +122,6 @@ impl Signals {
             Ok(()) => Signal::Interrupt,
             Err(_) => std::future::pending().await,
         }
-    }
-}
-
-impl Signals {
-    /// Returns the next one of those that came already.
-    pub(crate) fn heard(&mut self) -> Option<Signal> {
-        self.next().now_or_never()
     }
 }
 

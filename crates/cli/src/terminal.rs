@@ -3,7 +3,7 @@
 //! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
 #[cfg(unix)]
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 #[cfg(unix)]
 use rustix::process::getpgrp;
@@ -31,9 +31,7 @@ pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
 #[cfg(unix)]
 fn note(before: Option<Termios>) -> Option<Termios> {
     // What is kept here is whole, whoever panicked meanwhile.
-    let mut kept = BEFORE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut kept = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut kept, before)
 }
 

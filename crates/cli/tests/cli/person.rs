@@ -177,7 +177,7 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
     let options = Options::new().timeout_ms(Some(PATIENCE));
     let mut person = spawn_with_options(shell, options).unwrap();
     person
-        .exp_string("well ended with 143, 1 as the shell wants it")
+        .exp_string(" ended with 143, 1 as the shell wants it")
         .unwrap();
     assert_eq!(leave(&mut person), 0);
 }
