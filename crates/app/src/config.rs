@@ -30,6 +30,7 @@ pub use origin::Origin;
 use place::ancestry;
 use project::ProjectPolicy;
 use read::Reading;
+pub use secret::shown_setting;
 use sections::Sections;
 pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
 pub use settings::Setting;

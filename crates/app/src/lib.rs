@@ -37,7 +37,7 @@ mod template;
 pub use app::{App, BuildError};
 pub use config::{
     Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Provider, ProviderConfig,
-    ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
+    ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use crate::terminal;
 
 /// How long the work may take to end once the process was told to. Whoever told it kills it sooner or later.
@@ -90,6 +92,11 @@ impl Signals {
         Ok(Self {})
     }
 
+    /// Returns the next one of those that came already.
+    pub(crate) fn heard(&mut self) -> Option<Signal> {
+        self.next().now_or_never()
+    }
+
     /// Returns the next one; never, where there are none.
     ///
     /// # Cancel safety
@@ -170,12 +177,6 @@ impl Interrupt {
         let signals = Signals::listen().ok();
         let task = signals.map(|signals| tokio::spawn(heard.hear(signals, stop, again)));
         Listening { interrupt, task }
-    }
-
-    /// Keeps the signals from ending the process from now on, whether somebody listens or not.
-    pub(crate) fn disarm() {
-        // Where that cannot be, they end it.
-        let _ = Signals::listen();
     }
 
     async fn hear(self, mut signals: Signals, stop: impl Fn(Signal), again: impl Fn(u8) -> Again) {

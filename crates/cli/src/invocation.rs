@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
+use neuraxis_app::shown_setting;
+
 use crate::arguments::ConfigurationArguments;
 
 /// The options about the configuration, with a space before each.
@@ -35,11 +37,7 @@ fn options(arguments: &ConfigurationArguments) -> String {
         format!(" --config {file}")
     });
     let settings = arguments.settings.iter().map(|(key, value)| {
-        // An address may hold a password, which belongs on no screen.
-        let value = match value.split_once("://") {
-            Some((scheme, rest)) if rest.contains('@') => format!("{scheme}://…"),
-            _ => value.clone(),
-        };
+        let value = shown_setting(key, value);
         let setting = quoted(&format!("{key}={value}"));
         format!(" --set {setting}")
     });
@@ -70,7 +68,30 @@ mod tests {
                 setting("store.url", "postgres://me:s3cret@db/nx"),
             ],
         };
-        let expected = r" --config 'my file.toml' --set modes.moderate.max_turns=5 --set 'tools.root=it'\''s here' --set 'store.url=postgres://…'";
+        let expected = r" --config 'my file.toml' --set modes.moderate.max_turns=5 --set 'tools.root=it'\''s here' --set 'store.url=postgres://***@db/nx'";
         assert_eq!(options(&arguments), expected);
+    }
+
+    #[test]
+    fn no_secret_stands_in_a_command_that_is_proposed() {
+        for (key, value) in [
+            ("store.url", "postgres://db/nx?user=me&password=s3cret"),
+            ("store.url", "postgres:me:s3cret@db"),
+            ("models.coding.base_url", "https://host/v1?key=s3cret"),
+            ("models.coding.headers.authorization", "s3cret"),
+            ("models.coding.headers", "{ authorization = 's3cret' }"),
+            ("models.coding", "{ api_key_env = 's3cret' }"),
+            ("models.coding.api_key_env", "s3cret"),
+        ] {
+            let arguments = ConfigurationArguments {
+                config: None,
+                settings: vec![(key.to_owned(), value.to_owned())],
+            };
+            let shown = options(&arguments);
+            assert!(
+                shown.contains(key) && !shown.contains("s3cret"),
+                "{key} is shown as {shown}"
+            );
+        }
     }
 }

@@ -49,7 +49,6 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<(), CommandError> {
     invocation::remember(&arguments.configuration);
-    terminal::remember();
     // One worker beside this thread is enough for a single run, and keeps it alive while a tool blocks or output lags.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();

@@ -1,36 +1,58 @@
-//! How the terminal was before we changed it. A line editor that is cut off in the middle of a line leaves it without echo.
+//! How the terminal was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
+//!
+//! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
 #[cfg(unix)]
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 #[cfg(unix)]
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::process::getpgrp;
+#[cfg(unix)]
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 /// Ends what line editors switch on: pasted text is marked no more.
 #[cfg(unix)]
 const NO_BRACKETED_PASTE: &str = "\u{1b}[?2004l";
 
+/// How the terminal was before the line that is being edited.
 #[cfg(unix)]
-static BEFORE: OnceLock<Termios> = OnceLock::new();
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Notes how the terminal is. To be called before anything changes it.
-pub(crate) fn remember() {
+/// Reads a line with an editor, which makes the terminal what it was unless it is cut off.
+pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
-    if let Ok(now) = tcgetattr(std::io::stdin()) {
-        BEFORE.get_or_init(|| now);
-    }
+    note(tcgetattr(std::io::stdin()).ok());
+    let line = read();
+    #[cfg(unix)]
+    note(None);
+    line
 }
 
-/// Makes the terminal what it was, if it is not.
+#[cfg(unix)]
+fn note(before: Option<Termios>) -> Option<Termios> {
+    // What is kept here is whole, whoever panicked meanwhile.
+    let mut kept = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::replace(&mut kept, before)
+}
+
+/// Makes the terminal what it was, if an editor was cut off.
 pub(crate) fn restore() {
     #[cfg(unix)]
-    if let Some(before) = BEFORE.get()
+    if let Some(before) = note(None)
+        && !is_in_the_background()
         && let Ok(now) = tcgetattr(std::io::stdin())
         && now.local_modes != before.local_modes
     {
         use std::io::{Write, stderr};
         // A terminal that is gone needs nothing.
-        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
         let _ = writeln!(stderr(), "{NO_BRACKETED_PASTE}");
     }
+}
+
+/// Tells whether others have the terminal: who changes it all the same is stopped.
+#[cfg(unix)]
+fn is_in_the_background() -> bool {
+    // Of a terminal that controls no session, this cannot be said.
+    tcgetpgrp(std::io::stdin()).is_ok_and(|group| group != getpgrp())
 }

@@ -28,6 +28,17 @@ pub(crate) fn without_secrets(url: &str) -> String {
     format!("{scheme}{HIDDEN}@{host}{query}")
 }
 
+/// Returns the value that a user wrote for a key, as it may be shown: a table may hold keys of services, and an address
+/// a password.
+#[must_use]
+pub fn shown_setting(key: &str, value: &str) -> String {
+    let is_of_headers = matches!(key.rsplit('.').next(), Some("headers" | "headers_env"));
+    if is_of_headers || value.trim_start().starts_with('{') {
+        return HIDDEN.to_owned();
+    }
+    shown(key, value)
+}
+
 /// Returns the value of a key as it may be shown.
 pub(crate) fn shown(key: &str, value: &str) -> String {
     let mut names = key.split('.');

@@ -10,6 +10,8 @@ use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 
+use crate::terminal;
+
 /// How often it is looked whether a question is still open.
 #[cfg(unix)]
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -144,7 +146,8 @@ impl Person for Terminal {
         let Some(editor) = &mut self.editor else {
             return Ok(Line::End);
         };
-        line_of(editor.readline_with_initial(prompt, (initial, "")))
+        let edit = || editor.readline_with_initial(prompt, (initial, ""));
+        line_of(terminal::edited(edit))
     }
 
     fn edit(&mut self, text: &str) -> io::Result<Option<String>> {

@@ -17,7 +17,6 @@ use super::ask::Reception;
 use super::lookup::{self, new_session};
 use crate::approve::WhenAway;
 use crate::error::CommandError;
-use crate::interrupt::Interrupt;
 use crate::setup::Setup;
 use conversation::{Conversation, Flow};
 use input::{Input, Said};
@@ -71,8 +70,7 @@ impl Chat {
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;
         conversation.check()?;
-        Interrupt::disarm();
-        let mut input = Input::open(&conversation);
+        let mut input = Input::open(&conversation)?;
         conversation.greet(input.is_interactive()).await;
         let talked = talk(&mut conversation, &mut input).await;
         conversation.app.close().await;

@@ -12,6 +12,7 @@ use neuraxis::ports::{Ids, RunSummary, SessionStore, StoreError};
 use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
 
+use super::ask;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::Progress;
@@ -28,7 +29,7 @@ pub(in crate::command) async fn take_up(app: &App, run: RunId) -> Result<RunHand
             Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                 patience.wait(app.store.as_ref(), run).await?;
             }
-            resumed => return Ok(resumed?),
+            resumed => return patience.hand_over(resumed?).await,
         }
     }
 }
@@ -60,14 +61,13 @@ pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), Command
         if summary.ended_at.is_some() {
             return Ok(());
         }
-        if summary
-            .leased_until
-            .is_none_or(|until| left(until).is_zero())
-        {
+        if summary.leased_until.is_none() {
             match app.orchestrator.resume(run, Vec::new()).await {
                 // It hears of the wish when it is taken up, here or by whoever was quicker.
                 Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
-                Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+                Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
+                // One that nobody could go on with was ended as it was taken up.
+                Err(ResumeError::Closed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -136,6 +136,8 @@ pub(in crate::command) struct Patience {
     /// Until when the lease lasted when it was seen first.
     until: Option<Timestamp>,
     progress: Option<Progress>,
+    /// From the first look on: what comes while the store is asked counts, too.
+    signals: Option<Signals>,
 }
 
 /// What becomes of the holder of a run, if it lives.
@@ -160,8 +162,7 @@ impl Patience {
                 return Err(ResumeError::Ended(run).into());
             }
             self.look_later(&summary, Holder::GoesOn).await?;
-            let until = store.run(run).await?.leased_until;
-            if until.is_none_or(|until| left(until).is_zero()) {
+            if store.run(run).await?.leased_until.is_none() {
                 return Ok(());
             }
         }
@@ -194,11 +195,28 @@ impl Patience {
             });
             progress.activity(&format!("waiting for run {run}: {left}"));
         }
-        let mut signals = Signals::listen().map_err(anyhow::Error::from)?;
+        let signals = match &mut self.signals {
+            Some(signals) => signals,
+            None => {
+                let signals = Signals::listen().map_err(anyhow::Error::from)?;
+                self.signals.insert(signals)
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => Ok(()),
+            biased;
             signal = signals.next() => Err(CommandError::interrupted(signal)),
+            () = tokio::time::sleep(LOOK_EVERY) => Ok(()),
         }
+    }
+
+    /// Hands over a run that was waited for, unless a signal came as it was taken up: then it ends.
+    async fn hand_over(mut self, run: RunHandle) -> Result<RunHandle, CommandError> {
+        let Some(signal) = self.signals.as_mut().and_then(Signals::heard) else {
+            return Ok(run);
+        };
+        ask::cancel(&run, signal.reason());
+        run.result().await;
+        Err(CommandError::interrupted(signal))
     }
 }
 
@@ -215,4 +233,26 @@ fn left(until: Timestamp) -> Duration {
 
 fn in_seconds(left: Duration) -> String {
     counted(left.as_secs() + 1, "second")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use rustix::process::{getpid, kill_process};
+
+    use super::*;
+    use crate::interrupt::Signal;
+
+    #[tokio::test]
+    async fn a_signal_that_comes_between_two_looks_is_heard() {
+        let run = RunId(UuidV7.new_id());
+        let summary = RunSummary::new(run, "s".parse().unwrap());
+        let mut patience = Patience::default();
+        let looked = patience.look_later(&summary, Holder::GoesOn).await;
+        looked.unwrap();
+        kill_process(getpid(), rustix::process::Signal::TERM).unwrap();
+        // It is told to those who listen by now.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let looked = patience.look_later(&summary, Holder::GoesOn).await;
+        assert_eq!(looked.unwrap_err().interruption(), Some(Signal::Terminate));
+    }
 }

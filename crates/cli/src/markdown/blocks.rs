@@ -18,6 +18,8 @@ pub(super) struct Blocks {
     /// The line that is not complete yet.
     line: String,
     fence: Option<Fence>,
+    /// How many bytes of a block of code were returned while it was open.
+    opened: usize,
     has_gap: bool,
     /// The last line was empty.
     is_after_gap: bool,
@@ -49,11 +51,16 @@ impl Blocks {
         complete
     }
 
-    /// Returns what can be shown now of the block that is not complete yet, if any of it can.
-    pub(super) fn open(&self) -> Option<Block> {
+    /// Returns what can be shown now of the block that is not complete yet, if any of it can. Of code it says nothing until
+    /// there is another line.
+    pub(super) fn open(&mut self) -> Option<Block> {
         let text = match self.fence {
-            // Of code nothing but whole lines.
-            Some(_) if Fence::opened_by(&self.block).is_some() => self.block.clone(),
+            // Of code nothing but whole lines, and those not again: it may be long.
+            Some(_) if self.block.len() == self.opened => return None,
+            Some(_) if Fence::opened_by(&self.block).is_some() => {
+                self.opened = self.block.len();
+                self.block.clone()
+            }
             Some(_) => return None,
             // What comes after an empty line may or may not belong to it.
             None if self.is_after_gap && !self.block.is_empty() => settled(&self.block).to_owned(),
@@ -134,6 +141,7 @@ impl Blocks {
             return;
         }
         self.has_begun = true;
+        self.opened = 0;
         complete.push(Block {
             text: std::mem::take(&mut self.block),
             has_gap: self.has_gap,

@@ -139,6 +139,17 @@ fn an_address_is_never_hidden_behind_a_text() {
     );
 }
 
+#[test]
+fn code_is_read_again_only_when_another_line_of_it_is_complete() {
+    let mut blocks = Blocks::default();
+    blocks.push("```\none\n");
+    assert!(blocks.open().is_some());
+    blocks.push("tw");
+    assert_eq!(blocks.open(), None);
+    blocks.push("o\n");
+    assert!(blocks.open().is_some());
+}
+
 proptest! {
     #[test]
     fn any_split_of_the_text_is_rendered_the_same(cuts in prop::collection::vec(0..TEXT.len(), 0..20)) {

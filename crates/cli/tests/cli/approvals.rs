@@ -170,6 +170,42 @@ fn a_run_and_a_call_may_be_named_by_a_part_of_their_ids() {
 }
 
 #[test]
+fn a_whole_id_means_one_call_although_that_of_another_begins_with_it() {
+    const CALLS: [(&str, &str); 11] = [("current_time", r#"{"time_zone":"Asia/Tokyo"}"#); 11];
+    let model = Scripted::start([Turn::Calls(&CALLS)]);
+    let machine = model.machine();
+    let run = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        let command = command.args(SETTINGS).env("MY_KEY", "k");
+        command.output().unwrap().into()
+    };
+    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(1);
+    let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    let id = list[0]["run_id"].as_str().unwrap();
+    let calls: Vec<&str> = list
+        .iter()
+        .map(|call| call["tool_call_id"].as_str().unwrap())
+        .collect();
+    let longer = calls.iter().find(|call| call.ends_with("_10")).unwrap();
+    let second = &longer[..longer.len() - 1];
+    assert!(calls.contains(&second), "{calls:?}");
+
+    let shown = |call: &str| run(&["approvals", "show", id, call]).stdout_of(0);
+    assert_eq!(shown(second).matches("your approval").count(), 1);
+    let brief = second.rsplit_once("_a").unwrap().1;
+    assert_eq!(shown(&format!("a{brief}")), shown(second));
+}
+
+#[test]
+fn an_empty_name_names_no_call() {
+    let machine = Machine::new();
+    let (id, _) = leave_waiting(&machine);
+    let complaint = run(&machine, &["approvals", "approve", &id, ""]).complaint(2);
+    assert!(complaint.contains("[CALL]"), "{complaint}");
+}
+
+#[test]
 fn what_there_is_not_is_refused_with_a_way_out() {
     let machine = Machine::new();
     let unknown = "01990000-0000-7000-8000-000000000000";

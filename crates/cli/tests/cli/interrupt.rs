@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP in the middle of the work.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::machine::{Machine, events};
+use crate::scripted::{Scripted, Turn};
 
 /// A tool call takes a fifth of a second at the least. On a busy machine a signal may still come too late: then the
 /// command simply succeeds, and we try again.
@@ -139,17 +140,7 @@ fn a_signal_that_is_to_be_ignored_is_ignored() {
     let machine = Machine::new();
     let script = "trap '' HUP; \"$0\" ask --channel system_health --format events 'How is this machine?' & child=$!; \
                   kill -HUP $child; sleep 0.1; kill -HUP $child; wait $child";
-    let binary = machine.command([""; 0]);
-    let mut shell = machine.command([""; 0]);
-    let mut ours = Command::new("sh");
-    ours.args(["-c", script]).arg(binary.get_program());
-    for (name, value) in shell.stdin(Stdio::null()).get_envs() {
-        match value {
-            Some(value) => ours.env(name, value),
-            None => ours.env_remove(name),
-        };
-    }
-    let output = ours.current_dir(machine.root()).output().unwrap();
+    let output = machine.shell(script).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
@@ -208,4 +199,60 @@ fn a_second_ctrl_c_ends_the_command_even_while_its_output_is_stuck() {
         thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(code, Some(130));
+}
+
+/// Talks through pipes to a conversation until its output is stuck, has something done, sends SIGTERM, reads what it says,
+/// and returns its exit code.
+fn told_to_end_while_stuck(machine: &Machine, lines: &str, meanwhile: impl Fn()) -> Option<i32> {
+    let mut command = machine.command(["chat", "--session", "s"]);
+    command.env("MY_KEY", "k").stdin(Stdio::piped());
+    let (mut child, mut stdout) = start(&mut command);
+    // It stays open: at its end the conversation would end by itself.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(lines.as_bytes()).unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while ioctl_fionread(stdout.get_ref()).unwrap() < 56 * 1024 {
+        assert!(Instant::now() < patience, "nothing is written");
+        thread::yield_now();
+    }
+    meanwhile();
+    send(&child, Signal::TERM);
+    let reader = thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > patience {
+            child.kill().unwrap();
+        }
+        thread::yield_now();
+    };
+    reader.join().unwrap().unwrap();
+    status.code()
+}
+
+#[test]
+fn what_tells_a_conversation_to_end_is_heard_while_a_command_is_obeyed() {
+    let machine = Machine::new();
+    // By then the pipe is full.
+    let a_while = || drop(machine.run(["tools", "list"]).stdout_of(0));
+    let code = told_to_end_while_stuck(&machine, &"/help\n".repeat(1000), a_while);
+    assert_eq!(code, Some(143));
+}
+
+#[test]
+fn what_tells_a_conversation_to_end_as_its_run_ends_is_heard() {
+    let long: &'static str = "a line of no great length\n".repeat(10_000).leak();
+    let pieces: &'static [&'static str] = vec![long].leak();
+    let model = Scripted::start([Turn::Says(pieces)]);
+    let machine = model.machine();
+    let ended = || {
+        let list = ["runs", "list", "--session", "s", "--format", "json"];
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !machine.run(list).stdout_of(0).contains("\"done\"") {
+            assert!(Instant::now() < patience, "the run does not end");
+        }
+    };
+    let code = told_to_end_while_stuck(&machine, "Hello?\n", ended);
+    assert_eq!(code, Some(143));
 }

@@ -1,14 +1,16 @@
 //! Processes that are killed in the middle of a run, and what others do with what they leave.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
 use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
+use crate::sessions::tamper;
 
-const LEASE: [&str; 2] = ["--set", "store.lease_ms=2000"];
+/// Longer than any of these tests waits: they let it run out themselves.
+const LEASE: [&str; 2] = ["--set", "store.lease_ms=600000"];
 
 fn with_key(machine: &Machine, arguments: &[&str]) -> Command {
     let mut command = machine.command(arguments);
@@ -33,12 +35,38 @@ fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
     (child, run)
 }
 
-fn killed(machine: &Machine) -> String {
+/// Leaves a run of session `s` behind that says "well" and is at work, and returns its id.
+pub(crate) fn killed(machine: &Machine) -> String {
     let (mut child, run) = stalled(machine, &LEASE);
     // On unix, this is SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
     run
+}
+
+/// Does to the leases of all runs what time does, which changes nothing else.
+fn let_leases_run_out(machine: &Machine) {
+    tamper(
+        machine,
+        "UPDATE runs SET leased_until = 1 WHERE ended_at IS NULL",
+    );
+}
+
+/// Starts a command that waits for a lease, lets it run out once that is said, and returns what came of it.
+fn waited_for(machine: &Machine, command: &mut Command) -> Done {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("note: another process has run ") {
+        let read = stderr.read_line(&mut told).unwrap();
+        assert_ne!(read, 0, "it does not wait: {told}");
+    }
+    let_leases_run_out(machine);
+    let mut done = Done::from(child.wait_with_output().unwrap());
+    stderr.read_to_string(&mut told).unwrap();
+    done.stderr = told;
+    done
 }
 
 #[test]
@@ -53,14 +81,12 @@ fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
         "error: session s is busy with run {id}: another process has it, or had it when it died and keeps it for "
     );
     assert!(complaint.starts_with(&expected), "{complaint}");
-    let resume = format!("`neuraxis --set store.lease_ms=2000 runs resume {id}` goes on with it");
+    let resume = format!("`neuraxis --set store.lease_ms=600000 runs resume {id}` goes on with it");
     assert!(complaint.contains(&resume), "{complaint}");
 
     // The very command that was proposed, at once.
-    let done = run(
-        &machine,
-        &["--set", "store.lease_ms=2000", "runs", "resume", &id],
-    );
+    let again = ["--set", "store.lease_ms=600000", "runs", "resume", &id];
+    let done = waited_for(&machine, &mut with_key(&machine, &again));
     let told =
         format!("note: another process has run {id}, or had it when it died: it is taken up in ");
     assert!(done.stderr.contains(&told), "{done:?}");
@@ -68,14 +94,68 @@ fn a_run_whose_process_was_killed_is_waited_for_and_goes_on() {
 }
 
 #[test]
-fn a_run_whose_process_was_killed_can_be_ended_at_once() {
+fn a_run_whose_process_was_killed_can_be_ended() {
     let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
     let machine = model.machine();
     let id = killed(&machine);
-    let ended = run(&machine, &["runs", "resume", &id, "--cancel"]);
+    let mut end = with_key(&machine, &["runs", "resume", &id, "--cancel"]);
+    let ended = waited_for(&machine, &mut end);
     assert_eq!(ended.stdout_of(0), format!("run {id} has ended\n"));
     let next = run(&machine, &["ask", "--session", "s", "And now?"]);
     assert_eq!(next.stdout_of(0), "Here I am.\n");
+}
+
+#[test]
+fn a_killed_run_that_nobody_can_read_back_can_be_ended() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    let id = killed(&machine);
+    tamper(&machine, "UPDATE steps SET body = CAST('{' AS BLOB)");
+    let mut end = with_key(&machine, &["runs", "resume", &id, "--cancel"]);
+    let ended = waited_for(&machine, &mut end);
+    assert_eq!(ended.stdout_of(0), format!("run {id} has ended\n"));
+}
+
+#[test]
+fn a_run_whose_lease_ran_out_is_told_as_left_behind_and_goes_on_at_once() {
+    let model = Scripted::start([Turn::Stalls("well"), Turn::Says(&["Here I am.\n"])]);
+    let machine = model.machine();
+    let id = killed(&machine);
+    let_leases_run_out(&machine);
+    let what = format!("session s has run {id}, which was left behind when its process died");
+
+    let complaint = run(&machine, &["ask", "--session", "s", "Hello?"]).complaint(1);
+    let expected = format!(
+        "error: {what}\nhint: `neuraxis runs resume {id}` goes on with it; with --cancel it ends it\n"
+    );
+    assert_eq!(complaint, expected);
+    let greeted = run(&machine, &["chat", "--session", "s"]);
+    let greeting = format!("note: {what}: /resume goes on with it\n");
+    assert!(greeted.stderr.contains(&greeting), "{greeted:?}");
+    let done = run(&machine, &["runs", "resume", &id]);
+    assert!(!done.stderr.contains("another process"), "{done:?}");
+    assert_eq!(done.stdout_of(0), "Here I am.\n");
+}
+
+#[test]
+fn a_question_whose_process_was_killed_is_told_as_waiting_for_a_person() {
+    let machine = Machine::new();
+    let ask = [
+        "ask",
+        "--wait",
+        "--session",
+        "s",
+        "--set",
+        "modes.moderate.tools.read_only=ask",
+        "What time is it?",
+    ];
+    machine.run(ask).complaint(1);
+    // Who asks at a terminal has the run meanwhile.
+    let_leases_run_out(&machine);
+    let complaint = machine.run(ask).complaint(1);
+    for expected in ["which waits for your approval of a call", "approvals show "] {
+        assert!(complaint.contains(expected), "{complaint}");
+    }
 }
 
 #[test]
@@ -87,7 +167,7 @@ fn in_a_conversation_a_killed_run_is_waited_for_too() {
     std::fs::write(&lines, "Hello?\n/resume\n").unwrap();
     let lines = std::fs::File::open(lines).unwrap();
     let mut chat = with_key(&machine, &["chat", "--session", "s"]);
-    let done = Done::from(chat.stdin(lines).output().unwrap());
+    let done = waited_for(&machine, chat.stdin(lines));
     assert!(
         done.stderr.contains("hint: /resume goes on with it"),
         "{done:?}"

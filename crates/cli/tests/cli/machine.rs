@@ -90,6 +90,21 @@ impl Machine {
         command
     }
 
+    /// Returns a script for a shell, in which `"$0"` is our binary.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let ours = self.command([""; 0]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).arg(ours.get_program());
+        for (name, value) in ours.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.current_dir(self.path("")).stdin(Stdio::null());
+        shell
+    }
+
     /// Runs a command.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Done {
         self.command(arguments).output().unwrap().into()

@@ -3,6 +3,7 @@
 use rexpect::reader::Options;
 use rexpect::session::{PtySession, spawn_with_options};
 
+use crate::killed::killed;
 use crate::machine::Machine;
 use crate::scripted::{Scripted, Turn};
 
@@ -143,6 +144,41 @@ fn ctrl_c_cancels_the_run_and_the_conversation_goes_on() {
         .unwrap();
     person.exp_string("chat/moderate>").unwrap();
     person.send_control('c').unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
+fn ctrl_c_ends_the_waiting_for_a_run_and_the_conversation_goes_on() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    killed(&machine);
+    let mut person = chat(&machine, &[]);
+    type_line(&mut person, "/resume");
+    person.exp_string("note: another process has run").unwrap();
+    person.send_control('c').unwrap();
+    person.exp_string("interrupted").unwrap();
+    person.exp_string("chat/moderate>").unwrap();
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+}
+
+/// Whoever sits in front of a shell types in a line editor, too, which is not ours.
+#[test]
+fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    let script = "set -m; mkfifo said; \"$0\" ask 'Hello?' > said & \
+                  exec 3< said; dd bs=4 count=1 <&3 2> /dev/null; stty -icanon; kill -TERM %1; wait %1; \
+                  echo \" ended with $?, $(stty -a | grep -c -e -icanon) as the shell wants it\"";
+    let mut shell = machine.shell(script);
+    shell
+        .env("MY_KEY", "k")
+        .stdin(std::process::Stdio::inherit());
+    let options = Options::new().timeout_ms(Some(PATIENCE));
+    let mut person = spawn_with_options(shell, options).unwrap();
+    person
+        .exp_string(" ended with 143, 1 as the shell wants it")
+        .unwrap();
     assert_eq!(leave(&mut person), 0);
 }
 

@@ -2,8 +2,10 @@
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use neuraxis::RunHandle;
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, GrantScope, InboxInput, InputId, JsonText, Seq,
+    ApprovalDecided, ApprovalDecision, GrantScope, InboxEntry, InboxInput, InputId, JsonText,
+    RunId, Seq,
 };
 use neuraxis::engine::{Answer, ResumeError, ToolCallError, UuidV7};
 use neuraxis::ports::{Ids, StoreError};
@@ -106,30 +108,33 @@ async fn decide(
     // What the run asks next waits as this call did, unless somebody sits here.
     let mut reception = Reception::new(setup, WhenAway::Wait)?;
     let app = reception.app(setup, Tape::Off).await?;
+    let done = decide_in(&app, &mut reception, which, decision, format).await;
+    app.close().await;
+    done
+}
+
+async fn decide_in(
+    app: &App,
+    reception: &mut Reception,
+    which: &Which,
+    decision: impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
+    format: Format,
+) -> Result<(), CommandError> {
     let waiting = waiting::one(app.store.as_ref(), which).await?;
     lookup::unaltered(app.store.as_ref(), &waiting.session).await?;
     let decision = decision(&waiting)?;
-    fits(&app, &waiting, &decision)?;
+    fits(app, &waiting, &decision)?;
     let decided = decided(&waiting, decision);
     let answer = Answer::Approval(decided.clone());
     let handle = match app.orchestrator.resume(waiting.run, vec![answer]).await {
         Ok(handle) => handle,
         Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
-            let posted = InboxInput::ApprovalDecided(decided);
-            let posted = app.orchestrator.post(waiting.run, posted).await;
-            posted.context("the decision could not be kept")?;
-            let run = waiting.run;
-            let note = format!(
-                "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
-                 resume {run}`"
-            );
-            Progress::new().notice(&again(&note));
-            return Ok(());
+            match leave_with_holder(app, waiting.run, decided).await? {
+                Some(handle) => handle,
+                None => return Ok(()),
+            }
         }
-        Err(error) => {
-            let error = anyhow!(error).context("the run does not go on");
-            return Err(CommandError::failed(error));
-        }
+        Err(error) => return Err(stuck(error, "the run does not go on")),
     };
     let last = waiting.records.last();
     let view = View::new(format).after(last.map_or(Seq(0), |record| record.seq));
@@ -141,9 +146,42 @@ async fn decide(
         move |signal| ask::cancel(&handle, signal.reason())
     });
     let events = handle.events();
-    let shown = ask::show(&app, view, (&handle, events), &mut reception, &interrupt).await;
-    app.close().await;
-    shown
+    ask::show(app, view, (&handle, events), reception, &interrupt).await
+}
+
+/// Leaves a decision with the process that has the run. Returns the run if nobody has it anymore: it goes on here.
+async fn leave_with_holder(
+    app: &App,
+    run: RunId,
+    decided: ApprovalDecided,
+) -> Result<Option<RunHandle>, CommandError> {
+    let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
+    let posted = app.store.post(run, &entry).await;
+    posted.context("the decision could not be kept")?;
+    // A lease that ran out meanwhile leaves nobody who would look for it.
+    match app.orchestrator.resume(run, Vec::new()).await {
+        Ok(handle) => return Ok(Some(handle)),
+        Err(
+            ResumeError::AtWork(_)
+            | ResumeError::Ended(_)
+            | ResumeError::NothingToDo
+            | ResumeError::Store(StoreError::SessionBusy { .. }),
+        ) => {}
+        Err(error) => {
+            let what = "the decision is kept, but the run does not go on";
+            return Err(stuck(error, what));
+        }
+    }
+    let note = format!(
+        "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs resume \
+         {run}`"
+    );
+    Progress::new().notice(&again(&note));
+    Ok(None)
+}
+
+fn stuck(error: ResumeError, what: &'static str) -> CommandError {
+    CommandError::failed(anyhow!(error).context(what))
 }
 
 /// Returns what is to be remembered.

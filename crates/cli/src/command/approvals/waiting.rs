@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{
     AgentId, ApprovalRequested, AskApproval, PendingKind, Record, RecordBody, RunId, Seq,
@@ -23,6 +24,7 @@ pub(super) struct Which {
     run: String,
 
     /// The call, or the beginning or end of its id; may be left out where the run waits for one alone
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     call: Option<String>,
 }
 
@@ -66,6 +68,14 @@ pub(super) async fn several(
     let run = summary.run_id;
     let mut waiting = calls_of(store, vec![summary]).await?;
     if let Some(call) = &which.call {
+        let is_whole = |waiting: &Waiting| {
+            let id = &waiting.asked.tool_call_id;
+            id.as_str() == call || brief_call(id) == call
+        };
+        // A whole id may begin that of another call.
+        if waiting.iter().any(is_whole) {
+            waiting.retain(is_whole);
+        }
         waiting.retain(|waiting| {
             let id = waiting.asked.tool_call_id.as_str();
             id.starts_with(call.as_str()) || id.ends_with(call.as_str())

@@ -140,11 +140,11 @@ impl Conversation {
         let records = self.app.store.records(run, Seq(0)).await;
         let known = records.map_err(CommandError::failed)?;
         let known = known.last().map_or(Seq(0), |record| record.seq);
-        let resumed = held::take_up(&self.app, run).await;
-        let run = resumed.map_err(|error| match error.interruption() {
-            None => error.hint("/new begins another session"),
-            Some(_) => error,
-        })?;
+        let run = match held::take_up(&self.app, run).await {
+            Ok(run) => run,
+            Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
+            Err(error) => return Err(error.hint("/new begins another session")),
+        };
         let events = run.events();
         self.show(run, events, known).await
     }
@@ -165,13 +165,7 @@ impl Conversation {
         let view = View::rendered().after(known);
         let (app, reception) = (&self.app, &mut self.reception);
         let shown = ask::show(app, view, (&run, events), reception, &listening.interrupt).await;
-        match shown {
-            Err(error) if error.interruption() == Some(Signal::Interrupt) => {
-                Progress::new().notice("interrupted");
-                Ok(())
-            }
-            shown => shown,
-        }
+        unless_interrupted(shown)
     }
 
     /// Returns the run of the session that has not ended, if there is one.
@@ -197,6 +191,17 @@ impl Conversation {
         nearest_of("channel", channel.as_str(), known)?;
         self.channel = channel;
         Ok(())
+    }
+}
+
+/// Takes Ctrl-C for the end of an answer, and not of the conversation.
+fn unless_interrupted(done: Result<(), CommandError>) -> Result<(), CommandError> {
+    match done {
+        Err(error) if error.interruption() == Some(Signal::Interrupt) => {
+            Progress::new().notice("interrupted");
+            Ok(())
+        }
+        done => done,
     }
 }
 

@@ -16,6 +16,7 @@ use super::history;
 use super::slash::COMMANDS;
 use crate::approve::{Line, line_of};
 use crate::progress::Progress;
+use crate::terminal;
 
 /// Reads messages from a terminal.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ impl Editor {
     pub(super) fn read(&mut self, prompt: &str) -> io::Result<Line> {
         let mut is_leaving = false;
         loop {
-            match line_of(self.editor.readline(prompt))? {
+            let line = terminal::edited(|| self.editor.readline(prompt));
+            match line_of(line)? {
                 Line::Text(text) => {
                     self.remember(&text);
                     return Ok(Line::Text(text));

@@ -14,9 +14,16 @@ use crate::progress::Progress;
 /// The most bytes of a message that comes through a pipe.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Where messages come from.
+/// Where messages come from, and whatever tells the conversation to end.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) struct Input {
+    source: Source,
+    /// From the beginning to the end, so that none is missed between a message and the next.
+    signals: Signals,
+}
+
+#[derive(Debug)]
+enum Source {
     /// A person at a terminal. The editor is away while somebody types.
     Person(Option<Box<Editor>>),
     /// Lines, one a message.
@@ -37,29 +44,29 @@ pub(super) enum Said {
 }
 
 impl Input {
-    pub(super) fn open(conversation: &Conversation) -> Self {
-        if !io::stdin().is_terminal() {
-            return Self::Pipe;
-        }
-        match Editor::open(conversation) {
-            Ok(editor) => Self::Person(Some(Box::new(editor))),
-            Err(error) => {
-                Progress::new().warn(&format!("lines cannot be edited here: {error}"));
-                Self::Pipe
-            }
-        }
+    /// Begins to listen. From now on no signal ends the process by itself.
+    pub(super) fn open(conversation: &Conversation) -> Result<Self, CommandError> {
+        let signals = Signals::listen().context("cannot listen for signals")?;
+        let source = Source::open(conversation);
+        Ok(Self { source, signals })
     }
 
     /// Tells whether a person types.
     pub(super) const fn is_interactive(&self) -> bool {
-        matches!(self, Self::Person(_))
+        matches!(self.source, Source::Person(_))
     }
 
     /// Waits for the next message. Another thread reads, so that nothing else has to wait for the person.
     pub(super) async fn next(&mut self, prompt: &str) -> Result<Said, CommandError> {
-        match self {
-            Self::Pipe => next_line().await,
-            Self::Person(editor) => {
+        // Ctrl-C was about what was done meanwhile; the others are about all of it.
+        while let Some(signal) = self.signals.heard() {
+            if signal != Signal::Interrupt {
+                return Ok(Said::Interrupted(signal));
+            }
+        }
+        match &mut self.source {
+            Source::Pipe => next_line(&mut self.signals).await,
+            Source::Person(editor) => {
                 let gone = || CommandError::failed(anyhow!("the line editor is gone"));
                 let mut theirs = editor.take().ok_or_else(gone)?;
                 let prompt = prompt.to_owned();
@@ -67,11 +74,10 @@ impl Input {
                     let typed = theirs.read(&prompt);
                     (theirs, typed)
                 });
-                let mut signals = Signals::listen().context("cannot listen for signals")?;
                 let typed = tokio::select! {
                     // Where the terminal goes away, there is a signal and the end of input.
                     biased;
-                    signal = signals.next() => return Ok(Said::Interrupted(signal)),
+                    signal = self.signals.next() => return Ok(Said::Interrupted(signal)),
                     typed = typed => typed,
                 };
                 let (ours, typed) = typed.context("the line editor failed")?;
@@ -86,15 +92,30 @@ impl Input {
     }
 }
 
-async fn next_line() -> Result<Said, CommandError> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+impl Source {
+    fn open(conversation: &Conversation) -> Self {
+        if !io::stdin().is_terminal() {
+            return Self::Pipe;
+        }
+        match Editor::open(conversation) {
+            Ok(editor) => Self::Person(Some(Box::new(editor))),
+            Err(error) => {
+                Progress::new().warn(&format!("lines cannot be edited here: {error}"));
+                Self::Pipe
+            }
+        }
+    }
+}
+
+async fn next_line(signals: &mut Signals) -> Result<Said, CommandError> {
     let line = tokio::task::spawn_blocking(|| read_line(io::stdin().lock()));
     tokio::select! {
+        biased;
+        signal = signals.next() => Ok(Said::Interrupted(signal)),
         line = line => {
             let line = line.context("reading standard input failed")?;
             Ok(line.context("cannot read standard input")?)
         }
-        signal = signals.next() => Ok(Said::Interrupted(signal)),
     }
 }
 
