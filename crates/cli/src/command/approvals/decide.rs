@@ -2,11 +2,12 @@
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, GrantScope, InboxInput, InputId, JsonText, Seq,
 };
-use neuraxis::engine::{Answer, ResumeError, ToolCallError, UuidV7};
-use neuraxis::ports::{Ids, StoreError};
+use neuraxis::engine::{Answer, ResumeError, SystemClock, ToolCallError, UuidV7};
+use neuraxis::ports::{Clock, Ids, StoreError};
 use neuraxis_app::{App, Tape};
 
 use super::super::ask::{self, Format, Reception, View};
@@ -119,6 +120,10 @@ async fn decide(
             let posted = app.orchestrator.post(waiting.run, posted).await;
             posted.context("the decision could not be kept")?;
             let run = waiting.run;
+            // Whoever has the run takes what is too late for an expiry.
+            if let Some(at) = waiting.expired_by(SystemClock.now()) {
+                return Err(too_late(&waiting, at));
+            }
             let note = format!(
                 "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
                  resume {run}`"
@@ -143,7 +148,19 @@ async fn decide(
     let events = handle.events();
     let shown = ask::show(&app, view, (&handle, events), &mut reception, &interrupt).await;
     app.close().await;
-    shown
+    shown?;
+    match waiting.asked.expires_at {
+        Some(at) if waiting.has_expired(&handle.records()) => Err(too_late(&waiting, at)),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a decision came to nothing.
+fn too_late(waiting: &Waiting, at: Timestamp) -> CommandError {
+    let run = waiting.run;
+    let error = anyhow!("it had expired at {at}, before you decided: the call is not run");
+    let error = error.context("the decision came too late");
+    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it came to"))
 }
 
 /// Returns what is to be remembered.
