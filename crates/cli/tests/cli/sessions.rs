@@ -80,7 +80,7 @@ fn head(machine: &Machine, session: &str) -> String {
 }
 
 /// Changes the file behind the store's back.
-fn tamper(machine: &Machine, statement: &str) {
+pub(crate) fn tamper(machine: &Machine, statement: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
