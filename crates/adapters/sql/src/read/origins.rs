@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ContentHash, Grant, GrantScope, Record, RecordBody, RunId,
     Taint, ToolCallId,
@@ -47,7 +46,6 @@ struct Given {
     tool: String,
     scope: GrantScope,
     by: Option<String>,
-    at: Timestamp,
 }
 
 impl Origins {
@@ -98,7 +96,6 @@ impl Origins {
                 tool: tool.clone(),
                 scope: scope.clone(),
                 by: decided.by.clone(),
-                at: record.at,
             });
         }
     }
@@ -138,7 +135,6 @@ impl Origins {
             given.tool == grant.tool.as_str()
                 && is_same(&given.scope, &grant.scope)
                 && given.by == grant.by
-                && given.at <= grant.at
         });
         place.is_some_and(|place| {
             self.answers.remove(place);

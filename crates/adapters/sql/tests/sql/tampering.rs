@@ -168,7 +168,7 @@ fn remembered(id: u32) -> Grant {
         tool: "write_file".parse().unwrap(),
         definition: ContentHash::of(b"definition"),
         scope: GrantScope::Tool,
-        at: neuraxis_core::jiff::Timestamp::MAX,
+        at: START,
         by: Some("ada".to_owned()),
         policy_hash: ContentHash::of(b"policy"),
     }
