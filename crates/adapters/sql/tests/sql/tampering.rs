@@ -112,11 +112,11 @@ async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
     assert!(told.contains("ends with"), "{told}");
 }
 
-fn call(number: u64) -> ToolCallId {
-    ToolCallId::from_text(&format!("call_{number}"))
+fn call(number: u32) -> ToolCallId {
+    ToolCallId::from_text(format!("call_{number}"))
 }
 
-fn asked(number: u64) -> RecordBody {
+fn asked(number: u32) -> RecordBody {
     RecordBody::ApprovalRequested(Box::new(ApprovalRequested {
         effect_id: EffectId {
             run: neuraxis_testkit::CountingIds::nth_run(1),
@@ -133,7 +133,7 @@ fn asked(number: u64) -> RecordBody {
     }))
 }
 
-fn allowed(number: u64) -> RecordBody {
+fn allowed(number: u32) -> RecordBody {
     RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
         id: InputId::new(format!("answer-{number}")),
         tool_call_id: call(number),
