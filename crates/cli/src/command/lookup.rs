@@ -59,7 +59,7 @@ pub(crate) async fn unaltered(
         "session {session} is not what was kept, so that nothing goes on from it"
     ));
     let error = CommandError::failed(error).hint(format!(
-        "`neuraxis sessions verify {session}` looks at it again; `neuraxis doctor --offline` says only whether the file is readable, not whether its text was altered"
+        "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself, but not whether its text was altered"
     ));
     let runs = store.runs(session).await.unwrap_or_default();
     Err(match runs.last() {
