@@ -278,6 +278,14 @@ pub enum BuildError {
         /// Why not.
         source: OpenError,
     },
+    /// Another process keeps the database locked.
+    #[error("{at:#}: store.url: the database cannot be opened now")]
+    DatabaseLocked {
+        /// Where it is configured.
+        at: Origin,
+        /// Why not.
+        source: OpenError,
+    },
     /// The folder that the log is to be copied to cannot be written.
     #[error("{at:#}: store.log.folder: the log cannot be copied there; name another folder")]
     LogCopy {
@@ -285,6 +293,14 @@ pub enum BuildError {
         at: Origin,
         /// Why not.
         source: OpenError,
+    },
+    /// There is no log to copy where nothing is kept.
+    #[error(
+        "{at:#}: store.log.folder: only a database has a log that is copied, and the store is in memory"
+    )]
+    LogCopyOfNothing {
+        /// Where it is configured.
+        at: Origin,
     },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]

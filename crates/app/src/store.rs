@@ -31,6 +31,10 @@ impl OpenStore {
     pub async fn open(config: &Config) -> Result<Self, BuildError> {
         let url = config.store().url();
         if config.store().is_in_memory() {
+            if config.store().log.is_some() {
+                let at = config.origin("store.log.folder");
+                return Err(BuildError::LogCopyOfNothing { at });
+            }
             return Ok(Self::in_memory());
         }
         // No more than the scheme is repeated: the rest may hold a password.
@@ -56,6 +60,7 @@ impl OpenStore {
                 at: config.origin("store.log.folder"),
                 source,
             },
+            source @ OpenError::Locked { .. } => BuildError::DatabaseLocked { at, source },
             source => BuildError::Database { at, source },
         })?;
         Ok(Self {

@@ -15,6 +15,9 @@ use crate::request::{Call, Request};
 /// What stands between a server and its tool in a name.
 const FOREIGN: &str = "__";
 
+/// Tells whether arguments fit the schema of a tool, and else why not.
+type Fits<'a> = &'a dyn Fn(&ToolName, &JsonText) -> Result<(), String>;
+
 /// A file with cases in `[[case]]`, and possibly the sections of the policy that they are about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseFile {
@@ -135,6 +138,21 @@ impl CaseFile {
         base: &PolicyConfig,
         tools: Option<&[ToolSpec]>,
     ) -> Result<CaseReport, PolicyError> {
+        self.run_fitting(base, tools, &|_, _| Ok(()))
+    }
+
+    /// As [`run`](Self::run); a case whose arguments do not fit the schema of its tool fails, since such a call is refused
+    /// before anybody judges it. `fits` tells whether they do, and else why not.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_fitting(
+        &self,
+        base: &PolicyConfig,
+        tools: Option<&[ToolSpec]>,
+        fits: Fits<'_>,
+    ) -> Result<CaseReport, PolicyError> {
         use crate::config::Layered;
 
         let mut report = CaseReport::default();
@@ -158,7 +176,7 @@ impl CaseFile {
         };
         report.passed = config.rules.values().map(examples).sum();
         for (index, case) in self.cases.iter().enumerate() {
-            match case.run(&policy, tools) {
+            match case.run(&policy, tools, fits) {
                 Ok(()) => report.passed += 1,
                 Err(message) => report.failures.push(CaseFailure {
                     case: case
@@ -212,7 +230,12 @@ fn forget(config: &mut PolicyConfig, error: &PolicyError) {
 }
 
 impl Case {
-    fn run(&self, policy: &Policy, there_are: Option<&[ToolSpec]>) -> Result<(), String> {
+    fn run(
+        &self,
+        policy: &Policy,
+        there_are: Option<&[ToolSpec]>,
+        fits: Fits<'_>,
+    ) -> Result<(), String> {
         let mode = self.mode.clone().unwrap_or(Mode::MODERATE);
         let channel = self.channel.clone().unwrap_or(Channel::CHAT);
         let tools = self.tool.iter().map(|name| self.spec(name, there_are));
@@ -235,7 +258,7 @@ impl Case {
             (Err(error), Some(part)) if error.to_string().contains(part) => Ok(()),
             (Err(error), _) => Err(format!("the request is refused: {error}")),
             (Ok(_), Some(_)) => Err("the request is not refused".to_owned()),
-            (Ok(decision), None) => self.compare(policy, &decision, &tools),
+            (Ok(decision), None) => self.compare(policy, &decision, &tools, fits),
         }
     }
 
@@ -244,6 +267,7 @@ impl Case {
         policy: &Policy,
         decision: &Decision,
         tools: &[ToolSpec],
+        fits: Fits<'_>,
     ) -> Result<(), String> {
         if let Some(role) = self.role.as_ref().filter(|role| **role != decision.role) {
             return Err(format!(
@@ -260,6 +284,10 @@ impl Case {
         };
         let table = self.arguments.clone().unwrap_or_default();
         let arguments = JsonText::encode(&table).map_err(|error| error.to_string())?;
+        if self.arguments.is_some() {
+            let refused = |why| format!("the call is refused before it is judged: {why}");
+            fits(&tool.name, &arguments).map_err(refused)?;
+        }
         let judgment = policy.explain(decision, &Call::new(tool, &arguments).with_root("/project"));
         let answer = match judgment.verdict {
             Verdict::Allow => Answer::Allow,

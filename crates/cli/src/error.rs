@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use neuraxis::cassette::CassetteError;
 use neuraxis::engine::{ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, ConfigError};
+use neuraxis_app::{BuildError, ConfigError, OpenError};
 
 use crate::harmless::{harmless, one_line};
 use crate::interrupt::Signal;
@@ -186,6 +186,20 @@ impl From<BuildError> for CommandError {
         };
         if let Some(hint) = tape {
             return Self::failed(error).hint(hint);
+        }
+        match &error {
+            BuildError::DatabaseLocked { .. } => {
+                return Self::failed(error)
+                    .hint("try again in a moment, once the other process has let go of it");
+            }
+            BuildError::Database {
+                source: OpenError::Store(StoreError::Damaged(_)),
+                ..
+            } => {
+                return Self::failed(error)
+                    .hint("`neuraxis doctor --offline` says what can be done");
+            }
+            _ => {}
         }
         let hint = match &error {
             BuildError::Database { .. } => "`neuraxis doctor --offline` says what can be done",

@@ -61,8 +61,8 @@ impl Orchestrator {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; otherwise as
-    /// [`post`](Self::post).
+    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
+    /// the time for it is over, which is all that is kept then; otherwise as [`post`](Self::post).
     ///
     /// # Cancel safety
     ///
@@ -82,8 +82,15 @@ impl Orchestrator {
             let request = &waiting.request;
             request.tool_call_id == *call && request.arguments_hash == arguments_hash
         };
-        if !open.iter().any(is_it) {
+        let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
             return Err(ResumeError::NotAsked(call.clone()));
+        };
+        let now = self.engine.clock.now();
+        if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
+            // The run is told what became of the question, and nothing of the person.
+            self.post(run_id, expiry_of(&asked.request)).await?;
+            let call = call.clone();
+            return Err(ResumeError::Expired { call, at });
         }
         let decided = ApprovalDecided {
             id: InputId::new(self.engine.ids.new_id().to_string()),

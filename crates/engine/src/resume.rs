@@ -47,6 +47,16 @@ pub enum ResumeError {
     /// No call of the run with this id, and with these arguments, waits for a person.
     #[error("call {0} is not waiting for a decision about these arguments")]
     NotAsked(ToolCallId),
+    /// The time for deciding about a call is over: it is not run, and the run goes on without it.
+    #[error(
+        "the question about call {call} expired at {at}, before anybody decided: it is not run"
+    )]
+    Expired {
+        /// The call.
+        call: ToolCallId,
+        /// When the question expired.
+        at: Timestamp,
+    },
     /// The run waits for its client alone, and no result was brought.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,

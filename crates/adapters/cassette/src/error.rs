@@ -11,7 +11,7 @@ use neuraxis_core::{RestoreError, Role};
 #[non_exhaustive]
 pub enum CassetteError {
     /// The file is there already: a recording replaces nothing unless told to.
-    #[error("{} exists already; remove it, or ask for it to be replaced", file.display())]
+    #[error("{} exists already, and a recording replaces nothing", file.display())]
     Exists {
         /// The file.
         file: PathBuf,

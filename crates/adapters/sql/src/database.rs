@@ -1,8 +1,10 @@
 //! Either database: how to connect to it, and where its dialect differs.
 
+mod header;
 mod postgres;
 mod sqlite;
 
+pub(crate) use header::Header;
 pub(crate) use sqlite::path as file_of;
 
 use std::time::Duration;
@@ -12,7 +14,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Error, PgPool, SqlitePool};
 
 use crate::config::SqlConfig;
-use crate::error::{Failure, OpenError};
+use crate::error::{Failure, OpenError, is_locked};
 use crate::link::{Link, Wire};
 use crate::schema;
 
@@ -49,8 +51,12 @@ impl Database {
     /// Connects, and brings the schema up to date.
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Self::connect(config)?;
+        // What is not ours is not even opened in earnest.
+        if let Some(header) = config.file().as_deref().and_then(header::of_file) {
+            schema::recognize(&database.place, header)?;
+        }
         let connected = database.writer().await;
-        let mut link = connected.map_err(|error| database.told(error.into()))?;
+        let mut link = connected.map_err(|error| database.not_opened(error))?;
         schema::migrate(&database, &mut link).await?;
         Ok(database)
     }
@@ -102,6 +108,15 @@ impl Database {
             Pools::Sqlite { readers, .. } => readers.close().await,
             Pools::Postgres { readers, .. } => readers.close().await,
         }
+    }
+
+    /// Says why it cannot be opened.
+    pub(crate) fn not_opened(&self, error: Error) -> OpenError {
+        if is_locked(&error) {
+            let place = self.place.clone();
+            return OpenError::Locked { place };
+        }
+        self.told(error.into()).into()
     }
 
     pub(crate) fn told(&self, failure: Failure) -> neuraxis_ports::StoreError {

@@ -53,6 +53,12 @@ pub enum OpenError {
         /// Ours.
         known: i64,
     },
+    /// Another process keeps it locked.
+    #[error("{place} is locked by another process")]
+    Locked {
+        /// The database.
+        place: String,
+    },
     /// The database itself cannot be reached or read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -100,6 +106,23 @@ pub(crate) enum Kind {
     Disk,
     /// What is stored cannot be read, or this program is wrong.
     Lasting,
+}
+
+/// Tells whether somebody else holds a lock that was waited for in vain.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    let Some(error) = error.as_database_error() else {
+        return false;
+    };
+    let code = error.code().unwrap_or_default();
+    let of_server = error
+        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        .is_some();
+    match of_server {
+        // lock_not_available
+        true => code == "55P03",
+        // SQLITE_BUSY is the low byte (https://www.sqlite.org/rescode.html#busy).
+        false => code.parse::<u32>().is_ok_and(|code| code & 0xff == 5),
+    }
 }
 
 pub(crate) fn kind(error: &Error) -> Kind {

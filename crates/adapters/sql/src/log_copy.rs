@@ -7,7 +7,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::step::{Line, Step, lines};
 
@@ -28,12 +29,13 @@ const FILE: &str = "records.jsonl";
 #[non_exhaustive]
 pub struct LogCopy {
     /// The folder, made if it is missing, for nobody else to read. Processes share it only if each has one of its own.
+    #[serde(deserialize_with = "folder")]
     pub folder: PathBuf,
-    /// The bytes from which on a new file is begun. 67,108,864.
-    #[serde(default = "default_max_bytes")]
+    /// The bytes from which on a new file is begun; at least 4,096. 67,108,864.
+    #[serde(default = "default_max_bytes", deserialize_with = "max_bytes")]
     pub max_bytes: u64,
     /// How many files there are at the most, the one that is written to included; at least 1. 8.
-    #[serde(default = "default_files")]
+    #[serde(default = "default_files", deserialize_with = "files")]
     pub files: u32,
 }
 
@@ -46,6 +48,35 @@ impl LogCopy {
             files: default_files(),
         }
     }
+}
+
+/// The fewest bytes of a file: one that holds less than a record or two would be a file for each.
+const MIN_BYTES: u64 = 4 * 1024;
+
+fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let folder = PathBuf::deserialize(deserializer)?;
+    if folder.as_os_str().is_empty() {
+        return Err(D::Error::custom("expected the name of a folder"));
+    }
+    Ok(folder)
+}
+
+fn max_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let bytes = u64::deserialize(deserializer)?;
+    if bytes < MIN_BYTES {
+        return Err(D::Error::custom(format!(
+            "expected at least {MIN_BYTES} bytes"
+        )));
+    }
+    Ok(bytes)
+}
+
+fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let files = u32::deserialize(deserializer)?;
+    if files == 0 {
+        return Err(D::Error::custom("expected at least 1 file"));
+    }
+    Ok(files)
 }
 
 const fn default_max_bytes() -> u64 {

@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod history;
 pub(crate) mod ids;
 pub(crate) mod inbox;
+mod origins;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod sessions;

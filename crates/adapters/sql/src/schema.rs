@@ -1,7 +1,7 @@
 //! The schema, version by version. Each version is one transaction: an interrupted one has not happened.
 
-use crate::database::{Database, Dialect};
-use crate::error::{Failure, OpenError};
+use crate::database::{Database, Dialect, Header};
+use crate::error::OpenError;
 use crate::link::{Link, values};
 use sqlx::{AssertSqlSafe, Error};
 
@@ -32,14 +32,36 @@ const VERSIONS: &[Version] = &[
     },
 ];
 
+/// Refuses a file whose header says that it is not ours, or newer than this program.
+pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
+    let place = || place.to_owned();
+    let known = i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX);
+    let found = header.version;
+    if header.application == APPLICATION_ID {
+        return match found > known {
+            true => Err(OpenError::Newer {
+                place: place(),
+                found,
+                known,
+            }),
+            false => Ok(()),
+        };
+    }
+    let is_new = header.application == 0 && found == 0 && !header.was_used;
+    match is_new {
+        true => Ok(()),
+        false => Err(OpenError::Foreign { place: place() }),
+    }
+}
+
 /// Brings a database up to date.
 pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {
-    let told = |error: Error| database.told(Failure::from(error));
+    let told = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     begin(dialect, link).await.map_err(told)?;
     let migrated = match found(dialect, link).await {
         Ok(found) => migrate_from(database, link, found).await,
-        Err(error) => Err(told(error).into()),
+        Err(error) => Err(told(error)),
     };
     let end = if migrated.is_ok() {
         "COMMIT"
@@ -102,7 +124,7 @@ async fn migrate_from(
     for (version, number) in VERSIONS.iter().zip(1_i64..) {
         if number > found {
             let applied = apply(database.dialect, link, version, number).await;
-            applied.map_err(|error| database.told(error.into()))?;
+            applied.map_err(|error| database.not_opened(error))?;
         }
     }
     Ok(())

@@ -58,7 +58,7 @@ pub(crate) struct Chat {
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let config = setup.config()?;
-        let reception = Reception::new(setup, WhenAway::Deny)?;
+        let reception = Reception::new(setup, WhenAway::Deny)?.in_conversation();
         let app = reception.app(setup, Tape::Off).await?;
         let session = match self.session {
             Some(session) => lookup::continued(app.store.as_ref(), session).await?,

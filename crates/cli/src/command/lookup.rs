@@ -59,7 +59,7 @@ pub(crate) async fn unaltered(
         "session {session} is not what was kept, so that nothing goes on from it"
     ));
     let error = CommandError::failed(error).hint(format!(
-        "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself"
+        "`neuraxis sessions verify {session}` looks at it again, `neuraxis doctor --offline` checks the file itself, but not whether its text was altered"
     ));
     let runs = store.runs(session).await.unwrap_or_default();
     Err(match runs.last() {
@@ -69,6 +69,14 @@ pub(crate) async fn unaltered(
         )),
         None => error,
     })
+}
+
+/// Warns where a session is shown that is not what was kept.
+pub(crate) async fn warn_if_altered(store: &dyn SessionStore, session: &SessionId) {
+    if let Err(StoreError::Damaged(why)) = store.verify(session, None).await {
+        let why = one_line(&why);
+        Progress::new().warn(&format!("session {session} is not what was kept: {why}"));
+    }
 }
 
 /// Returns the session that is to go on: one that is there and is what was kept, by its id or the beginning of it, or else

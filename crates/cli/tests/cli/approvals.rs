@@ -55,12 +55,43 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
     assert!(text.contains(&id) && text.contains(call), "{text}");
 
     let shown = run(&machine, &["approvals", "show", &id]).stdout_of(0);
-    insta::assert_snapshot!(shown);
+    let time = regex::Regex::new("expires: [0-9]{4}-[^ ]+Z\n").unwrap();
+    insta::assert_snapshot!(time.replace(&shown, "expires: TIME\n"));
 
     let done = run(&machine, &["approvals", "approve", &id, call]);
     assert!(done.stdout_of(0).starts_with("It is "));
     let list = run(&machine, &["approvals", "list"]).stdout_of(0);
     assert_eq!(list, "nothing waits for your approval\n");
+    let again = run(&machine, &["approvals", "approve", &id]).complaint(2);
+    assert!(again.contains("does not wait for an approval"), "{again}");
+}
+
+#[test]
+fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
+    let machine = Machine::new();
+    let brief = [
+        &SETTINGS[..],
+        &["--set", "modes.moderate.approval_expires=1ms"],
+    ]
+    .concat();
+    let ask = ["ask", "--wait", "--session", "s", "What time is it?"];
+    let complaint = machine.run([&ask, &brief[..]].concat()).complaint(1);
+    let id = regex::Regex::new("run ([0-9a-f-]{36})").unwrap();
+    let id = id.captures(&complaint).unwrap()[1].to_owned();
+
+    let list = run(&machine, &["approvals", "list", "--format", "json"]).stdout_of(0);
+    let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+    assert!(list[0]["expires_at"].is_string(), "{list:?}");
+    for tell in [&["approvals", "list"][..], &["approvals", "show", &id]] {
+        let told = run(&machine, tell).stdout_of(0);
+        assert!(told.contains("expired: at 2"), "{told}");
+    }
+
+    let late = run(&machine, &["approvals", "approve", &id]);
+    assert_eq!(late.code, Some(1), "{}", late.stderr);
+    assert!(late.stderr.contains("came too late"), "{}", late.stderr);
+    let records = run(&machine, &["runs", "show", &id, "--format", "events"]).stdout;
+    assert!(!records.contains(r#""decision":"approve""#), "{records}");
     let again = run(&machine, &["approvals", "approve", &id]).complaint(2);
     assert!(again.contains("does not wait for an approval"), "{again}");
 }

@@ -34,6 +34,7 @@ mod sessions;
 mod tape;
 #[cfg(unix)]
 mod terminal;
+mod told;
 mod tools;
 mod writing;
 mod wrong;

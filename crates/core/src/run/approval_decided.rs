@@ -15,7 +15,7 @@ impl RunTree {
     pub(super) fn approval_decided(
         &mut self,
         draft: &mut Draft,
-        decided: ApprovalDecided,
+        mut decided: ApprovalDecided,
     ) -> Result<(), InputError> {
         if self.inputs_seen.contains(&decided.id) {
             return Ok(());
@@ -23,14 +23,20 @@ impl RunTree {
         let call = decided.tool_call_id.clone();
         let asking = self.agents.iter().find_map(|agent| {
             let asked = agent.batch()?.calls.iter().find(|other| other.id == call)?;
-            matches!(asked.state, CallState::Asking { .. })
-                .then(|| (agent.id, asked.arguments.hash()))
+            let CallState::Asking { question, .. } = &asked.state else {
+                return None;
+            };
+            Some((agent.id, asked.arguments.hash(), question.expires_at))
         });
-        let Some((agent, hash)) = asking else {
+        let Some((agent, hash, expires_at)) = asking else {
             return Err(InputError::NotWaiting(call));
         };
         if hash != decided.arguments_hash {
             return Err(InputError::ApprovalMismatch(call));
+        }
+        // Whoever decides too late decides nothing, and it is not recorded as theirs.
+        if expires_at.is_some_and(|end| end <= draft.stamp.at) {
+            (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
         }
         self.first_time(&decided.id);
         let (decision, by) = (decided.decision.clone(), decided.by.clone());

@@ -224,7 +224,14 @@ impl Lookup {
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {
         match (&self.engine.store, &self.log.lease) {
-            (Some(store), Some(lease)) => store.remembered(&lease.session).await,
+            (Some(store), Some(lease)) => {
+                let remembered = store.remembered(&lease.session).await?;
+                if !remembered.grants().is_empty() {
+                    // What was slipped in behind the back of the store allows nothing.
+                    store.verify(&lease.session, None).await?;
+                }
+                Ok(remembered)
+            }
             _ => Ok(Remembered::default()),
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecision, Mode, Record, RecordBody, RunStatus, ToolFailure};
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
+};
+use neuraxis_engine::{Answer, ResumeError};
 use neuraxis_ports::SessionStore;
 use neuraxis_testkit::ScriptedApprover;
 
@@ -88,6 +91,51 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
         ran.is_done().results()[0].failure,
         Some(ToolFailure::ApprovalExpired)
     );
+}
+
+#[tokio::test]
+async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expiry() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let waiting = world.orchestrator.approvals().await.unwrap();
+    world.clock.advance(Duration::from_secs(3_600));
+    let request = &waiting[0].request;
+    let late = world.orchestrator.decide_approval(
+        ran.result.run_id,
+        &request.tool_call_id,
+        request.arguments_hash,
+        ApprovalDecision::APPROVE,
+        Some("alice".to_owned()),
+    );
+    let late = late.await.unwrap_err();
+    assert!(matches!(late, ResumeError::Expired { .. }), "{late}");
+    world.settled().await;
+    let records = world.records_of(&ran).await;
+    assert_eq!(decisions(&records), [ApprovalDecision::Expired]);
+    assert_eq!(world.tools.put.count(), 0, "nothing ran");
+}
+
+#[tokio::test]
+async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
+    let world = World::new(SHORT, later(1));
+    let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
+    let request = world.orchestrator.approvals().await.unwrap()[0]
+        .request
+        .clone();
+    world.clock.advance(Duration::from_secs(3_600));
+    let answer = Answer::Approval(ApprovalDecided {
+        id: InputId::new("late"),
+        tool_call_id: request.tool_call_id,
+        arguments_hash: request.arguments_hash,
+        decision: ApprovalDecision::APPROVE,
+        by: Some("alice".to_owned()),
+    });
+    let run = ran.result.run_id;
+    let run = world.orchestrator.resume(run, vec![answer]).await.unwrap();
+    assert_eq!(run.result().await.unwrap().status, RunStatus::Done);
+    let records = world.records_of(&ran).await;
+    assert_eq!(decisions(&records), [ApprovalDecision::Expired]);
+    assert_eq!(world.tools.put.count(), 0, "nothing ran");
 }
 
 #[tokio::test]

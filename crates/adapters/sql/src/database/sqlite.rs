@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::error::DatabaseError;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Database, Dialect, Pools};
 use crate::config::{Durability, SqlConfig};
-use crate::error::OpenError;
+use crate::error::{OpenError, is_locked};
 
 /// The pause before a locked file is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -68,13 +67,6 @@ pub(super) async fn connect(
             connected => return connected,
         }
     }
-}
-
-fn is_locked(error: &Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    // SQLITE_BUSY is the low byte (https://www.sqlite.org/rescode.html#busy).
-    let number = code.and_then(|code| code.parse::<u32>().ok());
-    number.is_some_and(|number| number & 0xff == 5)
 }
 
 /// Returns the file that a URL names, if it names one.

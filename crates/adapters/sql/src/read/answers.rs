@@ -9,6 +9,11 @@ use crate::link::{Link, Row, values};
 
 pub(crate) async fn taint(link: &mut Link, session: &SessionId) -> Result<Taint, Failure> {
     let key = sessions::key(link, session).await?;
+    taint_of(link, key).await
+}
+
+/// Returns what untrusted content is noted of a session, by its key.
+pub(super) async fn taint_of(link: &mut Link, key: i64) -> Result<Taint, Failure> {
     let sql = "SELECT tool FROM taints WHERE session = $1 ORDER BY tool";
     let mut taint = Taint::default();
     for row in link.rows(sql, values![key]).await? {
@@ -28,15 +33,25 @@ pub(crate) async fn remembered(
 
 /// Returns the answers of a session, by its key.
 pub(crate) async fn of_session(link: &mut Link, key: i64) -> Result<Remembered, Failure> {
-    let sql = "SELECT id, body FROM grants WHERE session = $1 ORDER BY id";
-    let rows = link.rows(sql, values![key]).await?;
-    let last = rows.last().map_or(Ok(0), |row| row.int(0))?;
-    let grants = rows.iter().filter_map(|row| grant(row).transpose());
-    let grants: Vec<Grant> = grants.collect::<Result<_, Failure>>()?;
+    let rows = grants_of(link, key).await?;
+    let last = rows.last().map_or(0, |(number, _)| *number);
+    let grants: Vec<Grant> = rows.into_iter().filter_map(|(_, grant)| grant).collect();
     Ok(Remembered::from_parts(
         grants,
         u32::try_from(last).unwrap_or(u32::MAX),
     ))
+}
+
+/// Returns the answers of a session with their numbers, also of those that were taken back.
+pub(super) async fn grants_of(
+    link: &mut Link,
+    key: i64,
+) -> Result<Vec<(i64, Option<Grant>)>, Failure> {
+    let sql = "SELECT id, body FROM grants WHERE session = $1 ORDER BY id";
+    let rows = link.rows(sql, values![key]).await?;
+    rows.iter()
+        .map(|row| Ok((row.int(0)?, grant(row)?)))
+        .collect()
 }
 
 /// Reads an answer; nothing if it was taken back.

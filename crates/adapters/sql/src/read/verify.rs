@@ -4,25 +4,34 @@ use neuraxis_core::{ContentHash, RunId, SessionId};
 use neuraxis_ports::{ChainHead, StoreError};
 
 use super::ids::{hash, run_id};
+use super::origins::Origins;
 use super::records::{self, Beside, Stored};
 use super::sessions;
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 use crate::step::{Line, lines};
 
-/// Follows the hash chain of a session through all of its records, and returns where it ends.
+/// Follows the hash chain of a session through all of its records, and returns where it ends. What the session carries
+/// from one run to the next is compared with them.
 pub(crate) async fn session(link: &mut Link, id: &SessionId) -> Result<ChainHead, Failure> {
     let (key, session) = sessions::find(link, id).await?;
+    let mut origins = Origins::of(link, key).await?;
     let sql =
         "SELECT key, id, records, chain_records, chain FROM runs WHERE session = $1 ORDER BY key";
     let mut head = ChainHead::start(&session);
     for row in link.rows(sql, values![key]).await? {
-        head = run(link, &row, head).await?;
+        head = run(link, &row, head, &mut origins).await?;
     }
+    origins.check(link).await?;
     Ok(head)
 }
 
-async fn run(link: &mut Link, row: &Row, start: ChainHead) -> Result<ChainHead, Failure> {
+async fn run(
+    link: &mut Link,
+    row: &Row,
+    start: ChainHead,
+    origins: &mut Origins,
+) -> Result<ChainHead, Failure> {
     let (key, run) = (row.int(0)?, run_id(row, 1)?);
     let upto = row.int(2)?.cast_unsigned();
     let expected = ChainHead::new(row.int(3)?.cast_unsigned(), hash(row, 4)?);
@@ -36,7 +45,7 @@ async fn run(link: &mut Link, row: &Row, start: ChainHead) -> Result<ChainHead, 
         if step.first != next {
             return Err(missing(run, next));
         }
-        head = step_head(run, step, &beside, head)?;
+        head = step_head((run, step), &beside, head, origins)?;
         next = step.last + 1;
     }
     if next != upto + 1 {
@@ -51,20 +60,24 @@ async fn run(link: &mut Link, row: &Row, start: ChainHead) -> Result<ChainHead, 
 }
 
 fn step_head(
-    run: RunId,
-    step: &Stored,
+    (run, step): (RunId, &Stored),
     beside: &Beside,
     mut head: ChainHead,
+    origins: &mut Origins,
 ) -> Result<ChainHead, Failure> {
     let mut next = step.first;
     for line in lines(&step.body) {
         let hash = match line {
-            Some(Line::Record(text)) => ContentHash::of(text),
+            Some(Line::Record(text)) => {
+                origins.read(text);
+                ContentHash::of(text)
+            }
             Some(Line::Beside(hash)) => {
                 let body = beside.get(&hash).ok_or_else(|| missing(run, next))?;
                 if ContentHash::of(body) != hash {
                     return Err(changed(run, next));
                 }
+                origins.read(body);
                 hash
             }
             None => return Err(changed(run, next)),

@@ -42,8 +42,10 @@ async fn a_file_of_another_program_is_refused_and_left_alone() {
     let table = "CREATE TABLE sessions (diary TEXT)";
     sqlx::query(table).execute(&mut other).await.unwrap();
     other.close().await.unwrap();
+    let before = std::fs::read(&path).unwrap();
     let error = SqlStore::open(&config).await.unwrap_err();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
 }
 
 #[tokio::test]
@@ -55,7 +57,10 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     let newer = "PRAGMA user_version = 99";
     sqlx::query(newer).execute(&mut raw).await.unwrap();
     raw.close().await.unwrap();
+    let path = config.file().unwrap();
+    let before = std::fs::read(&path).unwrap();
     let error = SqlStore::open(&config).await.unwrap_err().to_string();
+    assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
     assert!(error.contains("schema version 99"), "{error}");
     assert!(error.contains("up to 3"), "{error}");
 }

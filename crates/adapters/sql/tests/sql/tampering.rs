@@ -1,6 +1,11 @@
 //! Whatever is changed behind the store's back is found.
 
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, ContentHash, EffectId, Grant,
+    GrantScope, InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus,
+};
 use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_testkit::START;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::support::{Busy, config_in, open};
@@ -105,4 +110,152 @@ async fn a_session_cut_off_at_its_end_is_found_by_its_expected_head() {
         panic!("the cut was not found")
     };
     assert!(told.contains("ends with"), "{told}");
+}
+
+fn call(number: u32) -> ToolCallId {
+    ToolCallId::from_text(format!("call_{number}"))
+}
+
+fn asked(number: u32) -> RecordBody {
+    RecordBody::ApprovalRequested(Box::new(ApprovalRequested {
+        effect_id: EffectId {
+            run: neuraxis_testkit::CountingIds::nth_run(1),
+            number,
+        },
+        tool_call_id: call(number),
+        name: "write_file".into(),
+        arguments: JsonText::from_text("{}"),
+        arguments_hash: ContentHash::of(b"{}"),
+        reason: "it writes".to_owned(),
+        rule: None,
+        choices: vec![GrantScope::Tool],
+        expires_at: None,
+    }))
+}
+
+fn allowed(number: u32) -> RecordBody {
+    RecordBody::ApprovalDecided(Box::new(ApprovalDecided {
+        id: InputId::new(format!("answer-{number}")),
+        tool_call_id: call(number),
+        arguments_hash: ContentHash::of(b"{}"),
+        decision: ApprovalDecision::approve_for_session(GrantScope::Tool),
+        by: Some("ada".to_owned()),
+    }))
+}
+
+fn untrusted() -> RecordBody {
+    RecordBody::ToolResult(Box::new(ToolResult {
+        tool_call_id: call(9),
+        name: "search_web".into(),
+        index: CallIndex(0),
+        effect_id: None,
+        attempt: None,
+        status: ToolStatus::Done,
+        value: JsonText::from_text("1"),
+        failure: None,
+        summary: None,
+        keep: Keep::Result,
+        metadata: None,
+        signal: None,
+        untrusted: true,
+        duration: None,
+    }))
+}
+
+fn remembered(id: u32) -> Grant {
+    Grant {
+        id,
+        tool: "write_file".parse().unwrap(),
+        definition: ContentHash::of(b"definition"),
+        scope: GrantScope::Tool,
+        at: START,
+        by: Some("ada".to_owned()),
+        policy_hash: ContentHash::of(b"policy"),
+    }
+}
+
+/// Lets a session remember two answers and hold untrusted content, and another one hold neither; changes the file with a
+/// statement, and returns what verifying the one and the other says.
+async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    for body in [asked(1), allowed(1), asked(2), allowed(2), untrusted()] {
+        let records = [busy.log.record(body)];
+        store.commit(&busy.lease, &records).await.unwrap();
+    }
+    for id in 1..=2 {
+        store.remember(&busy.lease, &remembered(id)).await.unwrap();
+    }
+    let other = Busy::new(&store, 2).await;
+    let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
+    if !statement.is_empty() {
+        let done = sqlx::query(AssertSqlSafe(statement.to_owned())).execute(&mut raw);
+        assert!(
+            done.await.unwrap().rows_affected() > 0,
+            "{statement} did nothing"
+        );
+    }
+    [
+        store.verify(&busy.session, None).await.map(drop),
+        store.verify(&other.session, None).await.map(drop),
+    ]
+}
+
+#[tokio::test]
+async fn answers_that_people_gave_or_took_back_and_noted_content_are_whole() {
+    assert_eq!(carried_after("").await, [Ok(()), Ok(())]);
+    let revoked = "UPDATE grants SET body = NULL WHERE id = 1";
+    assert_eq!(carried_after(revoked).await, [Ok(()), Ok(())]);
+}
+
+#[tokio::test]
+async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() {
+    let cases = [
+        (
+            "an answer copied to another session",
+            "INSERT INTO grants (session, id, body) SELECT 2, id, body FROM grants WHERE session = 1",
+            1,
+            "given by nobody",
+        ),
+        (
+            "an answer more than were given",
+            "INSERT INTO grants (session, id, body) SELECT 1, 3, body FROM grants WHERE id = 2",
+            0,
+            "given by nobody",
+        ),
+        (
+            "an answer about another tool",
+            "UPDATE grants SET body = CAST(replace(CAST(body AS TEXT), 'write_file', 'run_command') AS BLOB)",
+            0,
+            "given by nobody",
+        ),
+        (
+            "a removed answer",
+            "DELETE FROM grants WHERE id = 1",
+            0,
+            "is missing",
+        ),
+        (
+            "forgotten content",
+            "DELETE FROM taints",
+            0,
+            "no longer noted",
+        ),
+        (
+            "content that nothing brought",
+            "INSERT INTO taints (session, tool) VALUES (2, 'search_web')",
+            1,
+            "no record of the session says so",
+        ),
+    ];
+    for (what, statement, place, expected) in cases {
+        let found = carried_after(statement).await;
+        let Err(StoreError::Damaged(told)) = &found[place] else {
+            panic!("{what} was not found: {found:?}")
+        };
+        assert!(told.contains(expected), "{what}: {told}");
+        assert_eq!(found[1 - place], Ok(()), "{what}");
+    }
 }

@@ -3,12 +3,13 @@
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::RunHandle;
+use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, GrantScope, InboxEntry, InboxInput, InputId, JsonText,
     RunId, Seq,
 };
-use neuraxis::engine::{Answer, ResumeError, ToolCallError, UuidV7};
-use neuraxis::ports::{Ids, StoreError};
+use neuraxis::engine::{Answer, ResumeError, SystemClock, ToolCallError, UuidV7};
+use neuraxis::ports::{Clock, Ids, StoreError};
 use neuraxis_app::{App, Tape};
 
 use super::super::ask::{self, Format, Reception, View};
@@ -131,7 +132,13 @@ async fn decide_in(
         Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
             match leave_with_holder(app, waiting.run, decided).await? {
                 Some(handle) => handle,
-                None => return Ok(()),
+                // Whoever has the run takes what is too late for an expiry.
+                None => {
+                    return match waiting.expired_by(SystemClock.now()) {
+                        Some(at) => Err(too_late(&waiting, at)),
+                        None => Ok(()),
+                    };
+                }
             }
         }
         Err(error) => return Err(stuck(error, "the run does not go on")),
@@ -146,7 +153,11 @@ async fn decide_in(
         move |signal| ask::cancel(&handle, signal.reason())
     });
     let events = handle.events();
-    ask::show(app, view, (&handle, events), reception, &interrupt).await
+    ask::show(app, view, (&handle, events), reception, &interrupt).await?;
+    match waiting.asked.expires_at {
+        Some(at) if waiting.has_expired(&handle.records()) => Err(too_late(&waiting, at)),
+        _ => Ok(()),
+    }
 }
 
 /// Leaves a decision with the process that has the run. Returns the run if nobody has it anymore: it goes on here.
@@ -182,6 +193,14 @@ async fn leave_with_holder(
 
 fn stuck(error: ResumeError, what: &'static str) -> CommandError {
     CommandError::failed(anyhow!(error).context(what))
+}
+
+/// Says that a decision came to nothing.
+fn too_late(waiting: &Waiting, at: Timestamp) -> CommandError {
+    let run = waiting.run;
+    let error = anyhow!("it had expired at {at}, before you decided: the call is not run");
+    let error = error.context("the decision came too late");
+    CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it came to"))
 }
 
 /// Returns what is to be remembered.

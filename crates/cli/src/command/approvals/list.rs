@@ -68,5 +68,6 @@ fn in_json(waiting: &Waiting) -> Value {
         "arguments": waiting.asked.arguments,
         "arguments_hash": waiting.asked.arguments_hash,
         "reason": waiting.asked.reason,
+        "expires_at": waiting.asked.expires_at,
     })
 }

@@ -35,6 +35,7 @@ impl Show {
             let scopes: String = scopes
                 .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
                 .collect();
+            let scopes = scopes + &waiting.expiry();
             match waiting_is_alone {
                 true => text + &scopes,
                 false => {

@@ -7,10 +7,11 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{
-    AgentId, ApprovalRequested, AskApproval, PendingKind, Record, RecordBody, RunId, Seq,
-    ToolCallId,
+    AgentId, ApprovalDecision, ApprovalRequested, AskApproval, PendingKind, Record, RecordBody,
+    RunId, Seq, ToolCallId,
 };
-use neuraxis::ports::{RunSummary, SessionStore, StoreError};
+use neuraxis::engine::SystemClock;
+use neuraxis::ports::{Clock, RunSummary, SessionStore, StoreError};
 use neuraxis::{RunStatus, SessionId};
 
 use crate::command::lookup;
@@ -187,12 +188,40 @@ impl Waiting {
         }
     }
 
+    /// Returns when it expired, if it had by a time.
+    pub(super) fn expired_by(&self, now: Timestamp) -> Option<Timestamp> {
+        self.asked.expires_at.filter(|at| *at <= now)
+    }
+
+    /// Tells whether it expired, as far as some records of its run say.
+    pub(super) fn has_expired(&self, records: &[Arc<Record>]) -> bool {
+        records.iter().any(|record| match &record.body {
+            RecordBody::ApprovalDecided(decided) => {
+                decided.tool_call_id == self.asked.tool_call_id
+                    && decided.decision == ApprovalDecision::Expired
+            }
+            _ => false,
+        })
+    }
+
+    /// Says until when it can be decided, on a line of its own; nothing where there is no end.
+    pub(super) fn expiry(&self) -> String {
+        let now = SystemClock.now();
+        match (self.asked.expires_at, self.expired_by(now)) {
+            (_, Some(at)) => format!("expired: at {at}, it will not be run\n"),
+            (Some(at), None) => format!("expires: {at}\n"),
+            (None, None) => String::new(),
+        }
+    }
+
     /// Tells of it in a few lines.
     pub(in crate::command) fn in_text(&self) -> String {
         let plain = |text: &str| one_line(&plain_to_see(text));
         let asked = &self.asked;
+        let expiry = self.expiry();
+        let indent = if expiry.is_empty() { "" } else { "  " };
         format!(
-            "run {}\n  session {}, since {}\n  call {}\n  {} {}\n  why: {}\n",
+            "run {}\n  session {}, since {}\n  call {}\n  {} {}\n  why: {}\n{indent}{expiry}",
             self.run,
             self.session,
             self.since,

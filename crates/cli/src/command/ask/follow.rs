@@ -8,6 +8,9 @@ use super::{Format, Reception, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 
+/// What a user is told of an answer without a word.
+const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
+
 /// Shows a run up to its end, which Ctrl-C brings about.
 pub(in crate::command) async fn watch(
     app: &App,
@@ -54,8 +57,8 @@ pub(in crate::command) async fn show(
         return Err(CommandError::failed(error));
     };
     view.finish(&result)?;
-    if reception.has_turned_away(handle) {
-        view.notice(waiting::HOW_TO_ALLOW);
+    if let Some(why) = reception.turned_away(handle) {
+        view.notice(&waiting::how_to_allow(reception.put_off, &why));
     }
     verdict(&result, interrupt, |failure| view.has_told(failure))
 }
@@ -73,7 +76,12 @@ pub(super) fn verdict(
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
     if result.status == RunStatus::Done {
-        return Ok(());
+        return match result.reply.trim().is_empty() {
+            false => Ok(()),
+            true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER)).hint(
+                "put the request in other words, or choose another --model; add --format events to see every step",
+            )),
+        };
     }
     if result.status == RunStatus::Interrupted
         && let Some(signal) = interrupt.happened()

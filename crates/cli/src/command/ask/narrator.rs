@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use neuraxis::Event;
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, LiveBody, LlmCall, LlmErrorKind, LlmFailed, NextAttempt,
-    ProgressSteps, Record, RecordBody, Role, ToolCallId, ToolFailure, ToolResult,
+    ApprovalDecided, ApprovalDecision, LimitKind, LimitReachedRecord, LiveBody, LlmCall,
+    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, Role, ToolCallId,
+    ToolFailure, ToolResult,
 };
 
 use crate::progress::Progress;
-use crate::wording::brief;
+use crate::wording::{self, brief};
 
 const THINKING: &str = "waiting for the model";
 
@@ -23,6 +24,8 @@ pub(super) struct Narrator {
     asked: HashMap<ToolCallId, String>,
     /// Why a model failed last: nobody needs to read the same again and again.
     failure: Option<String>,
+    /// It was told that the time is up.
+    is_time_up: bool,
 }
 
 impl Narrator {
@@ -32,6 +35,7 @@ impl Narrator {
             running: HashMap::new(),
             asked: HashMap::new(),
             failure: None,
+            is_time_up: false,
         }
     }
 
@@ -100,15 +104,27 @@ impl Narrator {
             }
             RecordBody::MaxTurnsReached(reached) => {
                 let turns = reached.turns;
-                self.progress.warn(&format!(
-                    "the limit of {turns} turns is reached: one last answer"
-                ));
+                let turns = wording::counted(turns.into(), "turn");
+                self.progress
+                    .warn(&format!("the limit of {turns} is reached: one last answer"));
             }
-            RecordBody::LimitReached(_) => {
-                self.progress.warn("a limit is reached: one last answer");
-            }
+            RecordBody::LimitReached(reached) => self.limit_reached(reached),
             _ => {}
         }
+    }
+
+    /// The time is up twice where the last answer takes too long, which is told once.
+    fn limit_reached(&mut self, reached: &LimitReachedRecord) {
+        let last = match reached.prompt {
+            Some(_) => ": one last answer",
+            None => "",
+        };
+        if reached.limit == LimitKind::Deadline && self.is_time_up {
+            return;
+        }
+        self.is_time_up |= reached.limit == LimitKind::DeadlineReserve;
+        let limit = limit_name(reached.limit);
+        self.progress.warn(&format!("{limit}{last}"));
     }
 
     fn decided(&mut self, decided: &ApprovalDecided) {
@@ -196,6 +212,21 @@ fn asked_model(call: &LlmCall) -> String {
         reply.model,
         brief(*duration)
     )
+}
+
+/// Says which limit is reached.
+const fn limit_name(limit: LimitKind) -> &'static str {
+    match limit {
+        LimitKind::DeadlineReserve | LimitKind::Deadline => "the time for the answer is up",
+        LimitKind::ToolCalls => "the limit of tool calls is reached",
+        LimitKind::Tokens => "the limit of tokens is reached",
+        LimitKind::Cost => "the limit of costs is reached",
+        LimitKind::Time => "the time that the session or the day has is used up",
+        LimitKind::ModelCalls => "the limit of model calls is reached",
+        LimitKind::UnknownTools => "the model called tools that there are not, again and again",
+        LimitKind::RepeatedCalls => "the model made the same call again and again",
+        _ => "a limit is reached",
+    }
 }
 
 fn counted(steps: ProgressSteps) -> String {

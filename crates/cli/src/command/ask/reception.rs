@@ -9,6 +9,7 @@ use neuraxis::core::{ApprovalDecision, RecordBody};
 use neuraxis::ports::Approver;
 use neuraxis_app::{App, Tape};
 
+use super::waiting;
 use crate::approve::{self, Desk, Postponing, Surroundings, WhenAway};
 use crate::error::CommandError;
 use crate::setup::Setup;
@@ -21,6 +22,8 @@ pub(in crate::command) struct Reception {
     project: PathBuf,
     /// The store outlives this process.
     is_kept: bool,
+    /// How a decision is put off here.
+    pub(super) put_off: &'static str,
 }
 
 impl Reception {
@@ -44,6 +47,7 @@ impl Reception {
             desk,
             project: config.project_root().to_owned(),
             is_kept,
+            put_off: waiting::WITH_OPTION,
         })
     }
 
@@ -69,14 +73,33 @@ impl Reception {
         }
     }
 
-    /// Tells whether a call of the run was denied because nobody sits here.
-    pub(in crate::command) fn has_turned_away(&self, run: &RunHandle) -> bool {
-        let is_denial = |body: &RecordBody| match body {
+    /// Who talks here has no option to decide later.
+    #[must_use]
+    pub(in crate::command) const fn in_conversation(mut self) -> Self {
+        self.put_off = waiting::WITHOUT_OPTION;
+        self
+    }
+
+    /// Returns why a person had to decide about a call of the run that was denied because nobody sits here; of several
+    /// calls, about the last one.
+    pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<String> {
+        if self.desk.is_attended() {
+            return None;
+        }
+        let records = run.records();
+        let denied = records.iter().rev().find_map(|record| match &record.body {
             RecordBody::ApprovalDecided(decided) => {
-                decided.by.is_none() && matches!(decided.decision, ApprovalDecision::Deny { .. })
+                let is_denial = matches!(decided.decision, ApprovalDecision::Deny { .. });
+                (decided.by.is_none() && is_denial).then_some(&decided.tool_call_id)
             }
-            _ => false,
-        };
-        !self.desk.is_attended() && run.records().iter().any(|record| is_denial(&record.body))
+            _ => None,
+        })?;
+        let why = records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *denied => {
+                Some(asked.reason.clone())
+            }
+            _ => None,
+        });
+        Some(why.unwrap_or_default())
     }
 }

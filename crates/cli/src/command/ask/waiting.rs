@@ -7,9 +7,24 @@ use neuraxis::core::PendingKind;
 use crate::command::approvals::waiting::brief_call;
 use crate::error::CommandError;
 
-/// How to get a call allowed that was denied because nobody could be asked.
-pub(super) const HOW_TO_ALLOW: &str = "a call needs your approval: ask at a terminal to be shown it, add --wait to decide \
-    later with `neuraxis approvals`, or allow it with a rule (docs/policy.md)";
+/// How a decision is put off, where a command has an option for it.
+pub(super) const WITH_OPTION: &str = "add --wait to decide later with `neuraxis approvals`";
+
+/// How a decision is put off in a conversation that is not held at a terminal.
+pub(super) const WITHOUT_OPTION: &str =
+    "use `neuraxis ask --wait` to decide later with `neuraxis approvals`";
+
+/// What governance says of a call that untrusted content makes it ask about.
+const UNTRUSTED: &str = "the conversation holds untrusted content";
+
+/// Says how to get a call allowed that was denied because nobody could be asked, and for `why` it asked.
+pub(super) fn how_to_allow(put_off: &str, why: &str) -> String {
+    let rule = match why.contains(UNTRUSTED) {
+        true => "no rule lifts that, since untrusted content is why (docs/policy.md)",
+        false => "or allow it with a rule (docs/policy.md)",
+    };
+    format!("a call needs your approval: ask at a terminal to be shown it, {put_off}, {rule}")
+}
 
 /// How many calls are named.
 const MAX_NAMED: usize = 4;

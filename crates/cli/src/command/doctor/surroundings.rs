@@ -80,6 +80,9 @@ async fn store(config: &Config) -> Check {
                     "make the folder, or name another file".to_owned()
                 }
                 BuildError::Database { source, .. } => fix_of_database(source),
+                BuildError::DatabaseLocked { .. } => {
+                    "try again once the other process has let go of it".to_owned()
+                }
                 _ => invocation::again("`neuraxis config show` says where it was set").into_owned(),
             };
             failed("store", error).fix(fix)

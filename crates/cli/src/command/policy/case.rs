@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::brainstem::CaseFile;
+use neuraxis::core::{JsonText, ToolName};
+use neuraxis::engine::ToolCallError;
 
 use crate::error::CommandError;
 use crate::output::Output;
@@ -28,8 +30,8 @@ A case in the file:
 /// Run the examples in the rules of a file, and its cases, against the policy
 ///
 /// The file may hold sections of a policy, which are laid over the one in force, and cases in [[case]]. Nothing is called
-/// and nothing runs. A case about a tool that there is not fails, unless it is one of another server (SERVER__TOOL). Exit
-/// code 1 if an example or a case is not as expected.
+/// and nothing runs. A case about a tool that there is not fails, unless it is one of another server (SERVER__TOOL), and
+/// so does one with arguments that do not fit the tool's schema. Exit code 1 if an example or a case is not as expected.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
@@ -49,7 +51,15 @@ impl Test {
         let app = setup.app_without_sessions().await?;
         let tools: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
         let base = config.policy().config();
-        let report = cases.run(base, Some(&tools)).map_err(wrong)?;
+        let known = app.orchestrator.tools();
+        let fits =
+            |tool: &ToolName, arguments: &JsonText| match known.check(tool.as_str(), arguments) {
+                Err(error @ ToolCallError::InvalidArguments(_)) => Err(error.to_string()),
+                // Those of a server that is not connected are not known here.
+                _ => Ok(()),
+            };
+        let report = cases.run_fitting(base, Some(&tools), &fits);
+        let report = report.map_err(wrong)?;
         let mut shown = String::new();
         for failure in &report.failures {
             shown.push_str(&format!("FAILED {}: {}\n", failure.case, failure.message));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use neuraxis::core::{Record, RecordBody, SessionId, Transcript, continued_history};
+use neuraxis::engine::ARCHIVE_FORMAT;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -33,6 +34,8 @@ struct Line {
     /// Of a session: what it begins with.
     seed: Option<Transcript>,
     id: Option<SessionId>,
+    /// Of a session: how its lines are written.
+    format: Option<u32>,
     /// Of a live event: the record that it came after.
     after: Option<u64>,
 }
@@ -58,11 +61,18 @@ pub(super) fn read(path: &Path) -> Result<Vec<Log>, CommandError> {
         }
         if !line.trim().is_empty() {
             let taken = logs.take(&line);
-            let taken = taken.with_context(|| format!("line {number} of {shown} is no record"));
+            let taken = taken.with_context(|| format!("line {number} of {shown} cannot be read"));
             taken.map_err(|error| {
                 CommandError::failed(error).hint("`neuraxis sessions export` writes such a file")
             })?;
         }
+    }
+    if logs.open.is_some() {
+        let error = anyhow!("the session is cut off: its end is missing")
+            .context(format!("{shown} is not whole"));
+        return Err(
+            CommandError::failed(error).hint("export it again with `neuraxis sessions export`")
+        );
     }
     if logs.runs.is_empty() {
         return Err(CommandError::failed(anyhow!("{shown} holds no records")));
@@ -75,21 +85,33 @@ struct Logs {
     seeds: BTreeMap<SessionId, Transcript>,
     /// In the order in which they begin.
     runs: Vec<Vec<Arc<Record>>>,
+    /// The exported session whose end is still to come.
+    open: Option<SessionId>,
 }
 
 impl Logs {
-    fn take(&mut self, text: &str) -> Result<(), serde_json::Error> {
+    fn take(&mut self, text: &str) -> anyhow::Result<()> {
         let line: Line = serde_json::from_str(text)?;
         match (line.kind.as_str(), &line.record) {
             ("session", None) => {
+                let format = line.format.unwrap_or_default();
+                if format != ARCHIVE_FORMAT {
+                    anyhow::bail!(
+                        "it is written in format {format}, and this program reads format {ARCHIVE_FORMAT}"
+                    );
+                }
                 let seed = line.seed.unwrap_or_default();
+                self.open.clone_from(&line.id);
                 self.seeds.extend(line.id.map(|id| (id, seed)));
                 Ok(())
             }
-            ("session_end", None) => Ok(()),
-            ("record", Some(record)) => self.record(record.get()),
+            ("session_end", None) => {
+                self.open = None;
+                Ok(())
+            }
+            ("record", Some(record)) => Ok(self.record(record.get())?),
             _ if line.after.is_some() => Ok(()),
-            _ => self.record(text),
+            _ => Ok(self.record(text)?),
         }
     }
 

@@ -50,6 +50,7 @@ enum Format {
 impl Show {
     pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
         let run = lookup::run(store, &self.id).await?;
+        lookup::warn_if_altered(store, &run.session).await;
         let records = store.records(run.run_id, Seq(0)).await?;
         let mut output = Output::new();
         match self.format {

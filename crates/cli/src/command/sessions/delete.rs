@@ -2,9 +2,9 @@
 
 use clap::Args;
 use neuraxis::SessionId;
-use neuraxis::ports::SessionStore;
+use neuraxis::ports::{SessionStore, StoreError};
 
-use crate::command::lookup;
+use crate::command::{held, lookup};
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -46,7 +46,12 @@ impl Delete {
         }
         let mut output = Output::new();
         for session in &sessions {
-            store.delete_session(session).await?;
+            match store.delete_session(session).await {
+                Err(StoreError::SessionBusy { run, .. }) => {
+                    return Err(held::busy(store, run).await);
+                }
+                deleted => deleted?,
+            }
             output.line(&format!("deleted {session}"))?;
         }
         Ok(())

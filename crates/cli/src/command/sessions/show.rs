@@ -35,6 +35,7 @@ pub(super) struct Show {
 impl Show {
     pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
         let id = lookup::session(store, &self.id).await?;
+        lookup::warn_if_altered(store, &id).await;
         let session = store.session(&id).await?;
         let runs = store.runs(&id).await?;
         let metrics = store.metrics(&id).await?;

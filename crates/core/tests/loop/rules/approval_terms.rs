@@ -64,6 +64,33 @@ fn a_question_says_the_rule_what_may_be_remembered_and_when_it_expires() {
 }
 
 #[test]
+fn a_decision_that_comes_too_late_is_an_expiry_and_nobodys_decision() {
+    for late in [
+        ApprovalDecision::approve_for_session(GrantScope::Tool),
+        ApprovalDecision::Deny { reason: None },
+    ] {
+        let mut run = expiring();
+        run.at(61_000).decide(late);
+        let decided = run.records.iter().find_map(|record| match &record.body {
+            RecordBody::ApprovalDecided(decided) => Some(decided),
+            _ => None,
+        });
+        let decided = decided.unwrap();
+        assert_eq!(decided.decision, ApprovalDecision::Expired);
+        assert_eq!(decided.by, None);
+        assert!(run.tree.pending().is_empty(), "nothing is left to decide");
+        assert_gives_back(&Transcript::default(), &run.records, &run.tree);
+    }
+}
+
+#[test]
+fn a_decision_in_the_last_moment_counts() {
+    let mut run = expiring();
+    run.at(60_999).decide(ApprovalDecision::APPROVE);
+    assert_eq!(run.to_vet().calls.len(), 1);
+}
+
+#[test]
 fn the_same_is_asked_again_after_a_crash() {
     let mut run = expiring();
     let before = run.asked().clone();

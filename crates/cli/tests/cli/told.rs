@@ -1,0 +1,184 @@
+//! What a user is told where something came to nothing: the cause as it is, and a next step that there is.
+
+use sqlx::Connection;
+
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
+use crate::sessions::{tamper, used_machine};
+
+const STORE: [&str; 2] = ["--set", "store.url=sqlite://sessions.db"];
+
+fn with_key(machine: &Machine, arguments: &[&str]) -> Done {
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", "k").output().unwrap().into()
+}
+
+#[test]
+fn an_empty_answer_is_no_answer() {
+    for format in ["text", "json", "events"] {
+        let model = Scripted::start([Turn::Says(&[""])]);
+        let done = with_key(&model.machine(), &["ask", "--format", format, "Well?"]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        let told = "the model ended without an answer: its reply is empty";
+        assert!(done.stderr.contains(told), "{done:?}");
+    }
+}
+
+#[test]
+fn a_case_whose_arguments_fit_no_schema_fails() {
+    let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
+    let machine = Machine::new().with_file("cases.toml", case);
+    let told = machine.run(["policy", "test", "cases.toml"]).stdout_of(1);
+    let refused = "FAILED case 1: the call is refused before it is judged: ";
+    assert!(told.starts_with(refused), "{told}");
+    assert!(told.ends_with(" 1 failed\n"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_or_of_another_format_is_not_replayed() {
+    let machine = used_machine();
+    let exported = machine.run(["sessions", "export", "trip"]).stdout_of(0);
+    let lines: Vec<&str> = exported.lines().collect();
+    let cut = lines[..3].join("\n");
+    let foreign = exported.replacen(r#""format":1"#, r#""format":2"#, 1);
+    assert_ne!(foreign, exported);
+    let machine = machine
+        .with_file("cut.jsonl", cut)
+        .with_file("foreign.jsonl", foreign);
+    for (file, expected) in [
+        ("cut.jsonl", "cut off"),
+        ("foreign.jsonl", "format 2, and this program reads format 1"),
+    ] {
+        let told = machine.run(["runs", "replay", file]).complaint(1);
+        assert!(told.contains(expected), "{file}: {told}");
+    }
+}
+
+#[test]
+fn a_locked_database_is_something_to_try_again() {
+    let machine = used_machine();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let url = format!("sqlite://{}", machine.database().display());
+    let holder = runtime.block_on(async {
+        let mut holder = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let begin = sqlx::query("BEGIN EXCLUSIVE");
+        begin.execute(&mut holder).await.unwrap();
+        holder
+    });
+    let list = ["sessions", "list", "--set", "store.patience_ms=20"];
+    let told = machine.run(list).complaint(1);
+    assert!(told.contains("is locked by another process"), "{told}");
+    assert!(told.contains("hint: try again in a moment"), "{told}");
+    assert!(!told.contains("wrong configuration"), "{told}");
+    runtime.block_on(holder.close()).unwrap();
+}
+
+const UNTRUSTED: &str = "[taint]\ntools = ['current_time']\n[modes.moderate]\nafter_untrusted = 'ask'\n\
+    [rules.writes]\nanswer = 'allow'\ntools = ['write_file']\n";
+
+#[test]
+fn where_untrusted_content_is_why_no_rule_is_proposed() {
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", "{}")]),
+        Turn::Calls(&[("write_file", r#"{"path":"a.txt","content":"x"}"#)]),
+        Turn::Says(&["Done."]),
+    ]);
+    let machine = model.machine();
+    let file = std::fs::read_to_string(machine.path("neuraxis.toml")).unwrap_or_default();
+    let machine = machine.with_file("neuraxis.toml", format!("{file}\n{UNTRUSTED}"));
+    let done = with_key(&machine, &["ask", "--channel", "code_task", "Write."]);
+    let told = "no rule lifts that, since untrusted content is why";
+    assert!(done.stderr.contains(told), "{done:?}");
+    assert!(!done.stderr.contains("allow it with a rule"), "{done:?}");
+}
+
+#[test]
+fn a_conversation_proposes_no_option_that_it_does_not_have() {
+    let chat = ["chat", "--set", "modes.moderate.tools.read_only=ask"];
+    let done = Machine::new().run_with_input(chat, "What time is it?\n");
+    assert!(done.stderr.contains("`neuraxis ask --wait`"), "{done:?}");
+    assert!(!done.stderr.contains("add --wait"), "{done:?}");
+}
+
+#[test]
+fn a_session_that_waits_for_a_person_is_not_called_busy_when_it_is_to_go() {
+    let machine = Machine::new();
+    let asks = ["--set", "modes.moderate.tools.read_only=ask"];
+    let ask = ["ask", "--wait", "--session", "s", "What time is it?"];
+    machine.run([&ask[..], &STORE, &asks].concat()).complaint(1);
+    let delete = ["sessions", "delete", "--yes", "s"];
+    let told = machine.run([&delete[..], &STORE].concat()).complaint(1);
+    assert!(told.contains("waits for your approval of a call"), "{told}");
+    assert!(told.contains("--cancel"), "{told}");
+    assert!(!told.contains("unless its process is alive"), "{told}");
+}
+
+#[test]
+fn a_limit_is_named_and_a_last_answer_promised_only_where_there_is_one() {
+    let turns = || {
+        Scripted::start([
+            Turn::Calls(&[("current_time", "{}")]),
+            Turn::Says(&["It is late."]),
+        ])
+    };
+    let limited = |limit: &str| {
+        let model = turns();
+        let set = format!("modes.moderate.{limit}=1");
+        with_key(&model.machine(), &["ask", "--set", &set, "Well?"]).stderr
+    };
+    let told = limited("max_turns");
+    assert!(
+        told.contains("the limit of 1 turn is reached: one last answer"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_existing_file_is_no_reason_to_propose_an_option_that_there_is_not() {
+    let machine = Machine::new().with_file("there.cassette", "mine");
+    let ask = ["ask", "--record", "there.cassette", "Hi"];
+    let told = machine.run(ask).complaint(2);
+    assert!(!told.contains("ask for it to be replaced"), "{told}");
+    assert!(told.contains("record to another file"), "{told}");
+}
+
+#[test]
+fn an_altered_session_is_shown_with_a_warning() {
+    let machine = used_machine();
+    let run = machine.runs("trip")[0].clone();
+    tamper(
+        &machine,
+        "UPDATE steps SET body = CAST(replace(CAST(body AS TEXT), 'Asia/Tokyo', 'Asia/Osaka') AS BLOB) \
+         WHERE run = 1 AND first_seq = 1",
+    );
+    for show in [["sessions", "show", "trip"], ["runs", "show", &run]] {
+        let done = machine.run(show);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(done.stderr.contains("is not what was kept"), "{done:?}");
+    }
+    let told = machine.run(["ask", "--session", "trip", "Hi"]).complaint(1);
+    assert!(told.contains("not whether its text was altered"), "{told}");
+}
+
+#[test]
+fn a_copy_of_the_log_that_cannot_be_is_refused_where_it_stands() {
+    for (log, expected) in [
+        ("folder = ''", "neuraxis.toml:2:10: "),
+        ("folder = 'log'\nfiles = 0", "neuraxis.toml:3:9: "),
+        ("folder = 'log'\nmax_bytes = 1", "neuraxis.toml:3:13: "),
+    ] {
+        let machine = Machine::new().with_file("neuraxis.toml", format!("[store.log]\n{log}\n"));
+        let told = machine.run(["sessions", "list"]).complaint(2);
+        assert!(told.contains(expected), "{log}: {told}");
+    }
+    let nothing = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log'\n";
+    let machine = Machine::new().with_file("neuraxis.toml", nothing);
+    let told = machine.run(["sessions", "list"]).complaint(2);
+    assert!(
+        told.contains("neuraxis.toml:4:1: store.log.folder"),
+        "{told}"
+    );
+}
