@@ -126,6 +126,7 @@ async fn decide(
             Progress::new().notice(&again(&note));
             return Ok(());
         }
+        Err(error @ ResumeError::Elsewhere { .. }) => return Err(error.into()),
         Err(error) => {
             let error = anyhow!(error).context("the run does not go on");
             return Err(CommandError::failed(error));
