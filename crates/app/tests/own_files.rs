@@ -1,10 +1,6 @@
 //! The program's own files are out of reach of the tools, wherever the configuration puts them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fs;
 use std::path::Path;
@@ -126,7 +122,7 @@ async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
     assert!(!found.unwrap().contains("sk-hunter2"));
     let found = call(&app, "search_files", json!({ "pattern": "free" })).await;
     let found: Value = serde_json::from_str(&found.unwrap()).unwrap();
-    assert_eq!(found["total_hits"], 1);
+    assert_eq!(found.get("total_hits"), Some(&json!(1)));
 }
 
 #[cfg(target_os = "linux")]
@@ -148,8 +144,8 @@ async fn commands_read_no_key_and_write_to_no_store() {
         "dd if=key",
     ] {
         let ran = run(command).await;
-        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
-        assert!(!ran["stdout"].to_string().contains("hunter2"), "{command}");
+        assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");
+        assert!(!ran.to_string().contains("sk-hunter2"), "{command}");
     }
     for command in [
         "echo x > sessions.db",
@@ -162,11 +158,11 @@ async fn commands_read_no_key_and_write_to_no_store() {
         "rm logs/*",
     ] {
         let ran = run(command).await;
-        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
+        assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");
     }
     assert_eq!(content(folder.path(), "sessions.db"), before);
     assert!(content(folder.path(), "key").is_some());
     let ran =
         run("cat src/a.txt && mkdir src/new && echo y > src/new/b && cat src/new/b && ls").await;
-    assert_eq!(ran["exit_code"], 0, "{ran}");
+    assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
 }
