@@ -71,12 +71,6 @@ impl World {
                 panic!("{error}")
             };
             assert_eq!((of, &*folder), (run, "/a"));
-            let recovered = elsewhere.recover().await.unwrap();
-            assert!(recovered.resumed.is_empty());
-            assert!(matches!(
-                recovered.left.as_slice(),
-                [(left, ResumeError::Elsewhere { .. })] if *left == run
-            ));
         });
         assert_eq!(self.tool.count(), called);
         let after = process().block_on(self.store.records(run, Seq(0))).unwrap();
@@ -131,5 +125,13 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
         assert!(matches!(error, ResumeError::Elsewhere { .. }), "{error}");
     });
     world.is_refused_in(Some("/b"), run);
+    process().block_on(async {
+        let recovered = world.in_folder(Some("/b")).recover().await.unwrap();
+        assert!(recovered.resumed.is_empty());
+        assert!(matches!(
+            recovered.left.as_slice(),
+            [(left, ResumeError::Elsewhere { .. })] if *left == run
+        ));
+    });
     assert_eq!(world.tool.count(), 0);
 }
