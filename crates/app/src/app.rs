@@ -111,7 +111,7 @@ impl App {
             .policy(config.policy().clone())
             .root(root(config))
             .store(opened.sessions())
-            .tools(tools(config)?);
+            .tools(tools(config, environment)?);
         let Cast {
             models,
             mut notices,
@@ -230,9 +230,12 @@ fn root(config: &Config) -> String {
     real.to_string_lossy().into_owned()
 }
 
-fn tools(config: &Config) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
+fn tools(config: &Config, environment: &Environment) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
-    let files = neuraxis_tools::project_files(config.project_root());
+    let files = neuraxis_tools::project_files_without(
+        config.project_root(),
+        &config.own_files(environment),
+    );
     tools.extend(files.map_err(|source| BuildError::ProjectRoot {
         at: config.origin("tools.root"),
         source,

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::Role;
+use neuraxis_tools::OwnFiles;
 use toml::Table;
 
 pub use error::{ConfigError, Fault};
@@ -38,6 +39,9 @@ pub use sources::Sources;
 pub use store::StoreConfig;
 
 use crate::environment::Environment;
+
+/// What SQLite appends to the name of a database for the files that belong to it.
+const DATABASE_FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Where each value comes from: the lowest layer first.
 #[derive(Debug, Clone)]
@@ -143,6 +147,33 @@ impl Config {
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Returns the files of this program itself, which no tool may get at: those that hold keys, those of the store and
+    /// its log, and those of the configuration, whether they are there yet or not.
+    pub(crate) fn own_files(&self, environment: &Environment) -> OwnFiles {
+        let mut own = OwnFiles::default();
+        let models = self.models.values();
+        for file in models.filter_map(|model| model.api_key_file.as_ref()) {
+            own = own.secret(environment.working_dir().join(file));
+        }
+        let database = self.store.database();
+        if let Some(file) = database.file() {
+            for ending in DATABASE_FILES {
+                let mut name = file.clone().into_os_string();
+                name.push(ending);
+                own = own.store(PathBuf::from(name));
+            }
+        }
+        if let Some(log) = database.log {
+            own = own.store(log.folder);
+        }
+        let places = environment.config_dir().into_iter();
+        let places = places.chain([environment.working_dir()]);
+        let places = places.map(|folder| folder.join(read::FILE_NAME));
+        let read = self.files.iter();
+        let read = read.map(|file| environment.working_dir().join(file));
+        places.chain(read).fold(own, OwnFiles::governing)
     }
 
     /// Returns where the value of a key, given by its dotted path, comes from.

@@ -60,6 +60,7 @@ mod catalog;
 mod config;
 mod decide;
 mod error;
+mod files;
 mod health;
 mod judge;
 mod layers;
@@ -83,6 +84,7 @@ pub use config::{
     TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
+pub use files::works_on_files;
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
 pub use judge::Judgment;
 pub use layers::LayerKind;

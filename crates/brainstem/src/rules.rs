@@ -22,7 +22,7 @@ pub(crate) use channel::ChannelRules;
 pub(crate) use check_rule::{check_rule, path_glob};
 pub(crate) use command::{CommandPattern, Part};
 pub(crate) use examples::check as check_examples;
-pub(crate) use facts::Facts;
+pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
 pub(crate) use mode::{ModeRules, ToolAnswers};

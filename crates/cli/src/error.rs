@@ -269,6 +269,10 @@ impl From<ResumeError> for CommandError {
             ResumeError::Ended(run) => Self::usage(error).hint(format!(
                 "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
             )),
+            ResumeError::Elsewhere { ref folder, .. } => {
+                let hint = format!("or name that folder as `tools.root`: --set tools.root={folder}");
+                Self::usage(error).hint(hint)
+            }
             ResumeError::Restore(_) => {
                 Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
             }

@@ -47,6 +47,14 @@ pub struct Limits {
         with = "duration::millis"
     )]
     pub tool_timeout: Duration,
+    /// Time of one tool call, whatever the tool itself sets: the shorter of the two counts.
+    #[serde(
+        default,
+        rename = "max_tool_timeout_ms",
+        skip_serializing_if = "Option::is_none",
+        with = "duration::optional_millis"
+    )]
+    pub max_tool_timeout: Option<Duration>,
 }
 
 impl Limits {
@@ -62,6 +70,7 @@ impl Limits {
         max_cost: None,
         deadline: None,
         tool_timeout: Self::default_tool_timeout(),
+        max_tool_timeout: None,
     };
 
     const fn default_tool_timeout() -> Duration {
@@ -78,7 +87,15 @@ impl Limits {
             max_cost: tighter(self.max_cost, other.max_cost),
             deadline: tighter(self.deadline, other.deadline),
             tool_timeout: self.tool_timeout.min(other.tool_timeout),
+            max_tool_timeout: tighter(self.max_tool_timeout, other.max_tool_timeout),
         }
+    }
+
+    /// Returns how long a call may take of a tool that sets this time, or none.
+    #[must_use]
+    pub fn time_of_call(&self, of_tool: Option<Duration>) -> Duration {
+        let time = of_tool.unwrap_or(self.tool_timeout);
+        self.max_tool_timeout.map_or(time, |most| time.min(most))
     }
 
     /// Returns the time kept back at the end of the deadline for one last answer: a fifth, at most 20 seconds.
@@ -138,6 +155,22 @@ fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tool_may_have_more_than_the_default_but_no_more_than_the_most() {
+        let minute = Duration::from_secs(60);
+        let (second, default) = (Duration::from_secs(1), Duration::from_secs(30));
+        assert_eq!(Limits::NONE.time_of_call(None), default);
+        assert_eq!(Limits::NONE.time_of_call(Some(minute)), minute);
+        let bound = Limits {
+            max_tool_timeout: Some(second),
+            ..Limits::NONE
+        };
+        assert_eq!(bound.time_of_call(None), second);
+        assert_eq!(bound.time_of_call(Some(minute)), second);
+        let both = bound.tightest(Limits::NONE);
+        assert_eq!(both.max_tool_timeout, Some(second));
+    }
 
     #[test]
     fn the_tighter_limit_wins_and_no_limit_never_does() {

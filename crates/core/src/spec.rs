@@ -39,6 +39,9 @@ pub struct RunSpec {
     /// The run that this one branched off from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkPoint>,
+    /// The folder that its tools work in, where they work on files: whoever takes the run up works in the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<Arc<str>>,
     /// What governance decided. It is recorded on its own, right after the first record.
     #[serde(skip)]
     pub decision: Option<Arc<Decision>>,
@@ -63,6 +66,7 @@ impl RunSpec {
             agent_limits: AgentLimits::default(),
             client_tools: ClientTools::default(),
             forked_from: None,
+            folder: None,
             decision: None,
             policy_hash: None,
         }

@@ -77,7 +77,11 @@ impl Orchestrator {
     ) -> Result<(), ResumeError> {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let run = store.run(run_id).await?;
-        let open = open_approvals(store.as_ref(), &run).await?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let mut open = read_open(&run.session, &records);
+        if run.ended_at.is_some() {
+            open.clear();
+        }
         let is_it = |waiting: &WaitingApproval| {
             let request = &waiting.request;
             request.tool_call_id == *call && request.arguments_hash == arguments_hash
@@ -92,6 +96,7 @@ impl Orchestrator {
             let call = call.clone();
             return Err(ResumeError::Expired { call, at });
         }
+        self.check_folder(run_id, &records)?;
         let decided = ApprovalDecided {
             id: InputId::new(self.engine.ids.new_id().to_string()),
             tool_call_id: call.clone(),
@@ -123,7 +128,12 @@ impl Orchestrator {
             if !pending.any(|it| it.kind == PendingKind::Approval && is_over(it.expires_at)) {
                 continue;
             }
-            for waiting in open_approvals(store.as_ref(), &run).await? {
+            let records = store.records(run.run_id, Seq(0)).await?;
+            // A run of another folder is for the processes there; taking it up says so.
+            if self.check_folder(run.run_id, &records).is_err() {
+                continue;
+            }
+            for waiting in read_open(&run.session, &records) {
                 if !is_over(waiting.request.expires_at) {
                     continue;
                 }

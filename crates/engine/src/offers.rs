@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use neuraxis_brainstem::works_on_files;
 use neuraxis_core::{ToolName, ToolSpec};
 
 use crate::catalog::ToolCatalog;
@@ -12,23 +13,35 @@ const MOST: usize = 64;
 /// The lists of tools that runs were offered lately. Runs with the same tools share one list: it need not be copied, and
 /// adapters recognize it as one that they have encoded already.
 #[derive(Debug, Default)]
-pub(crate) struct Offers(Mutex<Vec<Arc<[ToolSpec]>>>);
+pub(crate) struct Offers(Mutex<Vec<Offer>>);
+
+/// A list of tools that runs are offered.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) tools: Arc<[ToolSpec]>,
+    /// Whether any of them works on files of this machine.
+    pub(crate) works_on_files: bool,
+}
 
 impl Offers {
     /// Returns the named tools of a catalog, in the order of the names.
-    pub(crate) fn list(&self, catalog: &ToolCatalog, names: &[ToolName]) -> Arc<[ToolSpec]> {
+    pub(crate) fn list(&self, catalog: &ToolCatalog, names: &[ToolName]) -> Offer {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |list: &&Arc<[ToolSpec]>| list.iter().map(|spec| &spec.name).eq(names);
-        if let Some(list) = kept.iter().find(is_it) {
-            return Arc::clone(list);
+        let is_it = |offer: &&Offer| offer.tools.iter().map(|spec| &spec.name).eq(names);
+        if let Some(offer) = kept.iter().find(is_it) {
+            return offer.clone();
         }
         let tools = names.iter().filter_map(|name| catalog.tool(name));
-        let list: Arc<[ToolSpec]> = tools.map(|tool| tool.spec().clone()).collect();
+        let tools: Arc<[ToolSpec]> = tools.map(|tool| tool.spec().clone()).collect();
+        let offer = Offer {
+            works_on_files: tools.iter().any(works_on_files),
+            tools,
+        };
         if kept.len() >= MOST {
             kept.remove(0);
         }
-        kept.push(Arc::clone(&list));
-        list
+        kept.push(offer.clone());
+        offer
     }
 }
 
@@ -50,7 +63,7 @@ mod tests {
             catalog.add(Arc::new(tool)).unwrap();
         }
         let offers = Offers::default();
-        let list = |of: &[&str]| offers.list(&catalog, &names(of));
+        let list = |of: &[&str]| offers.list(&catalog, &names(of)).tools;
         let both = list(&["read", "look"]);
         assert_eq!(both.first().map(|spec| spec.name.as_str()), Some("read"));
         assert!(Arc::ptr_eq(&both, &list(&["read", "look"])));

@@ -329,7 +329,8 @@ impl Orchestrator {
     ) -> RunSpec {
         let engine = &self.engine;
         let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
-        agent.tools = engine.offers.list(&engine.catalog, &decision.tools);
+        let offer = engine.offers.list(&engine.catalog, &decision.tools);
+        agent.tools = offer.tools;
         agent.system_prompt = self.engine.policy.system_prompt(&decision);
         agent.limits = decision.limits;
         agent.max_output_tokens = decision.max_output_tokens;
@@ -341,6 +342,7 @@ impl Orchestrator {
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
+        spec.folder = engine.root.clone().filter(|_| offer.works_on_files);
         spec.decision = Some(Arc::new(decision));
         spec
     }

@@ -60,6 +60,14 @@ pub enum ResumeError {
     /// The run waits for its client alone, and no result was brought.
     #[error("the run waits for results of its client's tools and none was given")]
     NothingToDo,
+    /// The run's tools work on the files of another folder than this engine's.
+    #[error("run {run} works in {folder}: call it there")]
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// The folder.
+        folder: Arc<str>,
+    },
     /// The run is at work: in this process, where its handle takes answers, or somewhere.
     #[error("run {0} is at work")]
     AtWork(RunId),
@@ -95,7 +103,8 @@ impl Orchestrator {
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the run has ended, cannot be read back, or does not wait for such an answer.
+    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, or does not wait for such an
+    /// answer.
     ///
     /// # Cancel safety
     ///
@@ -123,6 +132,7 @@ impl Orchestrator {
         if records.is_empty() {
             return Err(RestoreError::NoStart.into());
         }
+        self.check_folder(run_id, &records)?;
         let decision = decision_of(&records);
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
@@ -168,6 +178,21 @@ impl Orchestrator {
         place.reached_by(&handle);
         self.engine.tasks.spawn(driver.drive(Some(place)));
         Ok(handle)
+    }
+
+    /// Refuses a run whose tools work on the files of another folder.
+    pub(crate) fn check_folder(
+        &self,
+        run: RunId,
+        records: &[Arc<Record>],
+    ) -> Result<(), ResumeError> {
+        match folder_of(records) {
+            Some(folder) if self.engine.root.as_ref() != Some(folder) => {
+                let folder = Arc::clone(folder);
+                Err(ResumeError::Elsewhere { run, folder })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
@@ -312,6 +337,14 @@ pub(crate) fn client_call(
 fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
     match &records.first()?.body {
         RecordBody::RunStarted(started) => started.session_id.clone(),
+        _ => None,
+    }
+}
+
+/// Returns the folder that a run's tools work in, where they work on files.
+fn folder_of(records: &[Arc<Record>]) -> Option<&Arc<str>> {
+    match &records.first()?.body {
+        RecordBody::RunStarted(started) => started.spec.folder.as_ref(),
         _ => None,
     }
 }

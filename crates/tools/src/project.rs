@@ -11,6 +11,7 @@ mod failure;
 mod glob;
 mod ignored;
 mod list;
+mod own;
 mod patch;
 mod read;
 mod root;
@@ -35,6 +36,7 @@ pub use command::{
     COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
 };
 pub use list::LIST_MAX_ENTRIES;
+pub use own::OwnFiles;
 pub use patch::{PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES};
 pub use read::{
     READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
@@ -61,8 +63,25 @@ pub use write::WRITE_MAX_BYTES;
 ///
 /// When the folder cannot be opened.
 pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
+    project_files_without(root, &OwnFiles::default())
+}
+
+/// As [`project_files`], but the files of the program itself are out of reach, whatever the policy says.
+///
+/// The file tools neither read nor write secrets and the store, and write no configuration. Commands read no secrets. In
+/// the project they change neither secrets nor the store, and for that make, rename and remove nothing in the folders
+/// above those, the top of the project included; a configuration in the project is not kept from them. Outside the
+/// project they write nothing anyway.
+///
+/// # Errors
+///
+/// When the folder cannot be opened.
+pub fn project_files_without(
+    root: impl AsRef<Path>,
+    own: &OwnFiles,
+) -> Result<Vec<Arc<dyn Tool>>, ProjectError> {
     let path = root.as_ref();
-    let root = ProjectRoot::open(path).map_err(|source| ProjectError::Root {
+    let root = ProjectRoot::open(path, own).map_err(|source| ProjectError::Root {
         path: path.to_owned(),
         source,
     })?;

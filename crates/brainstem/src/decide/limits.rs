@@ -20,6 +20,12 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
     let default = Limits::default();
     let turns = |turns: u32| format!("At most {turns} turns");
     let timeout = |timeout| format!("A tool call may take {}", duration_text(&timeout));
+    let set_timeout = |limits: &PartialLimits| limits.tool_timeout;
+    // What a person set binds every tool, the loop's default only those that set no time of their own.
+    let max_tool_timeout = sources
+        .iter()
+        .filter_map(|source| set_timeout(&source.limits))
+        .min();
     Limits {
         max_turns: choice
             .set(|limits| limits.max_turns, turns)
@@ -41,8 +47,9 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
             |deadline| format!("At most {} of active time", duration_text(&deadline)),
         ),
         tool_timeout: choice
-            .set(|limits| limits.tool_timeout, timeout)
+            .set(set_timeout, timeout)
             .unwrap_or_else(|| choice.default(default.tool_timeout, timeout)),
+        max_tool_timeout,
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) const PATHS: [&str; 18] = [
 const FOLDERS: [&str; 3] = ["cwd", "workdir", "working_directory"];
 
 /// The arguments that hold a patch, which names files itself.
-const PATCHES: [&str; 2] = ["patch", "diff"];
+pub(crate) const PATCHES: [&str; 2] = ["patch", "diff"];
 
 /// The arguments that hold URLs, unless a rule says otherwise.
 pub(crate) const URLS: [&str; 7] = ["url", "urls", "uri", "href", "link", "endpoint", "base_url"];

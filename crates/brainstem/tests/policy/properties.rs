@@ -127,6 +127,7 @@ proptest! {
             max_cost: tightest(all.map(|given| given.3)).map(MicroUsd),
             deadline: tightest(all.map(|given| given.4)).map(Duration::from_millis),
             tool_timeout: tightest(all.map(|given| given.5)).map_or(default.tool_timeout, Duration::from_millis),
+            max_tool_timeout: tightest(all.map(|given| given.5)).map(Duration::from_millis),
         });
     }
 

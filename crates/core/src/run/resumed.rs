@@ -150,7 +150,7 @@ impl RunTree {
         else {
             return;
         };
-        let timeout = tool.timeout.unwrap_or(limits.tool_timeout);
+        let timeout = limits.time_of_call(tool.timeout);
         self.run_call(draft, agent, id, tool.name.clone(), timeout);
     }
 }

@@ -62,7 +62,7 @@ impl RunTree {
 
     fn start_call(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId) {
         let spec = self.agent_spec(id);
-        let default_timeout = spec.limits.tool_timeout;
+        let limits = spec.limits;
         let Some(call) = self
             .agent(id)
             .and_then(|agent| agent.batch()?.calls.iter().find(|other| other.id == *call))
@@ -98,7 +98,7 @@ impl RunTree {
                     kind,
                 };
                 self.set_state(id, &call, running);
-                self.run_call(draft, id, &call, name, timeout.unwrap_or(default_timeout));
+                self.run_call(draft, id, &call, name, limits.time_of_call(timeout));
             }
             _ => {
                 let message = "TOOL_NOT_ENABLED: this tool is not available in this run";

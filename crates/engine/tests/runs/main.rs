@@ -19,6 +19,7 @@ mod endings;
 mod events;
 mod failing_models;
 mod faults;
+mod folders;
 mod forks;
 mod full_logs;
 mod governed;

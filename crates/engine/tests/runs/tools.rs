@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{RunStatus, ToolFailure};
+use neuraxis_core::{PlanName, RunStatus, ToolFailure};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{hear, request, with_tools};
+use crate::support::{builder, hear, policy, request, with_tools};
 
 const PATH_SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
 
@@ -189,4 +189,28 @@ async fn a_step_tells_programs_what_was_called_and_what_came_of_it() {
     }
     let json = serde_json::to_value(&steps[4]).unwrap();
     assert_eq!(json["metadata"]["purpose"], "turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_a_mode_or_a_plan_gives_a_call_binds_a_tool_with_a_longer_one_of_its_own() {
+    let slow = || Act::value("1").after(Duration::from_secs(6));
+    for (more, plan) in [
+        ("[modes.exploratory]\ntool_timeout = '2s'", None),
+        ("[plans.short]\ntool_timeout = '2s'", Some("short")),
+    ] {
+        let spec = spec("slow").read_only().timeout(Duration::from_secs(610));
+        let model = ScriptedModel::new()
+            .then(reply::calls([("slow", "{}")]))
+            .then(reply::text("ok"));
+        let orchestrator = builder(model)
+            .policy(policy(more))
+            .tool(Arc::new(ScriptedTool::always(spec, slow())))
+            .build()
+            .unwrap();
+        let mut asked = request("go");
+        asked.plan = plan.map(PlanName::new);
+        let heard = hear(&orchestrator, asked).await;
+        let failures: Vec<_> = heard.results().iter().map(|it| it.failure).collect();
+        assert_eq!(failures, [Some(ToolFailure::Timeout)], "{more}");
+    }
 }

@@ -1,7 +1,8 @@
 //! The tool `run_command`: a command line, run by `sh` in the project's folder.
 //!
 //! What keeps it there is the kernel ([`sandbox`]); without that nothing is run. It gets no secrets by its environment
-//! ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it ([`processes`]).
+//! ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it ([`processes`]); if
+//! this program is killed, what left the command's process group does not.
 //! It may read what the user may read, and reach the network: whether it runs at all is for the policy to decide.
 
 mod environment;
@@ -52,10 +53,21 @@ const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder
     inside the project and in $TMPDIR only. Everything it starts ends with it, so nothing can be left running. Use the \
     file tools to read, search and write files.";
 
+const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
+    keeps files of its own there: ";
+
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
+    let closed = root.own().closed_folders();
+    let closed: Vec<String> = closed.into_iter().map(shown).collect();
+    let mut description = DESCRIPTION.to_owned();
+    if !closed.is_empty() {
+        description.push_str(CLOSED_FOLDERS);
+        description.push_str(&closed.join(", "));
+        description.push('.');
+    }
     let tool = FunctionTool::new(
         "run_command",
-        DESCRIPTION,
+        description,
         move |arguments: Arguments, ctx| run(Arc::clone(&root), arguments, ctx),
     )?;
     let annotations = ToolAnnotations::default().destructive().open_world();

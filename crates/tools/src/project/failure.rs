@@ -42,6 +42,8 @@ pub(super) enum FileError {
         PROTECTED_NAMES.join(", ")
     )]
     Protected { path: String },
+    #[error("out_of_reach: {path:?} belongs to this program itself; go on without it")]
+    Own { path: String },
     #[error(
         "no_permission: {path:?} must not be written by the user that runs this program; go on without it"
     )]

@@ -9,9 +9,10 @@ use std::path::{Component, Path, PathBuf};
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::failure::{FileError, shown};
+use super::own::{Own, OwnFiles, OwnInside};
 use super::secret::is_secret;
 use crate::suggest::nearest;
 
@@ -23,6 +24,7 @@ pub(super) struct ProjectRoot {
     dir: Dir,
     /// The absolute paths by which the folder goes, so that absolute paths into it can be understood.
     known_as: Vec<PathBuf>,
+    own: OwnInside,
 }
 
 /// Something inside the project, its path free of symlinks and `..`.
@@ -48,17 +50,20 @@ pub(super) struct LocatedFolder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrecy {
     Secret,
+    /// It is a file of this program itself.
+    Own,
     Open,
 }
 
 impl ProjectRoot {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, own: &OwnFiles) -> io::Result<Self> {
         let dir = Dir::open_ambient_dir(path, ambient_authority())?;
-        let known_as = [std::path::absolute(path), path.canonicalize()]
+        let known_as: Vec<PathBuf> = [std::path::absolute(path), path.canonicalize()]
             .into_iter()
             .flatten()
             .collect();
-        Ok(Self { dir, known_as })
+        let own = own.beneath(&known_as);
+        Ok(Self { dir, known_as, own })
     }
 
     /// The folder itself.
@@ -66,16 +71,25 @@ impl ProjectRoot {
         &self.dir
     }
 
+    /// The files of this program itself.
+    pub(super) fn own(&self) -> &OwnInside {
+        &self.own
+    }
+
+    /// Tells whether this program keeps a file to itself, given its path free of symlinks and what it turned out to be.
+    pub(super) fn is_own(&self, path: &Path, file: &Metadata) -> bool {
+        let own = self.own.by_path(path);
+        let own = own.or_else(|| self.own.by_identity(file));
+        own.is_some_and(|own| own != Own::Governing)
+    }
+
     /// Finds a file or folder by the path that a model wrote. Symlinks are followed inside the project.
     pub(super) fn locate(&self, asked: &str) -> Result<Located, FileError> {
         let wanted = self.relative(asked)?;
         let failed = |error| self.explain(&wanted, error);
         let path = self.dir.canonicalize(&wanted).map_err(failed)?;
-        let kind = self
-            .dir
-            .symlink_metadata(&path)
-            .map_err(failed)?
-            .file_type();
+        let metadata = self.dir.symlink_metadata(&path).map_err(failed)?;
+        let kind = metadata.file_type();
         if kind.is_dir() {
             let dir = self.dir.open_dir(&path).map_err(failed)?;
             let path = if path == Path::new(".") {
@@ -92,7 +106,9 @@ impl ProjectRoot {
         }
         let names = [wanted.file_name(), path.file_name()];
         let secret = names.into_iter().flatten().any(is_secret);
-        let secrecy = if secret {
+        let secrecy = if self.is_own(&path, &metadata) {
+            Secrecy::Own
+        } else if secret {
             Secrecy::Secret
         } else {
             Secrecy::Open
@@ -102,10 +118,11 @@ impl ProjectRoot {
 
     /// Opens a file that was located before.
     pub(super) fn open_file(&self, file: &LocatedFile) -> Result<(File, u64), FileError> {
-        if file.secrecy == Secrecy::Secret {
-            return Err(FileError::Secret {
-                path: shown(&file.path),
-            });
+        let path = || shown(&file.path);
+        match file.secrecy {
+            Secrecy::Secret => return Err(FileError::Secret { path: path() }),
+            Secrecy::Own => return Err(FileError::Own { path: path() }),
+            Secrecy::Open => {}
         }
         open_regular(&self.dir, file.path.as_os_str(), &file.path)
     }

@@ -134,7 +134,12 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
                 if is_secret(met.name) {
                     run.files.secret_files += 1;
                 } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
-                    run.file(file, bytes, &shown(met.path))?;
+                    let metadata = file.metadata();
+                    if metadata.is_ok_and(|metadata| root.is_own(met.path, &metadata)) {
+                        run.files.secret_files += 1;
+                    } else {
+                        run.file(file, bytes, &shown(met.path))?;
+                    }
                 } else {
                     run.files.unreadable_files += 1;
                 }

@@ -61,6 +61,9 @@ impl Target {
         }
         let metadata = root.dir().symlink_metadata(&path);
         let metadata = metadata.map_err(|error| FileError::from_io(&path, error))?;
+        if file.secrecy == Secrecy::Own || root.own().by_identity(&metadata).is_some() {
+            return Err(FileError::Own { path: shown(&path) });
+        }
         let permissions = metadata.permissions();
         // A file could be replaced although it must not be written: the folder decides about that.
         if permissions.readonly() {
@@ -75,7 +78,7 @@ impl Target {
             path,
             existing: Some(existing),
         }
-        .checked()
+        .checked(root)
     }
 
     fn new(root: &ProjectRoot, asked: &str, folders: Folders) -> Result<Self, FileError> {
@@ -118,14 +121,16 @@ impl Target {
             path: there.join(missing).join(name),
             existing: None,
         }
-        .checked()
+        .checked(root)
     }
 
-    fn checked(self) -> Result<Self, FileError> {
+    fn checked(self, root: &ProjectRoot) -> Result<Self, FileError> {
+        let path = || shown(&self.path);
         if is_protected(&self.path) {
-            return Err(FileError::Protected {
-                path: shown(&self.path),
-            });
+            return Err(FileError::Protected { path: path() });
+        }
+        if root.own().by_path(&self.path).is_some() {
+            return Err(FileError::Own { path: path() });
         }
         Ok(self)
     }

@@ -243,6 +243,7 @@ mod tests {
 
     use tempfile::TempDir;
 
+    use super::super::own::OwnFiles;
     use super::super::root::Located;
     use super::*;
 
@@ -251,7 +252,7 @@ mod tests {
         for folder in folders {
             fs::create_dir_all(top.path().join(folder)).unwrap();
         }
-        let root = ProjectRoot::open(top.path()).unwrap();
+        let root = ProjectRoot::open(top.path(), &OwnFiles::default()).unwrap();
         let Located::Folder(start) = root.locate("").unwrap() else {
             panic!("the top is a folder")
         };

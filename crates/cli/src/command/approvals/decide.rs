@@ -141,6 +141,7 @@ async fn decide_in(
                 }
             }
         }
+        Err(error @ ResumeError::Elsewhere { .. }) => return Err(error.into()),
         Err(error) => return Err(stuck(error, "the run does not go on")),
     };
     let last = waiting.records.last();

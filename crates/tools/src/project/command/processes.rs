@@ -3,6 +3,8 @@
 //! A command runs in a process group of its own, which is ended as a whole. What left the group (by `setsid`, or as a
 //! daemon) still carries the command's mark in its environment, and is found by it. A process that hides from both has
 //! wiped its environment on purpose.
+//!
+//! Where this program is killed and cannot do that, the group still ends, by itself; what left it goes on.
 
 use std::fs;
 use std::io::Read;

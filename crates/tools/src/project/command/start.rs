@@ -16,7 +16,7 @@ use super::processes::{MARK, Processes};
 use super::sandbox;
 use crate::project::root::ProjectRoot;
 
-/// Runs the command that is its first argument, and sees to it that the group ends when this program does, however that
+/// Runs the command that is its first argument, and sees to it that the process group ends when this program does, however that
 /// happens: its standard input is a pipe that this program holds open, and reading from it ends when nobody holds it any
 /// more. The reader is nobody's child, so that commands which wait for all their children do not wait for it.
 const SCRIPT: &str = "exec 3<&0 </dev/null
@@ -75,7 +75,7 @@ pub(super) fn start(command: &str, root: &ProjectRoot, folder: &Dir) -> Result<R
     let child = thread::scope(|scope| {
         let starting = move || {
             let _inside = runtime.enter();
-            sandbox::confine(root.dir(), place)?;
+            sandbox::confine(root, place)?;
             shell.spawn().map_err(failed)
         };
         let thread = thread::Builder::new().name("run_command".to_owned());

@@ -1,0 +1,168 @@
+//! The program's own files are out of reach of the tools, wherever the configuration puts them.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use neuraxis_app::{App, Config, Environment, Sources};
+use neuraxis_core::uuid::Uuid;
+use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, Turn};
+use neuraxis_ports::{ToolContext, ToolError, TurnContext};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const CONFIG: &str = "store.url = 'sqlite://sessions.db'
+store.log.folder = 'logs'
+discovery.local_servers = false
+models.coding.provider = 'openai'
+models.coding.model = 'm'
+models.coding.base_url = 'http://127.0.0.1:9'
+models.coding.api_key_file = 'key'
+";
+
+/// A project that holds all of the program's own files.
+async fn project() -> (App, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("logs")).unwrap();
+    fs::create_dir(at("src")).unwrap();
+    fs::write(at("src/a.txt"), "free").unwrap();
+    fs::write(at("key"), "sk-hunter2").unwrap();
+    fs::write(at("own.toml"), CONFIG).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let environment = Environment::new(folder.path());
+    let database = format!("sqlite://{}", at("sessions.db").display());
+    let sources = Sources::default()
+        .with_file("own.toml")
+        .with_flag("--set", "store.url", database)
+        .with_flag(
+            "--set",
+            "store.log.folder",
+            at("logs").display().to_string(),
+        );
+    let config = Config::load(&environment, &sources).unwrap();
+    let app = App::build(&config, &environment).await.unwrap();
+    (app, folder)
+}
+
+async fn call(app: &App, tool: &str, arguments: Value) -> Result<String, ToolError> {
+    let run = RunId(Uuid::nil());
+    let turn = TurnContext::new(run, None, AgentId::ROOT, Turn(1));
+    let call = ToolCallId::from_text("call_1");
+    let context = ToolContext::new(turn, call, EffectId { run, number: 1 });
+    let tool = app.orchestrator.tools().tool(&tool.parse().unwrap());
+    let arguments = JsonText::from_text(arguments.to_string());
+    let output = tool.unwrap().call(arguments, context).await?;
+    Ok(output.value.as_str().to_owned())
+}
+
+async fn is_refused(app: &App, tool: &str, arguments: Value) {
+    let error = call(app, tool, arguments.clone()).await.unwrap_err();
+    let refusal = error.message.starts_with("out_of_reach: ");
+    assert!(refusal, "{tool} {arguments}: {}", error.message);
+}
+
+fn content(folder: &Path, name: &str) -> Option<Vec<u8>> {
+    fs::read(folder.join(name)).ok()
+}
+
+#[tokio::test]
+async fn no_file_tool_writes_to_the_store_the_log_a_key_or_a_configuration() {
+    let (app, folder) = project().await;
+    for path in [
+        "sessions.db",
+        "src/../sessions.db",
+        "sessions.db-wal",
+        "sessions.db-shm",
+        "sessions.db-journal",
+        "logs/records.jsonl",
+        "logs/new/x",
+        "key",
+        "own.toml",
+    ] {
+        let before = content(folder.path(), path);
+        let write = json!({ "path": path, "content": "x", "create_folders": true });
+        is_refused(&app, "write_file", write).await;
+        let patch = format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n");
+        let patched = call(&app, "apply_patch", json!({ "patch": patch })).await;
+        assert!(patched.is_err(), "{path}: {patched:?}");
+        assert_eq!(content(folder.path(), path), before, "{path}");
+    }
+    let free = json!({ "path": "src/b.txt", "content": "x" });
+    call(&app, "write_file", free).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_file_tool_reads_a_key_or_the_store_by_whatever_name() {
+    let (app, folder) = project().await;
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("../key", folder.path().join("src/soft")).unwrap();
+        fs::hard_link(folder.path().join("key"), folder.path().join("src/hard")).unwrap();
+        for path in ["src/soft", "src/hard"] {
+            is_refused(&app, "read_file", json!({ "path": path })).await;
+        }
+    }
+    let absolute = folder.path().join("key").display().to_string();
+    for path in ["key", "src/../key", &absolute, "sessions.db"] {
+        is_refused(&app, "read_file", json!({ "path": path })).await;
+        is_refused(
+            &app,
+            "search_files",
+            json!({ "path": path, "pattern": "s" }),
+        )
+        .await;
+    }
+    let found = call(&app, "search_files", json!({ "pattern": "hunter2" })).await;
+    assert!(!found.unwrap().contains("sk-hunter2"));
+    let found = call(&app, "search_files", json!({ "pattern": "free" })).await;
+    let found: Value = serde_json::from_str(&found.unwrap()).unwrap();
+    assert_eq!(found.get("total_hits"), Some(&json!(1)));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn commands_read_no_key_and_write_to_no_store() {
+    let (app, folder) = project().await;
+    let before = content(folder.path(), "sessions.db");
+    let run = async |command: &str| {
+        let ran = call(&app, "run_command", json!({ "command": command })).await;
+        serde_json::from_str::<Value>(&ran.unwrap()).unwrap()
+    };
+    for command in [
+        "cat key",
+        "cat < key",
+        "cp key src/copy",
+        "ln key src/link",
+        "mv key src/moved",
+        "sh -c 'cat key'",
+        "dd if=key",
+    ] {
+        let ran = run(command).await;
+        assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");
+        assert!(!ran.to_string().contains("sk-hunter2"), "{command}");
+    }
+    for command in [
+        "echo x > sessions.db",
+        "rm -f sessions.db",
+        "mv sessions.db src/moved.db",
+        "mv src/a.txt sessions.db",
+        "truncate -s 0 sessions.db",
+        "touch sessions.db-journal",
+        "echo x > logs/records.jsonl",
+        "rm logs/*",
+    ] {
+        let ran = run(command).await;
+        assert_ne!(ran.get("exit_code"), Some(&json!(0)), "{command}: {ran}");
+    }
+    assert_eq!(content(folder.path(), "sessions.db"), before);
+    assert!(content(folder.path(), "key").is_some());
+    let ran =
+        run("cat src/a.txt && mkdir src/new && echo y > src/new/b && cat src/new/b && ls").await;
+    assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
+}

@@ -1,0 +1,63 @@
+//! Which tools work on files, told by what their calls name.
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::{ToolKind, ToolSpec};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::rules::{COMMANDS, PATCHES, PATHS};
+
+/// Tells whether a tool works on files of the machine that runs it: whether its calls name paths, patches or commands, by
+/// the names of arguments that rules look into. One that the caller runs does not.
+#[must_use]
+pub fn works_on_files(tool: &ToolSpec) -> bool {
+    #[derive(Deserialize)]
+    struct Schema {
+        #[serde(default)]
+        properties: BTreeMap<String, IgnoredAny>,
+    }
+    if tool.kind == ToolKind::Client {
+        return false;
+    }
+    // A schema that says something else about its properties was refused when the tool was added.
+    let schema = tool.parameters.decode::<Schema>();
+    let mut named = PATHS.iter().chain(&PATCHES).chain(&COMMANDS);
+    schema.is_ok_and(|schema| named.any(|name| schema.properties.contains_key(*name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::{JsonText, ToolAnnotations, ToolClass};
+
+    use super::*;
+
+    fn tool(schema: &str) -> ToolSpec {
+        ToolSpec {
+            name: "t".parse().unwrap(),
+            description: "".into(),
+            parameters: JsonText::from_text(schema),
+            class: ToolClass::default(),
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+
+    #[test]
+    fn a_tool_whose_calls_name_paths_patches_or_commands_works_on_files() {
+        for name in ["path", "cwd", "patch", "command"] {
+            let schema = format!(r#"{{"type":"object","properties":{{"{name}":true}}}}"#);
+            assert!(works_on_files(&tool(&schema)), "{name}");
+            let client = ToolSpec {
+                kind: ToolKind::Client,
+                ..tool(&schema)
+            };
+            assert!(!works_on_files(&client), "{name}");
+        }
+        for schema in [r#"{"properties":{"url":true}}"#, "{}", "true"] {
+            assert!(!works_on_files(&tool(schema)), "{schema}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A run goes on in the folder that it began in, and nowhere else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{ApprovalDecision, Role, RunId, RunStatus, Seq};
+use neuraxis_engine::{Orchestrator, ResumeError, UserRequest, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{ApproverReply, SessionStore};
+use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{builder, request, session};
+
+const WRITES: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
+
+/// A process: what runs in it is gone with it.
+fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+/// What survives: the store, and the world that models and tools change.
+struct World {
+    store: Arc<MemoryStore>,
+    model: Arc<ScriptedModel>,
+    tool: Arc<ScriptedTool>,
+}
+
+impl World {
+    fn new(schema: &str) -> Self {
+        let model = ScriptedModel::new()
+            .then(reply::calls([("put", r#"{"path":"n.txt"}"#)]))
+            .then(reply::text("ok"));
+        let act = Act::value("1").after(Duration::from_secs(9));
+        let tool = ScriptedTool::always(spec("put").idempotent().schema(schema), act);
+        Self {
+            store: Arc::new(MemoryStore::new()),
+            model: Arc::new(model),
+            tool: Arc::new(tool),
+        }
+    }
+
+    fn in_folder(&self, folder: Option<&str>) -> Orchestrator {
+        let builder = builder(ScriptedModel::new())
+            .model(Role::REASONING, self.model.clone())
+            .store(self.store.clone())
+            .ids(Arc::new(UuidV7))
+            .approver(Arc::new(ScriptedApprover::new().then(ApproverReply::Later)))
+            .tool(self.tool.clone());
+        let builder = folder.into_iter().fold(builder, |it, root| it.root(root));
+        builder.build().unwrap()
+    }
+
+    /// Begins a run in a process that dies in the middle of it.
+    fn dies_in(&self, folder: Option<&str>, request: UserRequest) -> RunId {
+        process().block_on(async {
+            let (handle, _) = self.in_folder(folder).stream(request).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            handle.run_id()
+        })
+    }
+
+    fn is_refused_in(&self, folder: Option<&str>, run: RunId) {
+        let before = process().block_on(self.store.records(run, Seq(0))).unwrap();
+        let called = self.tool.count();
+        process().block_on(async {
+            let elsewhere = self.in_folder(folder);
+            let error = elsewhere.resume(run, Vec::new()).await.unwrap_err();
+            let ResumeError::Elsewhere { run: of, folder } = error else {
+                panic!("{error}")
+            };
+            assert_eq!((of, &*folder), (run, "/a"));
+        });
+        assert_eq!(self.tool.count(), called);
+        let after = process().block_on(self.store.records(run, Seq(0))).unwrap();
+        assert_eq!(before, after);
+    }
+
+    fn ends_in(&self, folder: Option<&str>, run: RunId) {
+        process().block_on(async {
+            let handle = self.in_folder(folder).resume(run, Vec::new()).await;
+            let result = handle.unwrap().result().await.unwrap();
+            assert_eq!(result.status, RunStatus::Done);
+        });
+    }
+}
+
+#[test]
+fn a_run_whose_tools_work_on_files_is_taken_up_in_its_own_folder_alone() {
+    let world = World::new(WRITES);
+    let run = world.dies_in(Some("/a"), request("go"));
+    world.is_refused_in(Some("/b"), run);
+    world.is_refused_in(None, run);
+    world.ends_in(Some("/a"), run);
+    assert_eq!(world.tool.count(), 2);
+}
+
+#[test]
+fn a_run_whose_tools_work_on_no_files_or_that_has_no_folder_goes_on_anywhere() {
+    let world = World::new(r#"{"type":"object","properties":{}}"#);
+    let run = world.dies_in(Some("/a"), request("go"));
+    world.ends_in(Some("/b"), run);
+    let world = World::new(WRITES);
+    let run = world.dies_in(None, request("go"));
+    world.ends_in(Some("/b"), run);
+}
+
+#[test]
+fn an_approval_given_elsewhere_is_refused_and_not_kept() {
+    let world = World::new(WRITES);
+    let run = world.dies_in(Some("/a"), UserRequest::new(session(), "go"));
+    process().block_on(async {
+        let elsewhere = world.in_folder(Some("/b"));
+        let waiting = elsewhere.approvals().await.unwrap();
+        let asked = &waiting.first().unwrap().request;
+        let decided = elsewhere.decide_approval(
+            run,
+            &asked.tool_call_id,
+            asked.arguments_hash,
+            ApprovalDecision::APPROVE,
+            None,
+        );
+        let error = decided.await.unwrap_err();
+        assert!(matches!(error, ResumeError::Elsewhere { .. }), "{error}");
+    });
+    world.is_refused_in(Some("/b"), run);
+    process().block_on(async {
+        let recovered = world.in_folder(Some("/b")).recover().await.unwrap();
+        assert!(recovered.resumed.is_empty());
+        assert!(matches!(
+            recovered.left.as_slice(),
+            [(left, ResumeError::Elsewhere { .. })] if *left == run
+        ));
+    });
+    assert_eq!(world.tool.count(), 0);
+}

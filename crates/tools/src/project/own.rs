@@ -1,0 +1,206 @@
+//! The files of this program itself: no tool gets at them, wherever they are and by whatever name.
+
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::Metadata;
+
+/// The files of the program that offers the tools: its keys, its store and its configuration.
+///
+/// ```
+/// use neuraxis_tools::OwnFiles;
+///
+/// let own = OwnFiles::default()
+///     .secret("/etc/app/key")
+///     .store("/var/lib/app/sessions.db")
+///     .governing("/etc/app/config.toml");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct OwnFiles(Vec<OwnFile>);
+
+#[derive(Debug, Clone)]
+struct OwnFile {
+    /// Absolute, free of symlinks as far as it is there.
+    path: PathBuf,
+    kind: Own,
+}
+
+/// What a file of the program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// It holds a secret: nobody reads or writes it.
+    Secret,
+    /// It keeps sessions: nobody writes it, and the file tools do not read it.
+    Store,
+    /// It decides what may run: the file tools do not write it.
+    Governing,
+}
+
+impl OwnFiles {
+    /// Adds a file that holds a secret, or a folder of such files.
+    #[must_use]
+    pub fn secret(self, path: impl AsRef<Path>) -> Self {
+        self.with(path.as_ref(), Own::Secret)
+    }
+
+    /// Adds a file or folder in which the program keeps what it knows.
+    #[must_use]
+    pub fn store(self, path: impl AsRef<Path>) -> Self {
+        self.with(path.as_ref(), Own::Store)
+    }
+
+    /// Adds a file that decides what may run: its configuration.
+    #[must_use]
+    pub fn governing(self, path: impl AsRef<Path>) -> Self {
+        self.with(path.as_ref(), Own::Governing)
+    }
+
+    fn with(mut self, path: &Path, kind: Own) -> Self {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // Both what goes by the name and, if that is a symlink, what it leads to.
+        let named = match (absolute.parent(), absolute.file_name()) {
+            (Some(folder), Some(name)) => resolved(folder).join(name),
+            _ => absolute.clone(),
+        };
+        let meant = resolved(&absolute);
+        if meant != named {
+            self.0.push(OwnFile { path: meant, kind });
+        }
+        self.0.push(OwnFile { path: named, kind });
+        self
+    }
+
+    /// Returns the same files as they are found beneath a project's folder, given the paths by which it goes.
+    pub(super) fn beneath(&self, known_as: &[PathBuf]) -> OwnInside {
+        let inside = self.0.iter().filter_map(|own| {
+            let mut folders = known_as.iter();
+            let path = folders.find_map(|folder| own.path.strip_prefix(folder).ok())?;
+            // A project that is one of these as a whole would be of no use: what is not named by itself is its own.
+            let is_project = path.as_os_str().is_empty();
+            (!is_project).then(|| (path.to_owned(), own.kind))
+        });
+        OwnInside {
+            inside: inside.collect(),
+            all: self.clone(),
+        }
+    }
+}
+
+/// Resolves what is there of a path.
+fn resolved(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|there| {
+        let real = there.canonicalize().ok()?;
+        Some(match path.strip_prefix(there) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        })
+    });
+    found.unwrap_or_else(|| path.to_owned())
+}
+
+/// The program's own files, seen from a project.
+#[derive(Debug)]
+pub(super) struct OwnInside {
+    /// Those in the project, by their paths from its top.
+    inside: Vec<(PathBuf, Own)>,
+    all: OwnFiles,
+}
+
+impl OwnInside {
+    /// Tells what a path of the project is to this program; it is free of symlinks and `..`.
+    pub(super) fn by_path(&self, path: &Path) -> Option<Own> {
+        let mut inside = self.inside.iter();
+        let found = inside.find(|(own, _)| path.starts_with(own));
+        found.map(|(_, kind)| *kind)
+    }
+
+    /// Tells what a file is to this program, though it may go by another name.
+    pub(super) fn by_identity(&self, file: &Metadata) -> Option<Own> {
+        let identity = other_names(file)?;
+        let mut all = self.all.0.iter();
+        let found = all.find(|own| identity_of(&own.path) == Some(identity));
+        found.map(|own| own.kind)
+    }
+
+    /// The files that hold secrets, by their absolute paths.
+    #[cfg(target_os = "linux")]
+    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+        let all = self.all.0.iter();
+        let secrets = all.filter(|own| own.kind == Own::Secret);
+        secrets.map(|own| own.path.clone()).collect()
+    }
+
+    /// The files in the project that commands must not change, by their paths from its top. What governs is not among
+    /// them: it stands at the top of most projects, and the kernel cannot protect a file without its folder.
+    #[cfg(target_os = "linux")]
+    pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
+        let inside = self.inside.iter();
+        let kept = inside.filter(|(_, kind)| *kind != Own::Governing);
+        kept.map(|(path, _)| path.as_path())
+    }
+
+    /// The folders of the project that commands cannot change because of what is in them or beneath.
+    #[cfg(target_os = "linux")]
+    pub(super) fn closed_folders(&self) -> BTreeSet<&Path> {
+        let above = self
+            .unchangeable()
+            .flat_map(|path| path.ancestors().skip(1));
+        above.collect()
+    }
+}
+
+/// Returns the identity of a file, if it has other names.
+#[cfg(unix)]
+fn other_names(file: &Metadata) -> Option<(u64, u64)> {
+    use cap_std::fs::MetadataExt;
+    (file.nlink() > 1).then(|| (file.dev(), file.ino()))
+}
+
+#[cfg(unix)]
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+const fn other_names(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+#[cfg(not(unix))]
+const fn identity_of(_: &Path) -> Option<(u64, u64)> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_files_are_found_by_what_they_are_called_and_by_what_that_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(top.join("real")).unwrap();
+        std::fs::write(top.join("real/key"), "k").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("real/key", top.join("key")).unwrap();
+        let own = OwnFiles::default()
+            .secret(top.join("key"))
+            .store(top.join("logs"))
+            .governing(top.join("real/../own.toml"));
+        let own = own.beneath(&[top]);
+        #[cfg(unix)]
+        assert_eq!(own.by_path(Path::new("real/key")), Some(Own::Secret));
+        for (path, kind) in [
+            ("key", Some(Own::Secret)),
+            ("logs/a/b", Some(Own::Store)),
+            ("own.toml", Some(Own::Governing)),
+            ("logs.txt", None),
+            ("real/other", None),
+        ] {
+            assert_eq!(own.by_path(Path::new(path)), kind, "{path}");
+        }
+    }
+}
