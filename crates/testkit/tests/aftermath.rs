@@ -198,7 +198,13 @@ struct Survivor(std::process::Child);
 impl Survivor {
     fn start(command: &mut std::process::Command) -> Self {
         let command = command.stdin(std::process::Stdio::null());
-        Self(command.spawn().unwrap())
+        let child = command.spawn().unwrap();
+        let line = format!("/proc/{}/cmdline", child.id());
+        // A process is told to have begun a moment before its command can be read.
+        while std::fs::read(&line).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        Self(child)
     }
 }
 
