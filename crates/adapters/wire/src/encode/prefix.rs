@@ -12,6 +12,10 @@ use super::json::Json;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 const MAX_PREFIXES: usize = 1_024;
 
+/// The room that a conversation begins with, in bytes and messages: enough for a question and a few turns.
+const FIRST_BYTES: usize = 1_024;
+const FIRST_MESSAGES: usize = 12;
+
 /// How many conversations there must be before those that ended are looked for.
 const FIRST_SWEEP: usize = 16;
 
@@ -75,6 +79,11 @@ impl<R: Write> Prefix<R> {
             self.truncate(rules.same_until(old));
         }
         self.rules = Some(rules.clone());
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FIRST_BYTES);
+            self.messages.reserve(FIRST_MESSAGES);
+            self.ends.reserve(FIRST_MESSAGES);
+        }
         for index in self.messages.len()..messages.len() {
             let (before, rest) = messages.split_at(index);
             let Some(message) = rest.first() else { break };
@@ -195,14 +204,23 @@ impl<R: Write> Kept<R> {
             self.sweep_at = (2 * self.prefixes.len()).max(FIRST_SWEEP);
         }
         while self.bytes > max_bytes || self.prefixes.len() > MAX_PREFIXES {
-            let oldest = self.prefixes.iter().min_by_key(|(_, prefix)| prefix.used);
-            let Some(key) = oldest.map(|(key, _)| *key) else {
-                return;
-            };
-            if let Some(prefix) = self.prefixes.remove(&key) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets those that were not used for longest: one in eight, since to find them takes a look at each, which would be
+    /// much for every new conversation.
+    fn forget_oldest(&mut self) {
+        let mut used: Vec<u64> = self.prefixes.values().map(|prefix| prefix.used).collect();
+        used.sort_unstable();
+        let newest_to_go = used.get(used.len() / 8).copied().unwrap_or(self.clock);
+        self.prefixes.retain(|_, prefix| {
+            let goes = prefix.used <= newest_to_go;
+            if goes {
                 self.bytes -= prefix.bytes.len();
             }
-        }
+            !goes
+        });
     }
 }
 
