@@ -10,6 +10,9 @@
 //! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else.
 
 mod finding;
+mod told;
+
+use std::sync::Arc;
 
 use neuraxis_core::{Decision, Mode, Remember, Remembered, RuleRef, Verdict};
 
@@ -20,6 +23,7 @@ use crate::request::Call;
 use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
 use crate::taint::could_be_abused;
 use finding::{Cause, Finding};
+pub use told::Told;
 
 /// A verdict with everything that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,20 @@ pub struct Judgment {
     pub verdict: Verdict,
     /// Why, a sentence each: the first one decided.
     pub reasons: Vec<String>,
+    /// The rule that decided, if one did.
+    pub rule: Option<RuleRef>,
+    /// The remembered answer that decided, if one did.
+    pub grant: Option<u32>,
+}
+
+/// A verdict with as much of what led to it as is recorded of every call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ruling {
+    /// The verdict, which says itself why a call is denied or asked about.
+    pub verdict: Verdict,
+    /// Why a call may run.
+    pub reason: Option<Arc<str>>,
     /// The rule that decided, if one did.
     pub rule: Option<RuleRef>,
     /// The remembered answer that decided, if one did.
@@ -51,44 +69,43 @@ impl Policy {
         let assessment = self.assess(decision, call);
         let sentence = |finding: &Finding<'_>| finding.sentence(decision, call);
         let decided = assessment.decided();
-        let mut reasons: Vec<String> = decided.map(sentence).into_iter().collect();
-        for finding in &assessment.findings {
+        let mut reasons = vec![sentence(decided)];
+        for finding in assessment.findings() {
             let sentence = sentence(finding);
             if !reasons.contains(&sentence) {
                 reasons.push(sentence);
             }
         }
         Judgment {
-            rule: decided.and_then(Finding::rule),
+            rule: decided.rule(),
             grant: assessment.grant,
             verdict: assessment.verdict(decision, call),
             reasons,
         }
     }
 
-    /// As [`judge`](Self::judge), with why: the sentence, the rule and the remembered answer that decided, and no more. What
-    /// is recorded of every call.
+    /// As [`judge`](Self::judge), with why: the sentence, the rule and the remembered answer that decided, and no more.
+    /// `told` is what was told of earlier calls under the same decision.
     #[must_use]
-    pub fn ruling(&self, decision: &Decision, call: &Call<'_>) -> Judgment {
+    pub fn ruling(&self, decision: &Decision, call: &Call<'_>, told: &mut Told) -> Ruling {
         let assessment = self.assess(decision, call);
         let decided = assessment.decided();
         let verdict = assessment.verdict(decision, call);
-        let reasons = match &verdict {
-            Verdict::Ask { .. } | Verdict::Deny { .. } => Vec::new(),
-            Verdict::Allow => match assessment.grant {
-                Some(grant) => vec![format!(
-                    "A person allowed it for the session (answer {grant})."
-                )],
-                None => decided
-                    .map(|finding| finding.sentence(decision, call))
-                    .into_iter()
-                    .collect(),
-            },
+        let sentence = || decided.sentence(decision, call);
+        let reason = match (&verdict, assessment.grant) {
+            (Verdict::Ask { .. } | Verdict::Deny { .. }, _) => None,
+            (Verdict::Allow, Some(grant)) => {
+                Some(format!("A person allowed it for the session (answer {grant}).").into())
+            }
+            (Verdict::Allow, None) if matches!(decided.cause, Cause::Mode(_)) => {
+                Some(told.of(&call.tool.name, sentence))
+            }
+            (Verdict::Allow, None) => Some(sentence().into()),
         };
-        Judgment {
-            rule: decided.and_then(Finding::rule),
+        Ruling {
+            rule: decided.rule(),
             grant: assessment.grant,
-            reasons,
+            reason,
             verdict,
         }
     }
@@ -119,7 +136,7 @@ impl Policy {
         {
             let answer = floor.answers.answer(tool);
             if answer > Answer::Allow {
-                assessment.findings.push(Finding {
+                assessment.add(Finding {
                     answer,
                     cause: Cause::Floor(floor.layer, &floor.answers),
                     remember: mode.remember,
@@ -128,20 +145,20 @@ impl Policy {
         }
         if tool.annotations.destructive {
             // "All calls of this tool" is too much to say about what may destroy something.
-            for finding in &mut assessment.findings {
+            for finding in assessment.findings_mut() {
                 finding.remember = finding.remember.min(Remember::Arguments);
             }
         }
         if mode.after_untrusted > Answer::Allow && could_be_abused(tool) {
             if call.is_tainted(decision) {
-                assessment.findings.push(Finding {
+                assessment.add(Finding {
                     answer: mode.after_untrusted,
                     cause: Cause::Untrusted,
                     remember: Remember::Never,
                 });
             } else if assessment.asks_rememberably() && self.brings_untrusted(tool) {
                 // What it returns makes its next call ask again: a promise to remember the answer could not be kept.
-                for finding in &mut assessment.findings {
+                for finding in assessment.findings_mut() {
                     finding.remember = Remember::Never;
                 }
             }
@@ -170,15 +187,16 @@ impl Policy {
         let Some(parts) = parts else {
             return Assessment::of(strictest(&rules, facts, None, &by_mode));
         };
-        let findings = parts.iter().enumerate();
+        let mut findings = parts.iter().enumerate().map(|(index, part)| {
+            let mut finding = strictest(&rules, facts, Some(part), &by_mode);
+            finding.cause = finding.cause.of_part(index, part);
+            finding
+        });
+        let first = findings.next();
+        let first = first.unwrap_or_else(|| Finding::deny(Cause::Nothing));
         Assessment {
-            findings: findings
-                .map(|(index, part)| {
-                    let mut finding = strictest(&rules, facts, Some(part), &by_mode);
-                    finding.cause = finding.cause.of_part(index, part);
-                    finding
-                })
-                .collect(),
+            first,
+            more: findings.collect(),
             grant: None,
         }
     }
@@ -271,40 +289,55 @@ fn strictest<'a>(
     strictest.unwrap_or_else(|| by_mode.clone())
 }
 
-/// All that was found about a call.
+/// All that was found about a call: of most calls one thing.
 struct Assessment<'a> {
-    /// One for each part that was judged, then what comes on top.
-    findings: Vec<Finding<'a>>,
+    first: Finding<'a>,
+    /// One for each further part that was judged, then what comes on top.
+    more: Vec<Finding<'a>>,
     grant: Option<u32>,
 }
 
 impl<'a> Assessment<'a> {
-    fn of(finding: Finding<'a>) -> Self {
+    const fn of(finding: Finding<'a>) -> Self {
         Self {
-            findings: vec![finding],
+            first: finding,
+            more: Vec::new(),
             grant: None,
         }
     }
 
+    fn add(&mut self, finding: Finding<'a>) {
+        self.more.push(finding);
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Finding<'a>> + Clone {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn findings_mut(&mut self) -> impl Iterator<Item = &mut Finding<'a>> {
+        std::iter::once(&mut self.first).chain(&mut self.more)
+    }
+
     /// Returns the first of the strictest findings.
-    fn decided(&self) -> Option<&Finding<'a>> {
-        let strictest = self.findings.iter().map(|finding| finding.answer).max()?;
-        self.findings
-            .iter()
-            .find(|finding| finding.answer == strictest)
+    fn decided(&self) -> &Finding<'a> {
+        self.more.iter().fold(&self.first, |found, finding| {
+            if finding.answer > found.answer {
+                finding
+            } else {
+                found
+            }
+        })
     }
 
     /// Tells whether a person is asked, and an answer may be remembered.
     fn asks_rememberably(&self) -> bool {
-        let answer = self.decided().map(|finding| finding.answer);
-        answer == Some(Answer::Ask) && self.remember() > Remember::Never
+        self.decided().answer == Answer::Ask && self.remember() > Remember::Never
     }
 
     /// Returns how much of an answer to all that asks may be remembered.
     fn remember(&self) -> Remember {
         let asking = self
-            .findings
-            .iter()
+            .findings()
             .filter(|finding| finding.answer == Answer::Ask);
         asking
             .map(|finding| finding.remember)
@@ -316,17 +349,16 @@ impl<'a> Assessment<'a> {
     fn allows_part(&self, index: usize) -> bool {
         let of_part = |finding: &&Finding<'_>| finding.cause.part() == Some(index);
         let is_allowed = |finding: &Finding<'_>| finding.answer == Answer::Allow;
-        let above = self
-            .findings
-            .iter()
+        let mut above = self
+            .findings()
             .filter(|finding| finding.cause.part().is_none());
-        self.findings.iter().find(of_part).is_some_and(is_allowed) && above.clone().all(is_allowed)
+        self.findings().find(of_part).is_some_and(is_allowed) && above.all(is_allowed)
     }
 
     /// Says why a person is asked. Untrusted content is always named: whoever allowed the same before wonders.
     fn question(&self, decided: &Finding<'a>, decision: &Decision, call: &Call<'_>) -> String {
         let reason = decided.sentence(decision, call);
-        let mut findings = self.findings.iter();
+        let mut findings = self.findings();
         let is_about_taint = |finding: &Finding<'_>| matches!(finding.cause, Cause::Untrusted);
         match findings.find(|finding| is_about_taint(finding)) {
             Some(taint) if taint.answer == Answer::Ask && !is_about_taint(decided) => {
@@ -337,13 +369,7 @@ impl<'a> Assessment<'a> {
     }
 
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
-        let Some(decided) = self.decided() else {
-            // There always is a finding; without one the call would be denied.
-            return Verdict::Deny {
-                reason: "Nothing allows it.".to_owned(),
-                rule: None,
-            };
-        };
+        let decided = self.decided();
         match decided.answer {
             Answer::Allow => Verdict::Allow,
             Answer::Ask if self.grant.is_some() => Verdict::Allow,

@@ -86,7 +86,7 @@ pub use config::{
 pub use error::PolicyError;
 pub use files::works_on_files;
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
-pub use judge::Judgment;
+pub use judge::{Judgment, Ruling, Told};
 pub use layers::LayerKind;
 pub use narrow::narrow_sub_agent;
 pub use neuraxis_core::{Grant, GrantScope, Remembered};

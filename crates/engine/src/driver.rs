@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use neuraxis_brainstem::Told;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
     EffectId, FinishReason, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec,
@@ -75,6 +76,8 @@ pub(crate) struct Driver {
     mail: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
+    /// Why its calls may run, as far as that was told.
+    told: Told,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<RunOutcome>,
@@ -168,6 +171,7 @@ impl Driver {
             unwritten: Vec::new(),
             mail: Vec::new(),
             running: Vec::new(),
+            told: Told::default(),
             active,
             alarm: Alarm::default(),
             outcome: None,

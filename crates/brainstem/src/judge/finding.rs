@@ -24,6 +24,8 @@ pub(super) struct Finding<'a> {
 /// Why.
 #[derive(Debug, Clone)]
 pub(super) enum Cause<'a> {
+    /// A command without parts.
+    Nothing,
     NotOffered,
     NoSuchMode,
     Mode(&'a ToolAnswers),
@@ -77,6 +79,7 @@ impl Finding<'_> {
         let mode = &decision.mode;
         let does = Does(self.answer, &call.tool.name);
         match cause {
+            Cause::Nothing => "Nothing allows it.".to_owned(),
             Cause::NotOffered => {
                 let (name, channel) = (&call.tool.name, &decision.channel);
                 format!("Tool {name} is not on offer on channel {channel} in mode {mode}.")

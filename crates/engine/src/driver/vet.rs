@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Call, Judgment};
+use neuraxis_brainstem::{Call, Ruling, Told};
 use neuraxis_core::{
     Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolSpec, Verdict, Vet,
     Vetted, Vetting,
@@ -23,8 +23,11 @@ impl Driver {
     pub(super) fn vet(&mut self, vet: Vet) {
         let session = self.scope.session_id.clone();
         let turn = TurnContext::new(self.scope.run_id, session, vet.agent, vet.turn);
-        let calls = vet.calls.iter().map(|call| self.vet_call(call, &turn));
+        let mut told = std::mem::take(&mut self.told);
+        let calls = vet.calls.iter();
+        let calls = calls.map(|call| self.vet_call(call, &turn, &mut told));
         let calls: Vec<Vetting> = calls.collect();
+        self.told = told;
         let mut both = calls.iter().zip(&vet.calls);
         if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
             self.look_up(vet, calls);
@@ -36,7 +39,7 @@ impl Driver {
         }));
     }
 
-    fn vet_call(&self, call: &CallToVet, turn: &TurnContext) -> Vetting {
+    fn vet_call(&self, call: &CallToVet, turn: &TurnContext, told: &mut Told) -> Vetting {
         // A tool that this agent was not offered is as unknown as one that does not exist.
         let offered = self.tree.tools(turn.agent);
         if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
@@ -55,7 +58,7 @@ impl Driver {
             return Vetting::run(spec.class);
         };
         let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
-        let ruling = self.engine.policy.ruling(decision, &judged);
+        let ruling = self.engine.policy.ruling(decision, &judged, told);
         self.engine.vetting(spec, ruling)
     }
 
@@ -108,13 +111,13 @@ fn judged<'a>(
 }
 
 impl Engine {
-    fn vetting(&self, spec: &ToolSpec, ruling: Judgment) -> Vetting {
+    fn vetting(&self, spec: &ToolSpec, ruling: Ruling) -> Vetting {
         let class = spec.class;
         let vetting = match ruling.verdict {
             Verdict::Allow => Vetting::Run {
                 class,
                 untrusted: false,
-                reason: ruling.reasons.into_iter().next().map(Into::into),
+                reason: ruling.reason,
                 rule: ruling.rule,
                 grant: ruling.grant,
             },
@@ -167,12 +170,21 @@ impl Lookup {
     ) -> Vetting {
         let policy = &self.engine.policy;
         let judged = judged(spec, call, Some(&self.taint), &self.engine);
-        let asked = policy.ruling(&self.decision, &judged.with_remembered(remembered));
+        let mut told = Told::default();
+        let asked = policy.ruling(
+            &self.decision,
+            &judged.with_remembered(remembered),
+            &mut told,
+        );
         let asks = matches!(asked.verdict, Verdict::Ask { .. });
         if let Some(approved) = call.approved.as_ref().filter(|_| asks)
             && self.remember(&judged, approved, remembered).await
         {
-            let again = policy.ruling(&self.decision, &judged.with_remembered(remembered));
+            let again = policy.ruling(
+                &self.decision,
+                &judged.with_remembered(remembered),
+                &mut told,
+            );
             return self.engine.vetting(spec, again);
         }
         let mut vetting = self.engine.vetting(spec, asked);
