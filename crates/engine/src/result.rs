@@ -10,7 +10,7 @@ use neuraxis_core::{
 use serde::Serialize;
 
 use crate::run_handle::{RunEnd, RunHandle};
-use crate::steps::{StepMetadata, steps};
+use crate::steps::{StepMetadata, Steps};
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,7 +19,7 @@ pub struct OrchestratorResult {
     /// What to tell the user: the answer, or a friendly sentence saying why there is none.
     pub reply: String,
     /// What was done on the way.
-    pub steps: Vec<OrchestratorStep>,
+    pub steps: Steps,
     /// The trace, as 32 hexadecimal digits.
     pub trace_id: String,
     /// The session.
@@ -72,17 +72,15 @@ pub enum StepType {
 /// Puts the result of a run together from what it left.
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
-    let (reply, steps) = run.link.feed.with_records(|records| {
-        let reply = outcome.map(|outcome| reply(outcome, records));
-        (reply.unwrap_or_default(), steps(records))
-    });
+    let feed = &run.link.feed;
+    let reply = outcome.map(|outcome| feed.with_records(|records| reply(outcome, records)));
     let (turns, usage) = match outcome {
         Some(outcome) => (outcome.turns, outcome.usage.clone()),
         None => end.so_far.clone().unwrap_or_default(),
     };
     OrchestratorResult {
-        reply,
-        steps,
+        reply: reply.unwrap_or_default(),
+        steps: Steps::of(Arc::clone(feed)),
         trace_id: run.trace.trace_id_hex(),
         session_id: run.session_id.clone(),
         run_id: run.link.run_id,

@@ -1,6 +1,7 @@
 //! The steps of a run, read from its records.
 
 mod metadata;
+mod of_run;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use neuraxis_core::{
 };
 
 pub use self::metadata::StepMetadata;
+pub use self::of_run::Steps;
 use crate::result::{OrchestratorStep, StepType};
 
 /// Reads the steps of a run from its records: one per model call, one per tool call, and what went wrong.

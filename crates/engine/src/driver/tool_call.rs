@@ -1,6 +1,8 @@
 //! Performs tool calls.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -32,9 +34,16 @@ impl Driver {
         let mut call: BoxFuture<'static, Work> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
-            reports.started(run.name.shared());
             let started = Instant::now();
-            let outcome = ToolCatalog::run(tool, run.arguments.clone(), ctx, run.timeout).await;
+            let arguments = run.arguments.clone();
+            let mut called = pin!(ToolCatalog::run(tool, arguments, ctx, run.timeout));
+            let outcome = match futures_util::poll!(&mut called) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => {
+                    reports.started();
+                    called.await
+                }
+            };
             drop(permit);
             Work::Answer(Box::new(finished(&run, outcome, started.elapsed())))
         });
@@ -57,9 +66,11 @@ impl Driver {
         };
         Arc::new(Reports {
             feed: Arc::clone(&self.log.feed),
-            buffer: self.log.feed.open(call),
+            call,
             attempt: run.attempt,
             tool_call_id: run.tool_call_id.clone(),
+            name: run.name.shared(),
+            buffer: OnceLock::new(),
         })
     }
 
@@ -83,24 +94,40 @@ fn finished(run: &RunTool, outcome: ToolOutcome, duration: Duration) -> Input {
     })
 }
 
-/// Shows what a tool reports.
+/// Shows that a tool works, and what it reports. Of a tool that answers at once there is nothing to show but its records.
 #[derive(Debug)]
 struct Reports {
     feed: Arc<Feed>,
-    buffer: Arc<CallBuffer>,
+    call: LiveCall,
     attempt: Attempt,
     tool_call_id: ToolCallId,
+    name: Arc<str>,
+    /// Opened when there is something to show.
+    buffer: OnceLock<Arc<CallBuffer>>,
 }
 
 impl Reports {
-    fn started(&self, name: Arc<str>) {
-        let tool_call_id = self.tool_call_id.clone();
-        self.show(LiveBody::ToolStart { tool_call_id, name });
+    fn started(&self) {
+        self.buffer();
+        self.feed.grown();
     }
 
     fn show(&self, body: LiveBody) {
-        self.buffer.event(self.attempt, body);
+        self.buffer().event(self.attempt, body);
         self.feed.grown();
+    }
+
+    /// Returns where it is shown, after the start of the call.
+    fn buffer(&self) -> &CallBuffer {
+        self.buffer.get_or_init(|| {
+            let buffer = self.feed.open(self.call);
+            let start = LiveBody::ToolStart {
+                tool_call_id: self.tool_call_id.clone(),
+                name: Arc::clone(&self.name),
+            };
+            buffer.event(self.attempt, start);
+            buffer
+        })
     }
 }
 
@@ -118,7 +145,7 @@ impl ProgressSink for Reports {
         let kind = LiveText::ToolOutput {
             tool_call_id: self.tool_call_id.clone(),
         };
-        self.buffer.text(self.attempt, BlockIndex(0), kind, text);
+        self.buffer().text(self.attempt, BlockIndex(0), kind, text);
         self.feed.grown();
     }
 }
