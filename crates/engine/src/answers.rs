@@ -43,7 +43,10 @@ impl Orchestrator {
             return Ok(());
         };
         let taint = store.taint(session).await?;
-        if let Some(decision) = &mut spec.decision {
+        // Many runs share one decision; what this one's conversation holds is its own.
+        if let Some(decision) = &mut spec.decision
+            && !taint.is_clean()
+        {
             note_taint(Arc::make_mut(decision), &taint);
         }
         Ok(())

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::decisions::Decisions;
 use crate::foreign_tool::ForeignTool;
 use crate::health::SharedHealth;
 use crate::offers::Offers;
@@ -275,6 +276,7 @@ impl OrchestratorBuilder {
             models: self.models,
             catalog,
             offers: Offers::default(),
+            decisions: Decisions::default(),
             policy: self.policy,
             store: self.store,
             root: self.root,

@@ -1,5 +1,7 @@
 //! Asks governance about a request, and finds out for it what it needs to know: no more than matters to the policy.
 
+use std::sync::Arc;
+
 use neuraxis_brainstem::{DegradedRole, Request, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{BudgetScope, Decision, PlanName, SessionId, SessionMetrics};
@@ -41,16 +43,36 @@ impl Orchestrator {
         &self,
         store: &dyn SessionStore,
         request: &UserRequest,
-    ) -> Result<Decision, RequestError> {
+    ) -> Result<Arc<Decision>, RequestError> {
         let session = match store.session(&request.session_id).await {
             Ok(session) => Some(session),
             Err(StoreError::NoSuchSession(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let known = self.known(store, request, session.as_ref()).await?;
-        let decision = self.decide_knowing(request, known)?;
+        let decision = self.decision(store, request, session.as_ref()).await?;
         if session.is_none() {
             self.create_session(store, &request.session_id).await?;
+        }
+        Ok(decision)
+    }
+
+    /// Decides about a request; about those that get the same decision whatever they say, once.
+    async fn decision(
+        &self,
+        store: &dyn SessionStore,
+        request: &UserRequest,
+        session: Option<&Session>,
+    ) -> Result<Arc<Decision>, RequestError> {
+        let engine = &self.engine;
+        let plan = self.plan_of(request);
+        let alike = engine.policy.decides_alike(&request.channel, plan);
+        if alike && let Some(decision) = engine.decisions.of(request, plan) {
+            return Ok(decision);
+        }
+        let known = self.known(store, request, session).await?;
+        let decision = Arc::new(self.decide_knowing(request, known)?);
+        if alike {
+            engine.decisions.keep(plan.cloned(), Arc::clone(&decision));
         }
         Ok(decision)
     }

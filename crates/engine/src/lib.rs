@@ -35,6 +35,7 @@ mod archive;
 mod builder;
 mod catalog;
 mod closing;
+mod decisions;
 mod driver;
 mod event;
 mod execution;

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent_tool::AgentTool;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
+use crate::decisions::Decisions;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
 use crate::health::SharedHealth;
@@ -46,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) health: SharedHealth,
     pub(crate) catalog: ToolCatalog,
     pub(crate) offers: Offers,
+    pub(crate) decisions: Decisions,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
     /// The folder that paths in calls are judged from.
@@ -240,7 +242,7 @@ impl Orchestrator {
         &self,
         run_id: RunId,
         request: &UserRequest,
-        decision: Decision,
+        decision: Arc<Decision>,
     ) -> RunSpec {
         let mut spec = self.run_spec(run_id, request, decision);
         spec.messages
@@ -325,7 +327,7 @@ impl Orchestrator {
         &self,
         run_id: RunId,
         request: &UserRequest,
-        decision: Decision,
+        decision: Arc<Decision>,
     ) -> RunSpec {
         let engine = &self.engine;
         let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
@@ -343,7 +345,7 @@ impl Orchestrator {
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| offer.works_on_files);
-        spec.decision = Some(Arc::new(decision));
+        spec.decision = Some(decision);
         spec
     }
 }

@@ -1,7 +1,8 @@
 //! Decides about the ways of a request beside models and tools: asking back, checking, escalating, approving.
 
 use neuraxis_core::{
-    ApprovalPolicy, Channel, Clarification, Complexity, Decision, Escalation, Routing, SelfCheck,
+    ApprovalPolicy, BudgetScope, Channel, Clarification, Complexity, Decision, Escalation,
+    PlanName, Routing, SelfCheck,
 };
 
 use crate::config::{Clarify, SelfChecks};
@@ -58,6 +59,20 @@ impl Policy {
     pub fn may_ask_back(&self, channel: &Channel, message: &str) -> bool {
         let rules = self.channels.get(channel);
         rules.is_some_and(|rules| rules.clarify == Clarify::Vague) && is_vague(message)
+    }
+
+    /// Tells whether all requests on a channel and plan get the same decision in the same mode, whatever they say and
+    /// whatever was said and used before: one that was made then serves them all. Of a channel that there is not, too.
+    #[must_use]
+    pub fn decides_alike(&self, channel: &Channel, plan: Option<&PlanName>) -> bool {
+        let reads = |rules: &ChannelRules| {
+            rules.simple_role.is_some()
+                || rules.self_check == SelfChecks::Complex
+                || rules.clarify == Clarify::Vague
+        };
+        let scopes = [BudgetScope::Session, BudgetScope::Day];
+        let counts = |plan| scopes.into_iter().any(|scope| self.counts(plan, scope));
+        !self.channels.get(channel).is_some_and(reads) && !plan.is_some_and(counts)
     }
 }
 
