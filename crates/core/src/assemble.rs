@@ -87,7 +87,7 @@ impl ReplyAssembler {
                 Ok(())
             }
             ReplyDelta::End(end) => {
-                self.end = Some(end);
+                self.end = Some(*end);
                 Ok(())
             }
         }
@@ -293,11 +293,11 @@ mod tests {
 
     fn end() -> ReplyDelta {
         let model = ModelRef::new("test", "m");
-        ReplyDelta::End(ReplyEnd {
+        ReplyDelta::End(Box::new(ReplyEnd {
             finish: ReplyFinish::Stop,
             usage: Usage::default(),
             model,
-        })
+        }))
     }
 
     fn assemble(deltas: impl IntoIterator<Item = ReplyDelta>) -> Result<Reply, LlmError> {

@@ -181,10 +181,10 @@ mod tests {
             turn: Turn(1),
             at,
             active_ms,
-            body: RecordBody::Warning(Warning {
+            body: RecordBody::Warning(Box::new(Warning {
                 code: "test".to_owned(),
                 message: "test".to_owned(),
-            }),
+            })),
         }
     }
 

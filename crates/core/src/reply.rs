@@ -133,7 +133,7 @@ pub enum ReplyDelta {
         state: Option<ProviderState>,
     },
     /// The reply is whole. A stream that ends without this was cut.
-    End(ReplyEnd),
+    End(Box<ReplyEnd>),
 }
 
 /// What is known of a reply once it is whole.

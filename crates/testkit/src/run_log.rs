@@ -92,10 +92,10 @@ impl RunLog {
 
     /// Something went wrong that the run survives.
     pub fn warned(&mut self, message: &str) -> Arc<Record> {
-        self.record(RecordBody::Warning(Warning {
+        self.record(RecordBody::Warning(Box::new(Warning {
             code: "test".to_owned(),
             message: message.to_owned(),
-        }))
+        })))
     }
 
     /// The run ended with an answer.

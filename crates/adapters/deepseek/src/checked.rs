@@ -58,11 +58,11 @@ fn deltas(reply: Reply) -> Vec<ReplyDelta> {
             });
         }
     }
-    deltas.push(ReplyDelta::End(ReplyEnd {
+    deltas.push(ReplyDelta::End(Box::new(ReplyEnd {
         finish: reply.finish,
         usage: reply.usage,
         model: reply.model,
-    }));
+    })));
     deltas
 }
 

@@ -62,7 +62,7 @@ impl MarkupFilter {
             ReplyDelta::End(end) => {
                 let usage = end.usage;
                 return self
-                    .end(end, out)
+                    .end(*end, out)
                     .map_err(|said| invalid(said).with_usage(usage));
             }
             ReplyDelta::ToolCall { block, .. } => {
@@ -149,7 +149,7 @@ impl MarkupFilter {
                 ReplyFinish::ToolCalls | ReplyFinish::ContentFilter => {}
             }
         }
-        out.push_back(ReplyDelta::End(end));
+        out.push_back(ReplyDelta::End(Box::new(end)));
         Ok(())
     }
 

@@ -98,7 +98,7 @@ fn end(answer: &Answer) -> ReplyEnd {
 }
 
 fn deltas(answer: Answer) -> Vec<ReplyDelta> {
-    let end = ReplyDelta::End(end(&answer));
+    let end = ReplyDelta::End(Box::new(end(&answer)));
     let deltas: Vec<ReplyDelta> = match answer {
         Answer::Text(text) => {
             let words = text.split_inclusive(char::is_whitespace);

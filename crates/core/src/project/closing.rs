@@ -41,7 +41,7 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         records: Vec::with_capacity(read.open.len() + 2),
     };
     let id = InputId::new(format!("closed-after-{}", end.last));
-    let cancelled = RecordBody::Cancelled(Cancelled::new(id, why));
+    let cancelled = RecordBody::Cancelled(Box::new(Cancelled::new(id, why)));
     closing.add(None, cancelled, Some(active_ms.unwrap_or_default()));
     for (started, call) in read.open.values() {
         let unknown = ToolOutcome::failed(

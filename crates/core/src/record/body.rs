@@ -66,7 +66,7 @@ bodies! {
     /// An attempt of a model call failed.
     LlmFailed(Box<LlmFailed>) = "llm_failed";
     /// A batch of calls was checked.
-    Verdict(Vetted) = "verdict";
+    Verdict(Box<Vetted>) = "verdict";
     /// A tool call is about to run.
     ToolCall(Box<ToolCallStarted>) = "tool_call";
     /// An attempt of a tool call failed, and another follows.
@@ -74,43 +74,43 @@ bodies! {
     /// A tool call has its result.
     ToolResult(Box<ToolResult>) = "tool_result";
     /// The session's plan has changed.
-    Plan(PlanChanged) = "plan";
+    Plan(Box<PlanChanged>) = "plan";
     /// A part of the work was summed up.
-    Summary(Summarized) = "summary";
+    Summary(Box<Summarized>) = "summary";
     /// Something went wrong that the run survives.
-    Warning(Warning) = "warning";
+    Warning(Box<Warning>) = "warning";
     /// A person has to decide about a call.
     ApprovalRequested(Box<ApprovalRequested>) = "approval_requested";
     /// A person decided about a call, or the time to decide ran out.
     ApprovalDecided(Box<ApprovalDecided>) = "approval_decided";
     /// The embedder's hook answered.
-    Advised(Advised) = "advised";
+    Advised(Box<Advised>) = "advised";
     /// A message came for the run at work.
     #[serde(serialize_with = "addressed::steered")]
-    Steered(Steered) = "steered";
+    Steered(Box<Steered>) = "steered";
     /// The turn limit was reached while the loop would have gone on.
-    MaxTurnsReached(MaxTurnsReached) = "max_turns_reached";
+    MaxTurnsReached(Box<MaxTurnsReached>) = "max_turns_reached";
     /// The model was asked for its last answer.
-    MaxTurnsPromptInjected(MaxTurnsPromptInjected) = "max_turns_prompt_injected";
+    MaxTurnsPromptInjected(Box<MaxTurnsPromptInjected>) = "max_turns_prompt_injected";
     /// The model was told something by the loop itself.
-    PromptInjected(PromptInjected) = "prompt_injected";
+    PromptInjected(Box<PromptInjected>) = "prompt_injected";
     /// Messages were left out to make the conversation fit.
     ContextTrimmed(Box<ContextTrimmed>) = "context_trimmed";
     /// The history arrived broken and was repaired.
-    HistoryRepaired(HistoryRepaired) = "history_repaired";
+    HistoryRepaired(Box<HistoryRepaired>) = "history_repaired";
     /// Another role than the one asked for serves the run.
     RoleDowngraded(Box<RoleDowngraded>) = "role_downgraded";
     /// A larger role or a person takes over after failures in a row.
-    Escalated(Escalated) = "escalated";
+    Escalated(Box<Escalated>) = "escalated";
     /// A limit other than the turn limit was reached.
-    LimitReached(LimitReachedRecord) = "limit_reached";
+    LimitReached(Box<LimitReachedRecord>) = "limit_reached";
     /// Nothing can go on until somebody outside acts.
-    Waiting(Waiting) = "waiting";
+    Waiting(Box<Waiting>) = "waiting";
     /// A process took the run up again.
-    Resumed(Resumed) = "resumed";
+    Resumed(Box<Resumed>) = "resumed";
     /// Somebody wants the run to end.
     #[serde(serialize_with = "addressed::cancelled")]
-    Cancelled(Cancelled) = "cancelled";
+    Cancelled(Box<Cancelled>) = "cancelled";
     /// An agent ended; for the root agent, the run did.
     Final(Box<RunOutcome>) = "final";
     /// The run ended without an answer.

@@ -17,16 +17,16 @@ impl Record {
         Some(match &self.body {
             RecordBody::LlmCall(call) => Input::ModelReplied(call.input()),
             RecordBody::LlmFailed(failed) => Input::ModelFailed(failed.input()),
-            RecordBody::Verdict(vetted) => Input::Vetted(vetted.clone()),
+            RecordBody::Verdict(vetted) => Input::Vetted(vetted.as_ref().clone()),
             RecordBody::ToolFailed(failed) => Input::ToolFinished(failed.input()),
             RecordBody::ToolResult(result) => Input::ToolFinished(result.input()?),
             RecordBody::ApprovalDecided(decided) => {
                 Input::ApprovalDecided(decided.as_ref().clone())
             }
-            RecordBody::Advised(advised) => Input::Advised(advised.clone()),
-            RecordBody::Steered(steered) => Input::Steered(steered.clone()),
-            RecordBody::Cancelled(cancelled) => Input::Cancelled(cancelled.clone()),
-            RecordBody::Resumed(resumed) => Input::Resumed(resumed.clone()),
+            RecordBody::Advised(advised) => Input::Advised(advised.as_ref().clone()),
+            RecordBody::Steered(steered) => Input::Steered(steered.as_ref().clone()),
+            RecordBody::Cancelled(cancelled) => Input::Cancelled(cancelled.as_ref().clone()),
+            RecordBody::Resumed(resumed) => Input::Resumed(resumed.as_ref().clone()),
             RecordBody::LimitReached(_) => Input::TimePassed,
             _ => return None,
         })

@@ -26,7 +26,7 @@ impl RunTree {
             return Err(InputError::WrongAdvice(effect));
         }
         let advice = advised.advice.clone();
-        self.record(draft, agent, None, RecordBody::Advised(advised));
+        self.record(draft, agent, None, RecordBody::Advised(Box::new(advised)));
         self.take_back_batch(agent);
         match (hook, advice) {
             (_, Advice::Stop { reason }) => self.stop_as_advised(draft, agent, &reason),

@@ -24,7 +24,7 @@ impl RunTree {
             return Err(InputError::NoSuchAgent(id));
         }
         self.first_time(&cancelled.id);
-        self.record(draft, id, None, RecordBody::Cancelled(cancelled));
+        self.record(draft, id, None, RecordBody::Cancelled(Box::new(cancelled)));
         if let (Some(limit), AgentId::ROOT) = (limit, id) {
             self.end_at(draft, limit);
             return Ok(());

@@ -90,7 +90,7 @@ impl RunTree {
                 draft,
                 id,
                 Some(call.content_index),
-                RecordBody::Summary(summed),
+                RecordBody::Summary(Box::new(summed)),
             );
             self.trim(draft, id, &plan, Some(summary));
         }

@@ -31,7 +31,7 @@ impl RunTree {
     pub(super) fn note_degraded(&mut self, draft: &mut Draft, id: AgentId, why: Option<String>) {
         if let Some(message) = why {
             let code = "role_degraded".to_owned();
-            let warning = RecordBody::Warning(Warning { code, message });
+            let warning = RecordBody::Warning(Box::new(Warning { code, message }));
             self.record(draft, id, None, warning);
         }
     }

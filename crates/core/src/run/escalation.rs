@@ -90,7 +90,7 @@ impl RunTree {
             .role
             .clone()
             .map_or(TakesOver::Person, TakesOver::Role);
-        self.record(draft, id, None, RecordBody::Escalated(escalated));
+        self.record(draft, id, None, RecordBody::Escalated(Box::new(escalated)));
         takes_over
     }
 }

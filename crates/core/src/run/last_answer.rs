@@ -30,7 +30,12 @@ impl RunTree {
         let (turns, content) = (agent.turns_used, agent.text.clone());
         if *reason == FinishReason::MaxTurns {
             let reached = MaxTurnsReached { turns, content };
-            self.record(draft, id, None, RecordBody::MaxTurnsReached(reached));
+            self.record(
+                draft,
+                id,
+                None,
+                RecordBody::MaxTurnsReached(Box::new(reached)),
+            );
             if asks {
                 let injected = MaxTurnsPromptInjected {
                     message: self.inject_limit_prompt(id, reason),
@@ -39,7 +44,7 @@ impl RunTree {
                     draft,
                     id,
                     None,
-                    RecordBody::MaxTurnsPromptInjected(injected),
+                    RecordBody::MaxTurnsPromptInjected(Box::new(injected)),
                 );
             }
         } else {
@@ -49,7 +54,7 @@ impl RunTree {
                 content,
                 prompt,
             };
-            self.record(draft, id, None, RecordBody::LimitReached(reached));
+            self.record(draft, id, None, RecordBody::LimitReached(Box::new(reached)));
         }
         if asks {
             self.ask_last_answer(draft, id);

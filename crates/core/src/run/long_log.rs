@@ -29,6 +29,11 @@ impl RunTree {
                 "the log of this run grows long: {records} records of about {bytes} bytes"
             ),
         };
-        self.record(draft, AgentId::ROOT, None, RecordBody::Warning(warning));
+        self.record(
+            draft,
+            AgentId::ROOT,
+            None,
+            RecordBody::Warning(Box::new(warning)),
+        );
     }
 }

@@ -120,7 +120,7 @@ impl RunTree {
                     message: "the reply could not be read; the model is asked again without tools"
                         .to_owned(),
                 };
-                self.record(draft, id, None, RecordBody::Warning(warning));
+                self.record(draft, id, None, RecordBody::Warning(Box::new(warning)));
                 planned.tools = OfferedTools::None;
                 planned.choice = None;
                 planned.tried.simplified = true;

@@ -219,7 +219,7 @@ impl RunTree {
                 names.join(", ")
             ),
         };
-        self.record(draft, id, None, RecordBody::Warning(warning));
+        self.record(draft, id, None, RecordBody::Warning(Box::new(warning)));
     }
 
     /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.

@@ -39,6 +39,11 @@ impl RunTree {
             agent.transcript.push(Message::system(message.as_str()));
         }
         let injected = PromptInjected { reason, message };
-        self.record(draft, id, None, RecordBody::PromptInjected(injected));
+        self.record(
+            draft,
+            id,
+            None,
+            RecordBody::PromptInjected(Box::new(injected)),
+        );
     }
 }

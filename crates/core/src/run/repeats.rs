@@ -52,10 +52,10 @@ impl RunTree {
         self.record_in_batch(
             draft,
             id,
-            RecordBody::Warning(Warning {
+            RecordBody::Warning(Box::new(Warning {
                 code: "repeated_call".to_owned(),
                 message: said.clone(),
-            }),
+            })),
         );
         if reached(repeats.stop) {
             let why = format!("not run: {said}");

@@ -29,7 +29,12 @@ impl RunTree {
             return Err(InputError::RunEnded);
         }
         self.first_time(&resumed.id);
-        self.record(draft, AgentId::ROOT, None, RecordBody::Resumed(resumed));
+        self.record(
+            draft,
+            AgentId::ROOT,
+            None,
+            RecordBody::Resumed(Box::new(resumed)),
+        );
         self.status = RunStatus::Running;
         // What others do in this very step, such as begin once one of them has ended, is not to be done anew.
         let before: Vec<(AgentId, Phase)> = self

@@ -71,7 +71,7 @@ impl RunTree {
                         routing.asks
                     ),
                 };
-                self.record(draft, id, None, RecordBody::Warning(warning));
+                self.record(draft, id, None, RecordBody::Warning(Box::new(warning)));
             }
             // The failed attempt has its own record.
             None => {}

@@ -39,7 +39,7 @@ impl RunTree {
                 code: "not_checked".to_owned(),
                 message: "the draft is not checked: the budget would not last".to_owned(),
             };
-            self.record(draft, id, None, RecordBody::Warning(warning));
+            self.record(draft, id, None, RecordBody::Warning(Box::new(warning)));
             return false;
         }
         let Some(checker) = self.checker(id) else {
@@ -156,7 +156,7 @@ impl RunTree {
 
     fn sum_up(&mut self, draft: &mut Draft, id: AgentId, call: &ModelCall, text: &str) {
         let text = text.to_owned();
-        let summed = RecordBody::Summary(Summarized { text });
+        let summed = RecordBody::Summary(Box::new(Summarized { text }));
         self.record(draft, id, Some(call.content_index), summed);
     }
 

@@ -73,7 +73,7 @@ impl RunTree {
             );
         }
         if !repairs.is_empty() {
-            let repaired = RecordBody::HistoryRepaired(HistoryRepaired { repairs });
+            let repaired = RecordBody::HistoryRepaired(Box::new(HistoryRepaired { repairs }));
             run.record(&mut draft, AgentId::ROOT, None, repaired);
         }
         if let Some(what) = run.spec.withheld() {
@@ -87,7 +87,7 @@ impl RunTree {
                 &mut draft,
                 AgentId::ROOT,
                 None,
-                RecordBody::Warning(warning),
+                RecordBody::Warning(Box::new(warning)),
             );
         }
         match at_once {

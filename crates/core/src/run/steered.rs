@@ -30,7 +30,7 @@ impl RunTree {
         let agent = agent.ok_or(InputError::NoSuchAgent(id))?;
         agent.steered.push(steered.message.clone());
         self.first_time(&steered.id);
-        self.record(draft, id, None, RecordBody::Steered(steered));
+        self.record(draft, id, None, RecordBody::Steered(Box::new(steered)));
         Ok(())
     }
 }

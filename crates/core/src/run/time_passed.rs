@@ -125,11 +125,11 @@ impl RunTree {
             .agent(id)
             .map(|agent| agent.text.clone())
             .unwrap_or_default();
-        let reached = RecordBody::LimitReached(LimitReachedRecord {
+        let reached = RecordBody::LimitReached(Box::new(LimitReachedRecord {
             limit,
             content,
             prompt: None,
-        });
+        }));
         self.record(draft, id, None, reached);
     }
 }

@@ -118,7 +118,7 @@ impl RunTree {
                 tool_call_id: call.clone(),
                 plan: plan.clone(),
             };
-            self.record_in_batch(draft, id, RecordBody::Plan(changed));
+            self.record_in_batch(draft, id, RecordBody::Plan(Box::new(changed)));
         }
         let spec = Arc::clone(&self.spec);
         let Some(agent) = self.agent_mut(id).filter(|_| outcome.is_done()) else {

@@ -63,7 +63,7 @@ impl RunTree {
             });
         }
         let verdicts = vetted.calls.clone();
-        self.record_in_batch(draft, agent, RecordBody::Verdict(vetted));
+        self.record_in_batch(draft, agent, RecordBody::Verdict(Box::new(vetted)));
         if let Some(name) = self.unknown_tool_that_stops(agent, &calls, &verdicts) {
             self.stop_for_unknown_tool(draft, agent, name);
             return Ok(());

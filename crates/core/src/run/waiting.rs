@@ -27,7 +27,7 @@ impl RunTree {
                     &mut draft,
                     AgentId::ROOT,
                     None,
-                    RecordBody::Waiting(Waiting { pending }),
+                    RecordBody::Waiting(Box::new(Waiting { pending })),
                 );
             }
         }

@@ -80,7 +80,7 @@ impl RunTree {
                     content: String::new(),
                     prompt: None,
                 };
-                let body = RecordBody::LimitReached(reached);
+                let body = RecordBody::LimitReached(Box::new(reached));
                 self.record(draft, AgentId::ROOT, None, body);
                 (reason, reply)
             }

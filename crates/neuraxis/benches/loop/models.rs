@@ -106,11 +106,11 @@ pub(crate) const WORD: &str = "word ";
 
 impl Streaming {
     pub(crate) fn stream(&self) -> ReplyStream {
-        let end = ReplyDelta::End(ReplyEnd {
+        let end = ReplyDelta::End(Box::new(ReplyEnd {
             finish: ReplyFinish::Stop,
             usage: Usage::default(),
             model: model(),
-        });
+        }));
         let words = stream::iter(0..self.deltas).map(|_| ReplyDelta::Text {
             block: BlockIndex(0),
             text: WORD.to_owned(),

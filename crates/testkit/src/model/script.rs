@@ -113,11 +113,11 @@ impl From<Reply> for Script {
             .into_iter()
             .zip(0..)
             .flat_map(|(part, block)| part_deltas(part, BlockIndex(block)));
-        Self::deltas(parts.chain([ReplyDelta::End(ReplyEnd {
+        Self::deltas(parts.chain([ReplyDelta::End(Box::new(ReplyEnd {
             finish,
             usage,
             model,
-        })]))
+        }))]))
     }
 }
 

@@ -171,11 +171,11 @@ fn pieces((ms, event): &(u64, Event)) -> Vec<(u64, Event)> {
         next = block.next();
         deltas.extend(part_pieces(part, block));
     }
-    deltas.push(ReplyDelta::End(ReplyEnd {
+    deltas.push(ReplyDelta::End(Box::new(ReplyEnd {
         finish: reply.finish,
         usage: reply.usage,
         model: reply.model.clone(),
-    }));
+    })));
     let deltas = deltas.into_iter().map(Event::Delta);
     std::iter::once(Event::Open)
         .chain(deltas)

@@ -58,7 +58,7 @@ fn delta() -> impl Strategy<Value = ReplyDelta> {
             ReplyDelta::State { block, id, signature, state: state.map(JsonText::from_text) }
         }),
         1 => (finish, usage(), text()).prop_map(|(finish, usage, model)| {
-            ReplyDelta::End(ReplyEnd { finish, usage, model: ModelRef::new("p", model) })
+            ReplyDelta::End(Box::new(ReplyEnd { finish, usage, model: ModelRef::new("p", model) }))
         }),
     ]
 }

@@ -21,11 +21,11 @@ fn text(text: &str) -> ReplyDelta {
 
 fn end_of(finish: ReplyFinish, usage: Usage) -> ReplyDelta {
     let model = ModelRef::new("deepseek", "m");
-    ReplyDelta::End(ReplyEnd {
+    ReplyDelta::End(Box::new(ReplyEnd {
         finish,
         usage,
         model,
-    })
+    }))
 }
 
 fn end() -> ReplyDelta {

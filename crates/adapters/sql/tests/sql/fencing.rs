@@ -92,7 +92,7 @@ async fn what_one_posts_the_other_takes(config: SqlConfig) {
     let InboxInput::Steered(steered) = entry.input else {
         unreachable!("a message was posted")
     };
-    let taken = neuraxis_core::RecordBody::Steered(steered);
+    let taken = neuraxis_core::RecordBody::Steered(Box::new(steered));
     let taken = [busy.log.record(taken)];
     one.commit(&busy.lease, &taken).await.unwrap();
     assert_eq!(one.inbox(&busy.lease).await, Ok(Vec::new()));

@@ -140,11 +140,11 @@ impl Blocks {
                 arguments: "{}".to_owned(),
             });
         }
-        out.push_back(ReplyDelta::End(ReplyEnd {
+        out.push_back(ReplyDelta::End(Box::new(ReplyEnd {
             finish,
             usage: self.usage(),
             model: self.model.clone(),
-        }));
+        })));
         Ok(())
     }
 

@@ -244,11 +244,11 @@ impl Output {
             }
         }
         let finish = self.finish_by_content(finish)?;
-        out.push_back(ReplyDelta::End(ReplyEnd {
+        out.push_back(ReplyDelta::End(Box::new(ReplyEnd {
             finish,
             usage: self.usage(),
             model: self.model.clone(),
-        }));
+        })));
         Ok(())
     }
 

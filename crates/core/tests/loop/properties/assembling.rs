@@ -133,7 +133,7 @@ fn assembled(deltas: Vec<ReplyDelta>) -> Reply {
         usage: usage(1, 1),
         model: ModelRef::new("test", "m"),
     };
-    assembler.push(ReplyDelta::End(end)).unwrap();
+    assembler.push(ReplyDelta::End(Box::new(end))).unwrap();
     assembler.finish().unwrap()
 }
 

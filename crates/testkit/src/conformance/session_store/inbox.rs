@@ -17,8 +17,8 @@ fn steered(id: &str, text: &str) -> InboxEntry {
 
 fn body(entry: &InboxEntry) -> RecordBody {
     match &entry.input {
-        InboxInput::Steered(steered) => RecordBody::Steered(steered.clone()),
-        InboxInput::Cancelled(cancelled) => RecordBody::Cancelled(cancelled.clone()),
+        InboxInput::Steered(steered) => RecordBody::Steered(Box::new(steered.clone())),
+        InboxInput::Cancelled(cancelled) => RecordBody::Cancelled(Box::new(cancelled.clone())),
         other => unreachable!("{other:?} makes another record"),
     }
 }

@@ -106,9 +106,9 @@ pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl Sessio
 /// A run that waits for somebody has not ended.
 pub async fn a_waiting_run_keeps_its_session(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
-    let waiting = RecordBody::Waiting(Waiting {
+    let waiting = RecordBody::Waiting(Box::new(Waiting {
         pending: Vec::new(),
-    });
+    }));
     let waits = [busy.log.started("Hello?"), busy.log.record(waiting)];
     busy.commit(&store, &waits).await;
     let error = StoreError::SessionBusy {

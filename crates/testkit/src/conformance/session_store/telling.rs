@@ -57,9 +57,9 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
         kind: PendingKind::Approval,
         expires_at: None,
     }];
-    let waiting = RecordBody::Waiting(Waiting {
+    let waiting = RecordBody::Waiting(Box::new(Waiting {
         pending: pending.clone(),
-    });
+    }));
     let first = [busy.log.started("Hello?"), busy.log.record(waiting)];
     busy.commit(&store, &first).await;
     assert_eq!(store.release(&busy.lease).await, Ok(()));
@@ -214,10 +214,10 @@ pub async fn time_is_what_runs_were_active(store: impl SessionStore) {
 }
 
 fn happened() -> RecordBody {
-    RecordBody::Warning(Warning {
+    RecordBody::Warning(Box::new(Warning {
         code: "test".to_owned(),
         message: "something took its time".to_owned(),
-    })
+    }))
 }
 
 /// The plan that a session followed last is known, also after its run has ended.
@@ -226,10 +226,10 @@ pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
     let session = busy.session.clone();
     assert_eq!(store.plan(&session).await, Ok(None));
     let plan = |text: &str| {
-        RecordBody::Plan(PlanChanged {
+        RecordBody::Plan(Box::new(PlanChanged {
             tool_call_id: ToolCallId::from_text("call_1"),
             plan: JsonText::from_text(text),
-        })
+        }))
     };
     let records = [
         busy.log.started("Hello?"),

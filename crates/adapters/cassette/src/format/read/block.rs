@@ -145,7 +145,7 @@ impl Block {
                     usage,
                     model,
                 };
-                (ms, Event::Delta(ReplyDelta::End(end)))
+                (ms, Event::Delta(ReplyDelta::End(Box::new(end))))
             }
             Line::Error(line) => (line.ms, Event::Error(line.error)),
             Line::Reply(head) => {
