@@ -58,7 +58,7 @@ pub enum LiveBody {
     },
     /// All text shown of this call so far is void: the call failed, or starts anew.
     TextRetracted,
-    /// A tool begins to run.
+    /// A tool has begun to run and is not done at once.
     ToolStart {
         /// The call.
         tool_call_id: ToolCallId,

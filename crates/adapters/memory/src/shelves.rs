@@ -219,12 +219,14 @@ impl Shelves {
         known.ok_or(StoreError::NoSuchRun(run))
     }
 
-    /// Notes what of a session's new records is untrusted content.
+    /// Notes what of a session's new records is untrusted content. Most bring none.
     pub(crate) fn read_taint(&mut self, session: &SessionId, records: &[Arc<Record>]) {
-        if let Some(conversation) = self.sessions.get_mut(session) {
-            for record in records {
-                conversation.taint.read(record);
-            }
+        let mut brought = Taint::default();
+        records.iter().for_each(|record| brought.read(record));
+        if !brought.is_clean()
+            && let Some(conversation) = self.sessions.get_mut(session)
+        {
+            conversation.taint.merge(&brought);
         }
     }
 

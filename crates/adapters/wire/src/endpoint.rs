@@ -31,9 +31,6 @@ use crate::timeouts::Timeouts;
 /// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
 const MAX_REPLY_BODY: usize = 2 * neuraxis_core::MAX_REPLY_BYTES;
 
-/// Room for the headers that come to every request: accept, content-type, content-length, host.
-const OWN_HEADERS: usize = 4;
-
 /// A model server: one pool of connections, shared by all calls.
 ///
 /// Redirects are not followed: they would carry the conversation, and perhaps the key, to where nobody sent it.
@@ -42,7 +39,7 @@ const OWN_HEADERS: usize = 4;
 pub struct Endpoint {
     client: reqwest::Client,
     base: Url,
-    headers: HeaderMap,
+    headers: Headers,
     query: Vec<(String, String)>,
     max_concurrent: Option<MaxConcurrent>,
     timeouts: Timeouts,
@@ -59,6 +56,29 @@ enum Accept {
     Events,
 }
 
+/// What is sent with each request, put together once.
+#[derive(Debug)]
+struct Headers {
+    for_json: HeaderMap,
+    for_events: HeaderMap,
+}
+
+impl Headers {
+    fn new(always: &HeaderMap) -> Self {
+        let accepting = |accepted: &'static str| {
+            let mut headers = always.clone();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accepted));
+            let json = HeaderValue::from_static("application/json");
+            headers.insert(header::CONTENT_TYPE, json);
+            headers
+        };
+        Self {
+            for_json: accepting("application/json"),
+            for_events: accepting("text/event-stream"),
+        }
+    }
+}
+
 impl Endpoint {
     /// Prepares the connections to a server. Nothing is sent yet.
     ///
@@ -70,7 +90,7 @@ impl Endpoint {
         let base = address::parse(&config.base_url)?;
         Ok(Self {
             client: connect::client(&config, &base)?,
-            headers: connect::headers(&config)?,
+            headers: Headers::new(&connect::headers(&config)?),
             query: config.query,
             max_concurrent: config.max_concurrent,
             timeouts: config.timeouts,
@@ -257,20 +277,13 @@ impl Endpoint {
     fn request(&self, method: Method, route: &Route, accept: Accept, body: Bytes) -> Request {
         let mut request = Request::new(method, route.url().clone());
         let headers = request.headers_mut();
-        headers.reserve(self.headers.len() + OWN_HEADERS);
-        headers.extend(
-            self.headers
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
-        let accepted = match accept {
-            Accept::Json => "application/json",
-            Accept::Events => "text/event-stream",
-        };
-        headers.insert(header::ACCEPT, HeaderValue::from_static(accepted));
-        if !body.is_empty() {
-            let json = HeaderValue::from_static("application/json");
-            headers.insert(header::CONTENT_TYPE, json);
+        headers.clone_from(match accept {
+            Accept::Json => &self.headers.for_json,
+            Accept::Events => &self.headers.for_events,
+        });
+        if body.is_empty() {
+            headers.remove(header::CONTENT_TYPE);
+        } else {
             *request.body_mut() = Some(body.into());
         }
         request

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use neuraxis_core::{DataPolicy, InboxEntry, InputId, Record, RunId};
-use neuraxis_ports::{RunLease, StoreError};
+use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
 use tokio::time::Instant;
 
@@ -41,15 +41,13 @@ impl RunLog {
         }
         let stored = self.storable(records);
         if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) {
-            let commit = || store.commit(lease, &stored);
-            let retries = ExponentialBuilder::default()
-                .with_jitter()
-                .with_max_times(COMMIT_ATTEMPTS - 1);
-            commit
-                .retry(retries)
-                .sleep(tokio::time::sleep)
-                .when(StoreError::is_retryable)
-                .await?;
+            match store.commit(lease, &stored).await {
+                // Boxed, because it is seldom needed and every step would have to keep room for it.
+                Err(error) if error.is_retryable() => {
+                    Box::pin(commit_again(store.as_ref(), lease, &stored, error)).await?;
+                }
+                first => first?,
+            }
             self.has_renewed();
         }
         for sink in &self.engine.sinks {
@@ -124,6 +122,33 @@ impl RunLog {
         });
         Cow::Owned(stored.collect())
     }
+}
+
+/// Makes a commit that failed again, a few times. The attempt that was made counts.
+async fn commit_again(
+    store: &dyn SessionStore,
+    lease: &RunLease,
+    records: &[Arc<Record>],
+    failed: StoreError,
+) -> Result<(), StoreError> {
+    let mut failed = Some(failed);
+    let commit = || {
+        let failed = failed.take();
+        async move {
+            match failed {
+                Some(error) => Err(error),
+                None => store.commit(lease, records).await,
+            }
+        }
+    };
+    let retries = ExponentialBuilder::default()
+        .with_jitter()
+        .with_max_times(COMMIT_ATTEMPTS - 1);
+    commit
+        .retry(retries)
+        .sleep(tokio::time::sleep)
+        .when(StoreError::is_retryable)
+        .await
 }
 
 /// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.

@@ -32,7 +32,7 @@ use crate::workload::Workload;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How many pairs each workload is measured in.
-const PAIRS: usize = 9;
+const PAIRS: usize = 21;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

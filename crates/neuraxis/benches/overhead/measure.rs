@@ -116,7 +116,7 @@ pub(crate) fn one_side(
     rounds: usize,
 ) -> Result<()> {
     let sides = Sides::new(server, workload)?;
-    for round in 0..10 * rounds {
+    for round in 0..4 * rounds {
         if side == BY_HAND {
             sides.by_hand(round)?;
         } else {
