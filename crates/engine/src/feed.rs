@@ -8,10 +8,10 @@ mod listener;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::Record;
+use neuraxis_core::{EffectId, Record};
 use tokio::sync::Notify;
 
-pub(crate) use buffer::{CallBuffer, LiveText};
+pub(crate) use buffer::{CallBuffer, LiveCall, LiveText};
 
 use crate::event::Events;
 use listener::Listener;
@@ -29,8 +29,16 @@ pub(crate) struct Feed {
 #[derive(Debug, Default)]
 struct FeedState {
     records: Vec<Arc<Record>>,
-    open: Vec<Arc<CallBuffer>>,
+    open: Vec<OpenCall>,
     ended: bool,
+}
+
+/// A call that has begun and is not closed by a record yet.
+#[derive(Debug)]
+struct OpenCall {
+    effect_id: EffectId,
+    /// What it has shown, once there is something.
+    buffer: Option<Arc<CallBuffer>>,
 }
 
 impl Feed {
@@ -41,26 +49,32 @@ impl Feed {
             .iter()
             .filter_map(|record| listener::closed_call(record))
         {
-            state.open.retain(|buffer| buffer.call.effect_id != closed);
+            state.open.retain(|call| call.effect_id != closed);
         }
         state.records.extend(records);
         drop(state);
         self.news.notify_waiters();
     }
 
-    /// Opens the buffer of a call that starts, or returns the one it has from an earlier attempt.
-    pub(crate) fn open(&self, call: buffer::LiveCall) -> Arc<CallBuffer> {
-        let mut state = self.lock();
-        if let Some(buffer) = state
-            .open
-            .iter()
-            .find(|buffer| buffer.call.effect_id == call.effect_id)
-        {
-            return Arc::clone(buffer);
+    /// Says that an attempt of a call begins, which may come to show something.
+    pub(crate) fn begin(&self, effect_id: EffectId) {
+        let open = &mut self.lock().open;
+        if !open.iter().any(|call| call.effect_id == effect_id) {
+            let buffer = None;
+            open.push(OpenCall { effect_id, buffer });
         }
-        let buffer = Arc::new(CallBuffer::new(call));
-        state.open.push(Arc::clone(&buffer));
-        buffer
+    }
+
+    /// Returns the buffer of a call that has begun, the same for all of its attempts. What a call shows after a record closed
+    /// it is heard by nobody.
+    pub(crate) fn buffer(&self, call: LiveCall) -> Arc<CallBuffer> {
+        let mut state = self.lock();
+        let mut open = state.open.iter_mut();
+        let Some(open) = open.find(|open| open.effect_id == call.effect_id) else {
+            return Arc::new(CallBuffer::new(call));
+        };
+        let buffer = &mut open.buffer;
+        Arc::clone(buffer.get_or_insert_with(|| Arc::new(CallBuffer::new(call))))
     }
 
     /// Wakes the listeners after a buffer has grown.
@@ -89,5 +103,3 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-pub(crate) use buffer::LiveCall;

@@ -63,18 +63,13 @@ impl Orchestrator {
         request: &UserRequest,
         session: Option<&Session>,
     ) -> Result<Arc<Decision>, RequestError> {
-        let engine = &self.engine;
         let plan = self.plan_of(request);
-        let alike = engine.policy.decides_alike(&request.channel, plan);
-        if alike && let Some(decision) = engine.decisions.of(request, plan) {
-            return Ok(decision);
+        if self.engine.policy.decides_alike(&request.channel, plan) {
+            let decide = || self.decide_knowing(request, Known::default());
+            return self.engine.decisions.of(request, plan, decide);
         }
         let known = self.known(store, request, session).await?;
-        let decision = Arc::new(self.decide_knowing(request, known)?);
-        if alike {
-            engine.decisions.keep(plan.cloned(), Arc::clone(&decision));
-        }
-        Ok(decision)
+        Ok(Arc::new(self.decide_knowing(request, known)?))
     }
 
     fn decide_knowing(

@@ -51,5 +51,5 @@ pub use neuraxis_core::{
 };
 pub use neuraxis_engine::{
     Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
-    RunHandle, UserRequest,
+    RunHandle, Steps, UserRequest,
 };

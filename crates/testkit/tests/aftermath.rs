@@ -198,10 +198,11 @@ struct Survivor(std::process::Child);
 impl Survivor {
     fn start(command: &mut std::process::Command) -> Self {
         let command = command.stdin(std::process::Stdio::null());
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
         let line = format!("/proc/{}/cmdline", child.id());
         // A process is told to have begun a moment before its command can be read.
         while std::fs::read(&line).unwrap().is_empty() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended at once");
             std::thread::yield_now();
         }
         Self(child)

@@ -61,8 +61,9 @@ impl Policy {
         rules.is_some_and(|rules| rules.clarify == Clarify::Vague) && is_vague(message)
     }
 
-    /// Tells whether all requests on a channel and plan get the same decision in the same mode, whatever they say and
-    /// whatever was said and used before: one that was made then serves them all. Of a channel that there is not, too.
+    /// Tells whether requests on a channel and plan get the same decision in the same mode whatever they say, however
+    /// long their conversation is and whatever was used before: then one decision serves them all, as long as tools, roles
+    /// and untrusted content are the same. A channel that there is not refuses them all alike.
     #[must_use]
     pub fn decides_alike(&self, channel: &Channel, plan: Option<&PlanName>) -> bool {
         let reads = |rules: &ChannelRules| {

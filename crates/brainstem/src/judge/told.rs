@@ -1,4 +1,4 @@
-//! What was told already.
+//! What was told already of calls that a mode lets run. What rules and people allow is told of each call by itself.
 
 use std::sync::Arc;
 

@@ -72,8 +72,9 @@ impl Driver {
             }
             let started = Instant::now();
             let (result, first_delta) = match live {
+                // Boxed, so that calls nobody reads along with keep no room for it.
                 Some((feed, buffer)) => {
-                    streamed(client.as_ref(), &call, &ctx, &feed, &buffer).await
+                    Box::pin(streamed(client.as_ref(), &call, &ctx, &feed, &buffer)).await
                 }
                 None => {
                     let reply = answered(async { client.respond(&call.request, &ctx).await });
@@ -99,7 +100,10 @@ impl Driver {
             run_id: self.scope.run_id,
             agent: call.agent,
         };
-        (Arc::clone(&self.log.feed), self.log.feed.open(live))
+        let feed = Arc::clone(&self.log.feed);
+        feed.begin(call.effect_id);
+        let buffer = feed.buffer(live);
+        (feed, buffer)
     }
 
     /// Turns what an attempt came to into an input, and begins the next attempt where one may help.

@@ -64,8 +64,10 @@ impl Driver {
             run_id: self.scope.run_id,
             agent: run.agent,
         };
+        let feed = Arc::clone(&self.log.feed);
+        feed.begin(run.effect_id);
         Arc::new(Reports {
-            feed: Arc::clone(&self.log.feed),
+            feed,
             call,
             attempt: run.attempt,
             tool_call_id: run.tool_call_id.clone(),
@@ -108,7 +110,8 @@ struct Reports {
 
 impl Reports {
     fn started(&self) {
-        self.buffer();
+        // The start is what a buffer begins with.
+        let _ = self.buffer();
         self.feed.grown();
     }
 
@@ -120,7 +123,7 @@ impl Reports {
     /// Returns where it is shown, after the start of the call.
     fn buffer(&self) -> &CallBuffer {
         self.buffer.get_or_init(|| {
-            let buffer = self.feed.open(self.call);
+            let buffer = self.feed.buffer(self.call);
             let start = LiveBody::ToolStart {
                 tool_call_id: self.tool_call_id.clone(),
                 name: Arc::clone(&self.name),

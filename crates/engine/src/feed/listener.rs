@@ -103,7 +103,8 @@ impl Listener {
                 .get(self.next_record..)
                 .unwrap_or_default()
                 .to_vec();
-            (records, state.open.clone(), state.ended)
+            let open = state.open.iter().filter_map(|call| call.buffer.clone());
+            (records, open.collect::<Vec<_>>(), state.ended)
         };
         self.next_record += records.len();
         for record in records {
@@ -199,7 +200,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn text_is_heard_at_once_unless_it_keeps_coming_quicker_than_anybody_looks() {
         let feed = Arc::new(Feed::default());
-        let buffer = feed.open(call());
+        feed.begin(call().effect_id);
+        let buffer = feed.buffer(call());
         let mut events = feed.listen();
         let say = |more: &str| {
             buffer.text(Attempt(1), BlockIndex(0), LiveText::Text, more);

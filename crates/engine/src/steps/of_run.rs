@@ -1,9 +1,9 @@
-//! The steps of a run, for whoever looks at them.
+//! The steps of a run, read for whoever looks at them. How they are read stands one level above.
 
 use std::fmt;
 use std::ops::Deref;
-use std::slice;
 use std::sync::{Arc, OnceLock};
+use std::{slice, vec};
 
 use serde::{Serialize, Serializer};
 
@@ -13,7 +13,8 @@ use crate::steps::steps;
 
 /// What a run did, in order: a list of steps.
 ///
-/// It is read from the run's records when somebody first looks at it: many callers want nothing but the answer.
+/// It is read from the run's records when somebody first looks at it: many callers want nothing but the answer. As long as
+/// it lives, so do the records.
 #[derive(Clone)]
 pub struct Steps {
     feed: Arc<Feed>,
@@ -44,6 +45,17 @@ impl<'a> IntoIterator for &'a Steps {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl IntoIterator for Steps {
+    type Item = OrchestratorStep;
+    type IntoIter = vec::IntoIter<OrchestratorStep>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let Self { feed, read } = self;
+        let read = read.into_inner();
+        read.unwrap_or_else(|| feed.with_records(steps)).into_iter()
     }
 }
 

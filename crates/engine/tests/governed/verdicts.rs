@@ -52,6 +52,31 @@ async fn a_verdict_says_why_and_names_the_rule_with_its_file_and_line() {
 }
 
 #[tokio::test]
+async fn calls_that_a_mode_lets_run_are_told_of_in_the_words_of_their_own_tool() {
+    let rules = "[rules.drafts]\nanswer = 'allow'\ntools = ['look']\npaths = ['drafts/**']\n";
+    let world = World::new(rules, nobody());
+    let draft = ("look", r#"{"path":"drafts/a"}"#);
+    let batches: [&[_]; 2] = [
+        &[("look", "{}"), ("fetch", "{}"), draft, ("look", "{}")],
+        &[("fetch", r#"{"n":2}"#), ("look", r#"{"n":2}"#)],
+    ];
+    let ran = world.calls_in("s", Mode::EXPLORATORY, &batches).await;
+    let told = ran.vettings().into_iter().map(|vetting| match vetting {
+        Vetting::Run { reason, .. } => reason.unwrap().to_string(),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.collect();
+    let look = "Mode exploratory lets look run, because it reads.";
+    let fetch = told[1].as_str();
+    assert!(
+        fetch.starts_with("Mode exploratory lets fetch run, because it "),
+        "{fetch}"
+    );
+    let rule = "Rule drafts (neuraxis.toml:1) lets look run.";
+    assert_eq!(told, [look, fetch, rule, look, fetch, look]);
+}
+
+#[tokio::test]
 async fn the_person_who_is_asked_sees_the_reason_the_rule_and_what_may_be_remembered() {
     let rules = "[rules.care]\nanswer = 'ask'\ntools = ['put']\nreason = 'Look twice.'\n";
     let world = World::new(rules, ScriptedApprover::new().deny("no"));

@@ -192,6 +192,25 @@ async fn a_run_that_cannot_be_recorded_ends_and_says_so() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_commit_is_tried_five_times() {
+    for (refusals, status) in [(4, RunStatus::Done), (5, RunStatus::Failed)] {
+        let store = Arc::new(FailingStore::new(MemoryStore::new()));
+        let model =
+            ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
+        let orchestrator = builder(model).store(store.clone()).build().unwrap();
+        let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+        for _ in 0..refusals {
+            store.fail_next(
+                StoreOperation::Commit,
+                Fault::Refuse(StoreError::Unavailable("busy".to_owned())),
+            );
+        }
+        let result = handle.result().await.unwrap();
+        assert_eq!(result.status, status, "{refusals} refusals");
+    }
+}
+
 #[tokio::test]
 async fn a_request_on_a_session_at_work_is_refused_and_names_the_run() {
     let orchestrator = builder(ScriptedModel::always(Script::hanging()))

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuraxis_core::{JsonText, RunStatus, ToolFailure, ToolOutput, ToolSpec};
+use neuraxis_engine::{Delivery, Event};
 use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, async_trait};
-use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, request, with_tools};
+use crate::support::{Heard, builder, hear, request, with_tools};
 
 const BOTH: [Isolation; 2] = [Isolation::OwnTask, Isolation::RunTask];
 
@@ -190,4 +191,78 @@ async fn in_its_runs_task_a_tool_that_blocks_holds_up_that_run_and_no_other() {
             assert_eq!((result.failure, result.value.as_str()), (None, "1"));
         }
     }
+}
+
+/// Returns the names of all live events and the kinds of the records that close a call, in order.
+fn shown(heard: &Heard) -> Vec<&'static str> {
+    let events = heard.events.iter().filter_map(|event| match event {
+        Event::Live(live) => Some(live.body.kind()),
+        Event::Record(record) if record.body.kind() == "tool_result" => Some("tool_result"),
+        Event::Record(_) => None,
+    });
+    events.collect()
+}
+
+async fn hear_one_call(tool: Arc<dyn Tool>) -> Heard {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("ok"));
+    let whole = request("go").delivery(Delivery::Whole);
+    hear(&with_tools(model, vec![tool]), whole).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_shown_of_calls_that_take_time_before_what_they_report() {
+    let second = Duration::from_secs(1);
+    for (act, expected) in [
+        (Act::value("1"), vec!["tool_result"]),
+        (
+            Act::value("1").after(second),
+            vec!["tool_start", "tool_result"],
+        ),
+        (
+            Act::value("1").printing("peek").after(second),
+            vec!["tool_start", "tool_output", "tool_result"],
+        ),
+    ] {
+        let look = ScriptedTool::always(spec("look").read_only(), act);
+        let placed = Placed(look, Isolation::RunTask);
+        let heard = hear_one_call(Arc::new(placed)).await;
+        assert_eq!(shown(&heard), expected);
+    }
+}
+
+/// A tool that answers at once and goes on reporting.
+#[derive(Debug)]
+struct Chatty(ToolSpec);
+
+#[async_trait]
+impl Tool for Chatty {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::RunTask
+    }
+
+    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            ctx.progress.output("too late");
+        });
+        Ok(ToolOutput::new(JsonText::from_text("1")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_reports_after_its_result_is_heard_by_nobody() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(Script::from(reply::text("ok")).after(Duration::from_secs(9)));
+    let chatty = Arc::new(Chatty(spec("look").read_only().into()));
+    let whole = request("go").delivery(Delivery::Whole);
+    let heard = hear(&with_tools(model, vec![chatty]), whole).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(shown(&heard), ["tool_result"]);
 }

@@ -214,3 +214,23 @@ async fn the_time_that_a_mode_or_a_plan_gives_a_call_binds_a_tool_with_a_longer_
         assert_eq!(failures, [Some(ToolFailure::Timeout)], "{more}");
     }
 }
+
+#[tokio::test]
+async fn the_steps_of_a_result_are_those_of_its_records_whenever_somebody_looks() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("ok"));
+    let look = Arc::new(ScriptedTool::echoing(spec("look").read_only()));
+    let heard = hear(&with_tools(model, vec![look]), request("go")).await;
+    let expected = neuraxis_engine::run_steps(&heard.records());
+    assert_eq!(expected.len(), 3);
+    let (unread, read) = (heard.result.clone(), heard.result);
+    assert_eq!(*read.steps, expected);
+    assert_eq!(unread, read);
+    let json = serde_json::to_value(&read).unwrap();
+    assert_eq!(json["steps"], serde_json::to_value(&expected).unwrap());
+    assert_eq!((&read.steps).into_iter().count(), 3);
+    let owned = |steps: neuraxis_engine::Steps| steps.into_iter().collect::<Vec<_>>();
+    assert_eq!(owned(read.steps), expected);
+    assert_eq!(owned(unread.steps.clone()), expected);
+}

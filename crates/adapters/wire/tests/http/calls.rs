@@ -5,7 +5,7 @@ use neuraxis_core::{LlmErrorKind, TokenCount};
 use neuraxis_testkit::{call_context, request};
 
 use crate::loopback::{Act, Answer, Loopback};
-use neuraxis_wire::EndpointConfig;
+use neuraxis_wire::{EndpointConfig, Secret};
 
 use crate::{CANARY, STREAM, WHOLE, client, client_at, respond, stream};
 
@@ -133,4 +133,30 @@ async fn a_stream_that_is_dropped_closes_its_connection() {
     assert!(reply.next().await.unwrap().is_ok());
     drop(reply);
     server.hung_up().await;
+}
+
+#[tokio::test]
+async fn requests_say_what_they_send_and_accept_once_whatever_is_configured() {
+    let server = Loopback::start(|seen| as_asked(&seen.body)).await;
+    let client = client_at(&server.url(), |config| {
+        for (name, value) in [("Accept", "text/html"), ("X-Team", "blue")] {
+            config.headers.push((name.to_owned(), Secret::new(value)));
+        }
+    });
+    respond(&client).await.unwrap();
+    stream(&client).await.unwrap();
+    let told = |headers: &str, name: &str| -> Vec<String> {
+        let lines = headers.lines().filter_map(|line| line.split_once(": "));
+        let its = lines.filter(|(other, _)| *other == name);
+        its.map(|(_, value)| value.trim().to_owned()).collect()
+    };
+    for (seen, accept) in server
+        .seen()
+        .iter()
+        .zip(["application/json", "text/event-stream"])
+    {
+        assert_eq!(told(&seen.headers, "accept"), [accept]);
+        assert_eq!(told(&seen.headers, "content-type"), ["application/json"]);
+        assert_eq!(told(&seen.headers, "x-team"), ["blue"]);
+    }
 }

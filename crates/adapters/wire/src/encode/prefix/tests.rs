@@ -107,6 +107,24 @@ fn the_cache_stays_within_its_room_and_keeps_what_was_used_last() {
 }
 
 #[test]
+fn of_many_conversations_the_oldest_eighth_goes_at_once() {
+    let cache = PrefixCache::default();
+    let conversations: Vec<_> = (0..=MAX_PREFIXES).map(|_| conversation(1)).collect();
+    let (newest, others) = conversations.split_last().unwrap();
+    for conversation in others {
+        ask(&cache, conversation);
+    }
+    assert_eq!(count(&cache), MAX_PREFIXES);
+    // Asked for again, the first of them is no longer the oldest.
+    assert_eq!(ask(&cache, &others[0]).1, 1);
+    ask(&cache, newest);
+    assert_eq!(count(&cache), MAX_PREFIXES - MAX_PREFIXES / 8);
+    let is_kept = |conversation| ask(&cache, conversation).1 == 1;
+    assert!(is_kept(newest) && is_kept(&others[0]));
+    assert!(!is_kept(&others[1]));
+}
+
+#[test]
 fn a_conversation_larger_than_the_room_is_not_kept() {
     let cache = PrefixCache::with_room(10);
     ask(&cache, &conversation(3));
