@@ -31,6 +31,7 @@ mod address;
 mod arguments;
 mod body;
 mod events;
+mod framing;
 mod guard;
 mod logs;
 mod probes;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 
 use crate::address::ListenAddress;
+use crate::framing::Framing;
 use crate::routes::routes;
 use crate::sweep::Sweeping;
 
@@ -160,8 +162,14 @@ async fn converse(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_BUFFERED_BYTES)
         .max_buf_size(MAX_BUFFERED_BYTES);
+    let framing = Framing::default();
+    let stream = TokioIo::new(framing.watch(Box::pin(stream)));
     let service = TowerToHyperService::new(router);
-    let connection = protocol.serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let marked = service_fn(move |mut request| {
+        framing.mark(&mut request);
+        service.call(request)
+    });
+    let connection = protocol.serve_connection(stream, marked);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection broke");
     }
