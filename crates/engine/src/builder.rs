@@ -285,6 +285,7 @@ impl OrchestratorBuilder {
             sinks: self.sinks,
             approver: self.approver,
             clock: self.clock,
+        let shutdown = CancellationToken::new();
             ids: self.ids,
             retry: self.retry,
             health: SharedHealth::default(),
@@ -297,7 +298,8 @@ impl OrchestratorBuilder {
             at_work: Mutex::default(),
             places: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
-            shutdown: CancellationToken::new(),
+            closing: shutdown.child_token(),
+            shutdown,
         }))
     }
 }

@@ -56,6 +56,7 @@ mod resume;
 mod run_handle;
 mod steps;
 mod stored_run;
+mod suspension;
 mod system;
 mod traces;
 

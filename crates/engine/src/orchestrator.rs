@@ -12,6 +12,7 @@ use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
 };
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,8 +35,17 @@ pub struct Orchestrator {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// Runs at work, each with its way in.
-pub(crate) type RunsAtWork = HashMap<RunId, Option<RunHandle>>;
+/// Runs at work.
+pub(crate) type RunsAtWork = HashMap<RunId, Place>;
+
+/// What there is of a run at work: nothing, until it has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// What reaches it.
+    pub(crate) handle: Option<RunHandle>,
+    /// What stops its task, without an end.
+    pub(crate) task: Option<AbortHandle>,
+}
 
 /// What all runs of an orchestrator share.
 #[derive(Debug)]
@@ -63,7 +73,7 @@ pub(crate) struct Engine {
     /// The plan of requests that name none.
     pub(crate) plan: Option<PlanName>,
     pub(crate) tool_permits: Arc<Semaphore>,
-    /// The runs at work here, each with what reaches it once it can be reached.
+    /// The runs at work here.
     pub(crate) at_work: Mutex<RunsAtWork>,
     /// One of them can be reached now, or is gone.
     pub(crate) places: Notify,
@@ -71,7 +81,10 @@ pub(crate) struct Engine {
     pub(crate) shutdown: CancellationToken,
 }
 
+    /// Ends all runs.
 impl Engine {
+    /// Keeps new ones from beginning: cancelled with the above, or before.
+    pub(crate) closing: CancellationToken,
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
         let model = self.model(&agent.role);
@@ -218,7 +231,7 @@ impl Orchestrator {
     }
 
     async fn begin(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
         if request.message.trim().is_empty() {
@@ -303,7 +316,7 @@ impl Orchestrator {
             is_repeat: false,
         };
         place.reached_by(&handle);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
+        self.set_to_work(driver, place);
         Ok(handle)
     }
 

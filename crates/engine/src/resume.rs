@@ -114,7 +114,7 @@ impl Orchestrator {
         run_id: RunId,
         answers: Vec<Answer>,
     ) -> Result<RunHandle, ResumeError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
@@ -176,7 +176,7 @@ impl Orchestrator {
             is_repeat: false,
         };
         place.reached_by(&handle);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
+        self.set_to_work(driver, place);
         Ok(handle)
     }
 
@@ -209,7 +209,10 @@ impl Orchestrator {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
-        let here = self.engine.runs_at_work().get(&run_id).cloned().flatten();
+        let here = {
+            let at_work = self.engine.runs_at_work();
+            at_work.get(&run_id).and_then(|place| place.handle.clone())
+        };
         if here.is_some_and(|here| here.link.inbox.try_send(told).is_ok()) {
             return Ok(());
         }

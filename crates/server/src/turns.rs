@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 
-use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem};
+use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, SHUTTING_DOWN};
 use crate::refusal::{internal, with_causes};
 use crate::turn::Turn;
 use crate::{body, events};
@@ -40,14 +40,13 @@ pub(crate) async fn take(
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let mut request = turn.into_request(session);
     request.idempotency_key = key;
-    let (handle, events) = begin(orchestrator, request).await?;
+    let (handle, events) = begin(orchestrator.clone(), request).await?;
     let mut answer = if wants_events(&headers) {
         events::answer(events)
     } else {
         drop(events);
         let result = handle.result().await;
-        let crashed = || internal(&format_args!("run {} crashed", handle.run_id()));
-        Json(result.ok_or_else(crashed)?).into_response()
+        Json(result.ok_or_else(|| no_result(&orchestrator, &handle))?).into_response()
     };
     if handle.is_repeat() {
         answer.headers_mut().extend([REPLAYED]);
@@ -72,6 +71,18 @@ fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Prob
         // The only way for a text not to be one.
         return Err(Problem::new(
             &INVALID_SESSION_ID,
+/// Says why a run that began has no result.
+fn no_result(orchestrator: &Orchestrator, run: &RunHandle) -> Problem {
+    if !orchestrator.is_shutting_down() {
+        return internal(&format_args!("run {} crashed", run.run_id()));
+    }
+    let detail = "the server stopped before the run ended; the next one goes on with it, and answers a request that is sent \
+                  again under the same Idempotency-Key";
+    Problem::new(&SHUTTING_DOWN, detail)
+        .with("session_id", run.session_id().as_str())
+        .with("run_id", run.run_id().to_string())
+}
+
             "the session id is not UTF-8",
         ));
     };

@@ -31,6 +31,7 @@ mod logs;
 mod sessions;
 mod stateless;
 mod support;
+mod suspending;
 mod tools;
 mod traces;
 mod waiting;
