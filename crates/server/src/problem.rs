@@ -29,6 +29,7 @@ kinds! {
     INVALID_HOST = "invalid-host", BAD_REQUEST, "Invalid host";
     INVALID_SESSION_ID = "invalid-session-id", BAD_REQUEST, "Invalid session id";
     INVALID_IDEMPOTENCY_KEY = "invalid-idempotency-key", BAD_REQUEST, "Invalid idempotency key";
+    INVALID_LAST_EVENT_ID = "invalid-last-event-id", BAD_REQUEST, "Invalid last event id";
     INVALID_BODY = "invalid-body", BAD_REQUEST, "The body cannot be read";
     INVALID_JSON = "invalid-json", BAD_REQUEST, "Invalid JSON";
     UNKNOWN_FIELD = "unknown-field", BAD_REQUEST, "Unknown field";

@@ -4,7 +4,8 @@
 //! replies are streamed even where the client wants the result alone, because somebody else may follow the run.
 //!
 //! With the header `Idempotency-Key` the request may be repeated: it gets the run that the first one began, whatever came
-//! of it, and says so in the header `Idempotency-Replayed`.
+//! of it, and says so in the header `Idempotency-Replayed`. Events then begin after the record that the header
+//! `Last-Event-ID` names.
 
 use axum::Json;
 use axum::body::Body;
@@ -12,6 +13,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use neuraxis::core::Seq;
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 
 use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, SHUTTING_DOWN};
@@ -37,12 +39,15 @@ pub(crate) async fn take(
 ) -> Result<Response, Problem> {
     let session = session_id(id)?;
     let key = idempotency_key(&headers)?;
+    let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let mut request = turn.into_request(session);
     request.idempotency_key = key;
     let (handle, events) = begin(orchestrator.clone(), request).await?;
     let mut answer = if wants_events(&headers) {
-        events::answer(events)
+        // Of a run that begins now nobody had a record.
+        let last = if handle.is_repeat() { last } else { Seq(0) };
+        events::answer(events, last)
     } else {
         drop(events);
         let result = handle.result().await;
