@@ -59,6 +59,7 @@ mod stored_run;
 mod suspension;
 mod system;
 mod traces;
+mod vouching;
 
 pub use agent_tool::AgentTool;
 pub use approvals::{Swept, WaitingApproval};

@@ -28,6 +28,7 @@ use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{RunHandle, RunLink};
+use crate::vouching::Vouched;
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     pub(crate) offers: Offers,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
+    /// The sessions that were found whole; `None` where nobody looks.
+    pub(crate) vouched: Option<Vouched>,
     /// The folder that paths in calls are judged from.
     pub(crate) root: Option<Arc<str>>,
     pub(crate) agents: Vec<AgentTool>,
@@ -78,13 +81,13 @@ pub(crate) struct Engine {
     /// One of them can be reached now, or is gone.
     pub(crate) places: Notify,
     pub(crate) tasks: TaskTracker,
-    pub(crate) shutdown: CancellationToken,
-}
-
     /// Ends all runs.
-impl Engine {
+    pub(crate) shutdown: CancellationToken,
     /// Keeps new ones from beginning: cancelled with the above, or before.
     pub(crate) closing: CancellationToken,
+}
+
+impl Engine {
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
         let model = self.model(&agent.role);
@@ -238,6 +241,10 @@ impl Orchestrator {
             return Err(RequestError::EmptyMessage);
         }
         let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
+        if self.engine.vouched.is_some() {
+            // Boxed, because most engines do not ask.
+            Box::pin(self.vouch(store.as_ref(), &request.session_id)).await?;
+        }
         if let Some(key) = request.idempotency_key.clone() {
             // Boxed, because most requests have no key.
             return Box::pin(self.begin_once(store, request, key)).await;

@@ -83,6 +83,15 @@ pub enum ResumeError {
         /// Why its log cannot be replayed.
         why: String,
     },
+    /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that
+    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    #[error("session {session} is not what was kept, so that nothing goes on from it: {why}")]
+    Altered {
+        /// The session.
+        session: SessionId,
+        /// What does not fit.
+        why: String,
+    },
     /// The run refuses what it is brought.
     #[error("the run refuses the answer")]
     Refused(#[from] InputError),
@@ -119,6 +128,10 @@ impl Orchestrator {
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        if self.engine.vouched.is_some() {
+            let session = store.run(run_id).await?.session;
+            self.vouch(store.as_ref(), &session).await?;
+        }
         let records = match store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(why)) => {
                 let why = Unreadable::Damaged(why);

@@ -44,6 +44,7 @@ kinds! {
     METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
     SESSION_BUSY = "session-busy", CONFLICT, "Session busy";
+    SESSION_ALTERED = "session-altered", CONFLICT, "Session altered";
     AT_WORK_ELSEWHERE = "at-work-elsewhere", CONFLICT, "At work elsewhere";
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";

@@ -35,9 +35,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
     let plan = config.server().plan.clone();
-    let app = App::build_extended(&config, &environment, Tape::Off, |builder| match plan {
-        Some(plan) => builder.default_plan(plan),
-        None => builder,
+    let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+        let builder = builder.verify_sessions();
+        match plan {
+            Some(plan) => builder.default_plan(plan),
+            None => builder,
+        }
     })
     .await?;
     for notice in &app.notices {

@@ -71,11 +71,6 @@ async fn begin(
         .map_err(|error| internal(&with_causes(&error)))??)
 }
 
-fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
-    let Ok(Path(id)) = id else {
-        // The only way for a text not to be one.
-        return Err(Problem::new(
-            &INVALID_SESSION_ID,
 /// Says why a run that began has no result.
 fn no_result(orchestrator: &Orchestrator, run: &RunHandle) -> Problem {
     if !orchestrator.is_shutting_down() {
@@ -88,6 +83,11 @@ fn no_result(orchestrator: &Orchestrator, run: &RunHandle) -> Problem {
         .with("run_id", run.run_id().to_string())
 }
 
+fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {
+    let Ok(Path(id)) = id else {
+        // The only way for a text not to be one.
+        return Err(Problem::new(
+            &INVALID_SESSION_ID,
             "the session id is not UTF-8",
         ));
     };

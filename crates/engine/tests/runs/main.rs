@@ -34,4 +34,5 @@ mod support;
 mod suspending;
 mod tools;
 mod traces;
+mod vouching;
 mod waiting;
