@@ -31,23 +31,36 @@ async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
 #[tokio::test]
 async fn an_interrupt_ends_open_streams_with_their_last_record_and_the_process_within_two_seconds()
 {
-    use crate::support::gate::{gated_program, waiting_turn};
+    cancels(&[], Signal::INT).await;
+}
 
-    let (mut program, mut gate) = gated_program().await;
+/// Nobody could ever go on with what is in memory alone.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_a_database_each_signal_does() {
+    cancels(&[("NEURAXIS_STORE__URL", "memory:")], Signal::TERM).await;
+}
+
+#[cfg(target_os = "linux")]
+async fn cancels(variables: &[(&str, &str)], signal: Signal) {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let (mut program, mut gate) = gated_program_with(variables).await;
     let frames = program.client().listen("s", &waiting_turn()).await;
     gate.reached().await;
     let began = Instant::now();
-    program.signal(Signal::INT);
+    program.signal(signal);
     let rest = frames.rest().await;
     let cancelled = rest
         .iter()
         .find(|frame| frame.event == "cancelled")
         .unwrap();
-    assert_eq!(cancelled.data["reason"], "the engine is shutting down");
+    let reason = cancelled.data.get("reason");
+    assert_eq!(reason, Some(&json!("the engine is shutting down")));
     let last = rest.last().unwrap();
     assert_eq!(
-        (last.event.as_str(), &last.data["finish_reason"]),
-        ("final", &json!("cancelled"))
+        (last.event.as_str(), last.data.get("finish_reason")),
+        ("final", Some(&json!("cancelled")))
     );
     assert_eq!(program.exit().await.code(), Some(0));
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
