@@ -4,7 +4,7 @@
 //! That follows the hash chain through the session's whole log, so that a session found whole is taken to be so for a
 //! while. What is altered meanwhile is found after it, at the latest.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,14 @@ const PERIOD: Duration = Duration::from_secs(300);
 /// The most sessions that are remembered of one period. The oldest are forgotten, and looked at again.
 const MAX_SESSIONS: usize = 8_192;
 
-/// The sessions that were found whole lately.
+/// How long a session that was found altered is refused without a look: whoever looks for runs to take up does so every few
+/// seconds.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// The most altered sessions that are remembered. All are forgotten when there are more.
+const MAX_ALTERED: usize = 256;
+
+/// What was found of sessions lately.
 #[derive(Debug)]
 pub(crate) struct Vouched(Mutex<Periods>);
 
@@ -32,6 +39,8 @@ struct Periods {
     began: Instant,
     current: HashSet<SessionId>,
     last: HashSet<SessionId>,
+    /// When each was found altered, and what does not fit.
+    altered: HashMap<SessionId, (Instant, String)>,
 }
 
 impl Vouched {
@@ -40,6 +49,7 @@ impl Vouched {
             began: Instant::now(),
             current: HashSet::new(),
             last: HashSet::new(),
+            altered: HashMap::new(),
         }))
     }
 
@@ -63,8 +73,21 @@ impl Periods {
         }
     }
 
-    fn knows(&self, session: &SessionId) -> bool {
-        self.current.contains(session) || self.last.contains(session)
+    /// Returns what is known of a session: that it is whole, or why it is not.
+    fn known(&self, session: &SessionId) -> Option<Result<(), String>> {
+        if self.current.contains(session) || self.last.contains(session) {
+            return Some(Ok(()));
+        }
+        let (found, why) = self.altered.get(session)?;
+        (found.elapsed() < REFUSED).then(|| Err(why.clone()))
+    }
+
+    fn note_altered(&mut self, session: &SessionId, why: &str) {
+        if self.altered.len() >= MAX_ALTERED {
+            self.altered.clear();
+        }
+        let found = (Instant::now(), why.to_owned());
+        self.altered.insert(session.clone(), found);
     }
 }
 
@@ -87,8 +110,12 @@ impl Orchestrator {
         let Some(vouched) = &self.engine.vouched else {
             return Ok(());
         };
-        if vouched.with(|periods| periods.knows(session)) {
-            return Ok(());
+        let altered = |why| Unvouched::Altered {
+            session: session.clone(),
+            why,
+        };
+        if let Some(known) = vouched.with(|periods| periods.known(session)) {
+            return known.map_err(altered);
         }
         match store.verify(session, None).await {
             Ok(_) => {
@@ -98,8 +125,8 @@ impl Orchestrator {
             // There is nothing to go on from.
             Err(StoreError::NoSuchSession(_)) => Ok(()),
             Err(StoreError::Damaged(why)) => {
-                let session = session.clone();
-                Err(Unvouched::Altered { session, why })
+                vouched.with(|periods| periods.note_altered(session, &why));
+                Err(altered(why))
             }
             Err(error) => Err(Unvouched::Store(error)),
         }
@@ -131,14 +158,22 @@ mod tests {
     #[test]
     fn no_more_sessions_are_remembered_than_two_periods_have() {
         let vouched = Vouched::new();
-        let sessions = (0..3 * MAX_SESSIONS).map(|number| format!("s{number}").parse().unwrap());
-        for session in sessions {
-            vouched.with(|periods| periods.current.insert(session));
+        let session = |number: usize| -> SessionId { format!("s{number}").parse().unwrap() };
+        let many = 3 * MAX_SESSIONS;
+        for number in 0..many {
+            vouched.with(|periods| {
+                periods.current.insert(session(number));
+                periods.note_altered(&session(many + number), "it was");
+            });
         }
         vouched.with(|periods| {
             assert!(periods.current.len() + periods.last.len() <= 2 * MAX_SESSIONS);
-            assert!(!periods.knows(&"s0".parse().unwrap()));
-            assert!(periods.knows(&format!("s{}", 3 * MAX_SESSIONS - 1).parse().unwrap()));
+            assert!(periods.altered.len() <= MAX_ALTERED);
+            assert_eq!(periods.known(&session(0)), None);
+            assert_eq!(periods.known(&session(many - 1)), Some(Ok(())));
+            assert_eq!(periods.known(&session(many)), None);
+            let last = periods.known(&session(2 * many - 1));
+            assert_eq!(last, Some(Err("it was".to_owned())));
         });
     }
 }
