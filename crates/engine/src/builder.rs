@@ -22,6 +22,7 @@ use crate::offers::Offers;
 use crate::orchestrator::{Engine, Orchestrator};
 use crate::resilience::RetryPolicy;
 use crate::system::{SystemClock, UuidV7};
+use crate::vouching::Vouched;
 
 /// How many tools may run at the same time, over all runs, unless the builder says otherwise.
 const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
@@ -39,6 +40,7 @@ pub struct OrchestratorBuilder {
     tool_call_limit: Option<u32>,
     policy: Arc<Policy>,
     store: Option<Arc<dyn SessionStore>>,
+    vouched: Option<Vouched>,
     sinks: Vec<Arc<dyn TraceSink>>,
     approver: Arc<dyn Approver>,
     clock: Arc<dyn Clock>,
@@ -74,6 +76,7 @@ impl OrchestratorBuilder {
             tool_call_limit: None,
             policy: Arc::new(Policy::built_in()),
             store: None,
+            vouched: None,
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             clock: Arc::new(SystemClock),
@@ -195,6 +198,18 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Makes sure that a session is what was kept, by [`SessionStore::verify`], before a request or a run that is taken up
+    /// goes on from it. One that is not is refused, and nothing is written.
+    ///
+    /// A session found whole is not looked at again for 5 minutes at the least and 10 at the most: what is altered
+    /// meanwhile is found after that. What verifying cannot find this does not find either: a log that was made anew as a
+    /// whole, or cut off at its end.
+    #[must_use]
+    pub fn verify_sessions(mut self) -> Self {
+        self.vouched = Some(Vouched::new());
+        self
+    }
+
     /// Adds a sink that receives every record.
     #[must_use]
     pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
@@ -271,6 +286,7 @@ impl OrchestratorBuilder {
             catalog.add(Arc::new(tool))?;
         }
         check_agents(&self.agents, &catalog)?;
+        let shutdown = CancellationToken::new();
         let roles = self.models.keys().cloned().collect();
         Ok(Orchestrator::new(Engine {
             models: self.models,
@@ -279,6 +295,7 @@ impl OrchestratorBuilder {
             decisions: Decisions::default(),
             policy: self.policy,
             store: self.store,
+            vouched: self.vouched,
             root: self.root,
             agents: self.agents,
             hooks: self.hooks,
@@ -299,7 +316,8 @@ impl OrchestratorBuilder {
             at_work: Mutex::default(),
             places: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
-            shutdown: CancellationToken::new(),
+            closing: shutdown.child_token(),
+            shutdown,
         }))
     }
 }

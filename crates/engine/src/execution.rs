@@ -107,7 +107,7 @@ impl Orchestrator {
         messages: Vec<Message>,
         system_prompt: Option<&str>,
     ) -> Result<Execution, RequestError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
         let is_system = |message: &Message| matches!(message, Message::System { .. });

@@ -117,7 +117,7 @@ impl Orchestrator {
         turn: Turn,
         options: ForkOptions,
     ) -> Result<RunHandle, ForkError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(RequestError::ShuttingDown.into());
         }
         let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;

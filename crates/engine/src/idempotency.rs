@@ -103,7 +103,10 @@ impl Orchestrator {
         request: &UserRequest,
         run: &RunSummary,
     ) -> Result<Found, RequestError> {
-        let here = self.engine.runs_at_work().get(&run.run_id).cloned();
+        let here = {
+            let at_work = self.engine.runs_at_work();
+            at_work.get(&run.run_id).map(|place| place.handle.clone())
+        };
         match here {
             Some(Some(handle)) => {
                 handle

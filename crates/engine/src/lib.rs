@@ -57,8 +57,10 @@ mod resume;
 mod run_handle;
 mod steps;
 mod stored_run;
+mod suspension;
 mod system;
 mod traces;
+mod vouching;
 
 pub use agent_tool::AgentTool;
 pub use approvals::{Swept, WaitingApproval};

@@ -12,6 +12,7 @@ use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
 };
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,6 +29,7 @@ use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{RunHandle, RunLink};
+use crate::vouching::Vouched;
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
 #[derive(Debug, Clone)]
@@ -35,8 +37,17 @@ pub struct Orchestrator {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// Runs at work, each with its way in.
-pub(crate) type RunsAtWork = HashMap<RunId, Option<RunHandle>>;
+/// Runs at work.
+pub(crate) type RunsAtWork = HashMap<RunId, Place>;
+
+/// What there is of a run at work: nothing, until it has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// What reaches it.
+    pub(crate) handle: Option<RunHandle>,
+    /// What stops its task, without an end.
+    pub(crate) task: Option<AbortHandle>,
+}
 
 /// What all runs of an orchestrator share.
 #[derive(Debug)]
@@ -50,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) decisions: Decisions,
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Option<Arc<dyn SessionStore>>,
+    /// The sessions that were found whole; `None` where nobody looks.
+    pub(crate) vouched: Option<Vouched>,
     /// The folder that paths in calls are judged from.
     pub(crate) root: Option<Arc<str>>,
     pub(crate) agents: Vec<AgentTool>,
@@ -65,12 +78,15 @@ pub(crate) struct Engine {
     /// The plan of requests that name none.
     pub(crate) plan: Option<PlanName>,
     pub(crate) tool_permits: Arc<Semaphore>,
-    /// The runs at work here, each with what reaches it once it can be reached.
+    /// The runs at work here.
     pub(crate) at_work: Mutex<RunsAtWork>,
     /// One of them can be reached now, or is gone.
     pub(crate) places: Notify,
     pub(crate) tasks: TaskTracker,
+    /// Ends all runs.
     pub(crate) shutdown: CancellationToken,
+    /// Keeps new ones from beginning: cancelled with the above, or before.
+    pub(crate) closing: CancellationToken,
 }
 
 impl Engine {
@@ -220,13 +236,17 @@ impl Orchestrator {
     }
 
     async fn begin(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
         if request.message.trim().is_empty() {
             return Err(RequestError::EmptyMessage);
         }
         let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
+        if self.engine.vouched.is_some() {
+            // Boxed, because most engines do not ask.
+            Box::pin(self.vouch(store.as_ref(), &request.session_id)).await?;
+        }
         if let Some(key) = request.idempotency_key.clone() {
             // Boxed, because most requests have no key.
             return Box::pin(self.begin_once(store, request, key)).await;
@@ -305,7 +325,7 @@ impl Orchestrator {
             is_repeat: false,
         };
         place.reached_by(&handle);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
+        self.set_to_work(driver, place);
         Ok(handle)
     }
 

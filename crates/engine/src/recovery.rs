@@ -51,8 +51,8 @@ impl Orchestrator {
     ///
     /// Dropped, nothing is looked for any more.
     pub async fn keep_recovering(&self, every: Duration) {
-        let shutdown = &self.engine.shutdown;
-        let sleep = || shutdown.run_until_cancelled(tokio::time::sleep(every));
+        let closing = &self.engine.closing;
+        let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
         let mut told = HashSet::new();
         while sleep().await.is_some() {
             // Who was asked before about a run that waits is not asked again.

@@ -132,6 +132,15 @@ pub enum RequestError {
         #[source]
         source: Box<ResumeError>,
     },
+    /// The session is not what was kept, so that nothing goes on from it. Only an engine that
+    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    #[error("session {session} is not what was kept, so that nothing goes on from it: {why}")]
+    Altered {
+        /// The session.
+        session: SessionId,
+        /// What does not fit.
+        why: String,
+    },
     /// The store could not do its part.
     #[error("the request could not be recorded")]
     Store(#[source] StoreError),

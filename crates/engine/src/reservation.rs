@@ -7,7 +7,7 @@ use backon::{ExponentialBuilder, Retryable};
 use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
-use crate::orchestrator::Engine;
+use crate::orchestrator::{Engine, Place};
 use crate::run_handle::RunHandle;
 
 /// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
@@ -36,7 +36,7 @@ impl AtWork {
     /// Takes the place of a run; `None` if it is taken.
     pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
         match engine.runs_at_work().entry(run) {
-            Entry::Vacant(place) => place.insert(None),
+            Entry::Vacant(place) => place.insert(Place::default()),
             Entry::Occupied(_) => return None,
         };
         Some(Self {
@@ -45,10 +45,19 @@ impl AtWork {
         })
     }
 
+    /// Returns the run.
+    pub(crate) const fn run(&self) -> RunId {
+        self.run
+    }
+
     /// Lets what is posted to the run here reach it at once, and a repeated request its events.
     pub(crate) fn reached_by(&self, handle: &RunHandle) {
         let handle = Some(handle.clone());
-        self.engine.runs_at_work().insert(self.run, handle);
+        self.engine
+            .runs_at_work()
+            .entry(self.run)
+            .or_default()
+            .handle = handle;
         self.engine.places.notify_waiters();
     }
 }

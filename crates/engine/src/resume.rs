@@ -83,6 +83,15 @@ pub enum ResumeError {
         /// Why its log cannot be replayed.
         why: String,
     },
+    /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that
+    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    #[error("session {session} is not what was kept, so that nothing goes on from it: {why}")]
+    Altered {
+        /// The session.
+        session: SessionId,
+        /// What does not fit.
+        why: String,
+    },
     /// The run refuses what it is brought.
     #[error("the run refuses the answer")]
     Refused(#[from] InputError),
@@ -114,11 +123,15 @@ impl Orchestrator {
         run_id: RunId,
         answers: Vec<Answer>,
     ) -> Result<RunHandle, ResumeError> {
-        if self.engine.shutdown.is_cancelled() {
+        if self.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        if self.engine.vouched.is_some() {
+            let session = store.run(run_id).await?.session;
+            self.vouch(store.as_ref(), &session).await?;
+        }
         let records = match store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(why)) => {
                 let why = Unreadable::Damaged(why);
@@ -176,7 +189,7 @@ impl Orchestrator {
             is_repeat: false,
         };
         place.reached_by(&handle);
-        self.engine.tasks.spawn(driver.drive(Some(place)));
+        self.set_to_work(driver, place);
         Ok(handle)
     }
 
@@ -209,7 +222,10 @@ impl Orchestrator {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
-        let here = self.engine.runs_at_work().get(&run_id).cloned().flatten();
+        let here = {
+            let at_work = self.engine.runs_at_work();
+            at_work.get(&run_id).and_then(|place| place.handle.clone())
+        };
         if here.is_some_and(|here| here.link.inbox.try_send(told).is_ok()) {
             return Ok(());
         }

@@ -87,8 +87,8 @@ impl RunHandle {
         self.is_repeat
     }
 
-    /// Waits for the run to end, or to wait for somebody who is not here. `None` if its task crashed, which only a defect
-    /// can cause.
+    /// Waits for the run to end, or to wait for somebody who is not here. `None` if it was left by
+    /// [`suspend`](crate::Orchestrator::suspend), or if its task crashed, which only a defect can cause.
     ///
     /// # Cancel safety
     ///

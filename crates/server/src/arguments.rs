@@ -9,7 +9,8 @@ use crate::address::ListenAddress;
 const AFTER_HELP: &str = "\
 Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
 Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
-SIGTERM and SIGINT stop it in an orderly way.
+SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
+them. Where sessions are in memory alone, both cancel.
 GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";

@@ -2,6 +2,9 @@
 //!
 //! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
 //! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells). There is no CORS.
+//!
+//! Nobody may read a request otherwise than we do: one that tells its length twice is refused, and nothing follows one in
+//! chunks on its connection.
 
 use std::net::IpAddr;
 
@@ -12,20 +15,35 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
-use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
+use crate::framing::AmbiguousLength;
+use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_BODY, INVALID_HOST, Problem};
 
 /// The port of `http` URLs that name none.
 const HTTP_PORT: u16 = 80;
 
 /// Lets a request pass that is meant for this server, and refuses all others.
 pub(crate) async fn admit(request: Request, next: Next) -> Response {
-    match check(&request) {
+    let is_in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
+    let mut response = match check(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
+    };
+    if is_in_chunks {
+        // Where its last chunk ends is not looked at before hyper does.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
+    response
 }
 
 fn check(request: &Request) -> Result<(), Problem> {
+    if request.extensions().get::<AmbiguousLength>().is_some() {
+        return Err(Problem::new(
+            &INVALID_BODY,
+            "it must be clear where a request ends: send one Content-Length of digits alone, or Transfer-Encoding: \
+             chunked, never both",
+        ));
+    }
     let host = host(request)?;
     if !is_this_machine(host.host()) {
         return Err(Problem::new(

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use neuraxis_app::{App, Config, Environment, Sources};
-//! use neuraxis_server::{ListenAddress, Server};
+//! use neuraxis_server::{ListenAddress, Server, Stop};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@
 //! let listen: ListenAddress = "127.0.0.1:0".parse()?;
 //! let server = Server::bind(listen, app.orchestrator).await?;
 //! println!("listening on {}", server.url());
-//! server.serve(async { /* until this is over */ }).await?;
+//! server.serve(async { /* until this is over */ Stop::Cancel }).await?;
 //!
 //! assert!("0.0.0.0:80".parse::<ListenAddress>().is_err(), "anybody could ask");
 //! # Ok(())
@@ -31,6 +31,7 @@ mod address;
 mod arguments;
 mod body;
 mod events;
+mod framing;
 mod guard;
 mod logs;
 mod probes;
@@ -48,3 +49,4 @@ pub use address::{ListenAddress, ListenAddressError};
 pub use arguments::Arguments;
 pub use program::{Failure, run};
 pub use server::{BindError, Server, Unfinished};
+pub use stop::Stop;

@@ -29,6 +29,7 @@ kinds! {
     INVALID_HOST = "invalid-host", BAD_REQUEST, "Invalid host";
     INVALID_SESSION_ID = "invalid-session-id", BAD_REQUEST, "Invalid session id";
     INVALID_IDEMPOTENCY_KEY = "invalid-idempotency-key", BAD_REQUEST, "Invalid idempotency key";
+    INVALID_LAST_EVENT_ID = "invalid-last-event-id", BAD_REQUEST, "Invalid last event id";
     INVALID_BODY = "invalid-body", BAD_REQUEST, "The body cannot be read";
     INVALID_JSON = "invalid-json", BAD_REQUEST, "Invalid JSON";
     UNKNOWN_FIELD = "unknown-field", BAD_REQUEST, "Unknown field";
@@ -43,6 +44,7 @@ kinds! {
     METHOD_NOT_ALLOWED = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BODY_TIMEOUT = "body-timeout", REQUEST_TIMEOUT, "The body took too long";
     SESSION_BUSY = "session-busy", CONFLICT, "Session busy";
+    SESSION_ALTERED = "session-altered", CONFLICT, "Session altered";
     AT_WORK_ELSEWHERE = "at-work-elsewhere", CONFLICT, "At work elsewhere";
     BODY_TOO_LARGE = "body-too-large", PAYLOAD_TOO_LARGE, "Body too large";
     NOT_JSON = "not-json", UNSUPPORTED_MEDIA_TYPE, "Not JSON";

@@ -11,7 +11,7 @@ use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
 use crate::logs::{self, LogFilterError};
 use crate::server::{BindError, Server, Unfinished};
-use crate::stop;
+use crate::stop::{self, Stop};
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
@@ -35,9 +35,12 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
     let plan = config.server().plan.clone();
-    let app = App::build_extended(&config, &environment, Tape::Off, |builder| match plan {
-        Some(plan) => builder.default_plan(plan),
-        None => builder,
+    let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+        let builder = builder.verify_sessions();
+        match plan {
+            Some(plan) => builder.default_plan(plan),
+            None => builder,
+        }
     })
     .await?;
     for notice in &app.notices {
@@ -45,7 +48,15 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     take_up(&app.orchestrator).await;
     // From here on a signal no longer kills.
-    let stop = stop::signal()?;
+    let told = stop::signal()?;
+    let is_kept = app.outlives_the_process();
+    let stop = async move {
+        match told.await {
+            // Nobody could ever go on with what is in memory alone.
+            Stop::Drain if !is_kept => Stop::Cancel,
+            told => told,
+        }
+    };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     tokio::spawn(async move { app.orchestrator.keep_recovering(RECOVERY).await });
     announce(&server.url());

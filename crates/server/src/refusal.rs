@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use neuraxis::SessionId;
 use neuraxis::brainstem::RequestError as PolicyRefusal;
 use neuraxis::engine::RequestError;
 use neuraxis::ports::StoreError;
@@ -10,8 +11,8 @@ use serde_json::Value;
 
 use crate::problem::{
     AT_WORK_ELSEWHERE, IDEMPOTENCY_KEY_REUSED, INTERNAL, INVALID_FIELD, MODE_NOT_ALLOWED, NO_MODEL,
-    Problem, REFUSED, SESSION_BUSY, SHUTTING_DOWN, STORE_FAILED, STORE_UNAVAILABLE,
-    UNKNOWN_CHANNEL, UNKNOWN_MODE,
+    Problem, REFUSED, SESSION_ALTERED, SESSION_BUSY, SHUTTING_DOWN, STORE_FAILED,
+    STORE_UNAVAILABLE, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 
 /// After how many seconds a client asks again for a run that another server drives. A server that died is found out to be
@@ -30,6 +31,7 @@ impl From<RequestError> for Problem {
             )
             .with("session_id", session.as_str())
             .with("run_id", run.to_string()),
+            RequestError::Altered { session, why } => altered(&session, &why),
             RequestError::KeyReused(differences) => {
                 let names = differences.parts().iter().map(|part| part.name().into());
                 Self::new(
@@ -79,6 +81,14 @@ fn refused(refusal: PolicyRefusal) -> Problem {
 
 fn names(names: &[impl ToString]) -> Vec<Value> {
     names.iter().map(|name| name.to_string().into()).collect()
+}
+
+/// What does not fit is for whoever runs the server: it goes into the log alone.
+fn altered(session: &SessionId, why: &str) -> Problem {
+    tracing::error!(%session, %why, "a session is not what was kept: nothing goes on from it");
+    let detail = "the session is not what was kept, so that nothing goes on from it; use another session, and look into \
+                  the server's log";
+    Problem::new(&SESSION_ALTERED, detail).with("session_id", session.as_str())
 }
 
 /// The store's own words may name hosts and files: they go into the log alone.

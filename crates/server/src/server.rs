@@ -10,17 +10,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use neuraxis::Orchestrator;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use crate::address::ListenAddress;
+use crate::framing::Framing;
 use crate::routes::routes;
+use crate::stop::Stop;
 use crate::sweep::Sweeping;
 
 /// How many connections there may be; more have to wait to be accepted.
@@ -35,8 +38,15 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes of the head of a request, and of what is kept in memory on the way to or from a client.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
 
-/// How long runs may take to end when the server stops. They only have to record that they ended.
+/// How long runs may take to end when they are cancelled. They only have to record that they ended.
 const RECORDING: Duration = Duration::from_secs(5);
+
+/// How long runs may go on when the server is asked to stop. With all that follows it is less than the 10 seconds that
+/// Docker waits before it kills.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long it may take after that to leave those that did not end.
+const LEAVING: Duration = Duration::from_secs(2);
 
 /// How long connections may take after that, to send what is left.
 const DRAINING: Duration = Duration::from_secs(1);
@@ -61,9 +71,9 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Some runs did not end in time when the server stopped: what they did last may not be on record.
+/// Some runs neither ended nor were left in time when the server stopped: what they did last may not be on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("some runs did not end within {} seconds and were given up", RECORDING.as_secs())]
+#[error("some runs neither ended in time nor could be left in order, and were given up")]
 #[non_exhaustive]
 pub struct Unfinished;
 
@@ -94,13 +104,13 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Answers until `stop` is over. Then it takes no new connections, ends all runs and lets them record it, and gives
+    /// Answers until `stop` is over. Then it takes no new connections, ends or leaves all runs as `stop` says, and gives
     /// clients a moment to hear of it.
     ///
     /// # Errors
     ///
     /// [`Unfinished`] if runs had to be given up.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Unfinished> {
+    pub async fn serve(self, stop: impl Future<Output = Stop>) -> Result<(), Unfinished> {
         let Self {
             mut listener,
             orchestrator,
@@ -111,23 +121,59 @@ impl Server {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut stop = pin!(stop);
-        loop {
+        let how = loop {
             tokio::select! {
                 (stream, permit) = next(&mut listener, &permits) => {
                     tokio::spawn(converse(stream, router.clone(), graceful.watcher(), permit));
                 }
-                () = &mut stop => break,
+                how = &mut stop => break how,
             }
-        }
+        };
         drop(sweeping);
+        let (over, is_over) = oneshot::channel();
         // In this order: whoever finds the door closed knows that no new run begins.
-        let (ended, ()) = tokio::join!(timeout(RECORDING, orchestrator.shutdown()), async {
-            drop(listener);
-        });
-        if timeout(DRAINING, graceful.shutdown()).await.is_err() {
+        let (ended, (), ()) = tokio::join!(
+            async {
+                let ended = end(&orchestrator, how).await;
+                // It is waited for below, whatever happens.
+                let _ = over.send(());
+                ended
+            },
+            async { drop(listener) },
+            let_go(graceful, is_over),
+        );
+        ended
+    }
+}
+
+/// Ends all runs, or lets them end and leaves those that do not.
+async fn end(orchestrator: &Orchestrator, how: Stop) -> Result<(), Unfinished> {
+    let ended = match how {
+        Stop::Cancel => timeout(RECORDING, orchestrator.shutdown()).await,
+        Stop::Drain => {
+            let left = timeout(GRACE + LEAVING, orchestrator.suspend(GRACE)).await;
+            left.map(|left| {
+                for run in left {
+                    tracing::info!(%run, "a run did not end in time: the next server goes on with it");
+                }
+            })
+        }
+    };
+    ended.map_err(|_| Unfinished)
+}
+
+/// Closes idle connections, and others once they have sent what is left, or some time after all runs are over.
+async fn let_go(graceful: GracefulShutdown, is_over: oneshot::Receiver<()>) {
+    let patience = async {
+        // Dropped or sent, the runs are over.
+        let _ = is_over.await;
+        sleep(DRAINING).await;
+    };
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = patience => {
             tracing::warn!("some clients did not take what was left for them in time");
         }
-        ended.map_err(|_| Unfinished)
     }
 }
 
@@ -160,8 +206,14 @@ async fn converse(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_BUFFERED_BYTES)
         .max_buf_size(MAX_BUFFERED_BYTES);
+    let framing = Framing::default();
+    let stream = TokioIo::new(framing.watch(Box::pin(stream)));
     let service = TowerToHyperService::new(router);
-    let connection = protocol.serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let marked = service_fn(move |mut request| {
+        framing.mark(&mut request);
+        service.call(request)
+    });
+    let connection = protocol.serve_connection(stream, marked);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection broke");
     }

@@ -4,7 +4,8 @@
 //! replies are streamed even where the client wants the result alone, because somebody else may follow the run.
 //!
 //! With the header `Idempotency-Key` the request may be repeated: it gets the run that the first one began, whatever came
-//! of it, and says so in the header `Idempotency-Replayed`.
+//! of it, and says so in the header `Idempotency-Replayed`. Events then begin after the record that the header
+//! `Last-Event-ID` names.
 
 use axum::Json;
 use axum::body::Body;
@@ -12,9 +13,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use neuraxis::core::Seq;
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 
-use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem};
+use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, SHUTTING_DOWN};
 use crate::refusal::{internal, with_causes};
 use crate::turn::Turn;
 use crate::{body, events};
@@ -37,17 +39,19 @@ pub(crate) async fn take(
 ) -> Result<Response, Problem> {
     let session = session_id(id)?;
     let key = idempotency_key(&headers)?;
+    let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let mut request = turn.into_request(session);
     request.idempotency_key = key;
-    let (handle, events) = begin(orchestrator, request).await?;
+    let (handle, events) = begin(orchestrator.clone(), request).await?;
     let mut answer = if wants_events(&headers) {
-        events::answer(events)
+        // Of a run that begins now nobody had a record.
+        let last = if handle.is_repeat() { last } else { Seq(0) };
+        events::answer(events, last)
     } else {
         drop(events);
         let result = handle.result().await;
-        let crashed = || internal(&format_args!("run {} crashed", handle.run_id()));
-        Json(result.ok_or_else(crashed)?).into_response()
+        Json(result.ok_or_else(|| no_result(&orchestrator, &handle))?).into_response()
     };
     if handle.is_repeat() {
         answer.headers_mut().extend([REPLAYED]);
@@ -65,6 +69,18 @@ async fn begin(
     Ok(begun
         .await
         .map_err(|error| internal(&with_causes(&error)))??)
+}
+
+/// Says why a run that began has no result.
+fn no_result(orchestrator: &Orchestrator, run: &RunHandle) -> Problem {
+    if !orchestrator.is_shutting_down() {
+        return internal(&format_args!("run {} crashed", run.run_id()));
+    }
+    let detail = "the server stopped before the run ended; the next one goes on with it, and answers a request that is sent \
+                  again under the same Idempotency-Key";
+    Problem::new(&SHUTTING_DOWN, detail)
+        .with("session_id", run.session_id().as_str())
+        .with("run_id", run.run_id().to_string())
 }
 
 fn session_id(id: Result<Path<String>, PathRejection>) -> Result<SessionId, Problem> {

@@ -3,7 +3,7 @@
 //!
 //! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,8 @@ pub(crate) struct Copier {
     file: Option<File>,
     bytes: u64,
     has_failed: bool,
+    /// Tells others that the folder has its process.
+    claim: Option<File>,
 }
 
 impl Copier {
@@ -104,8 +106,10 @@ impl Copier {
             file: None,
             bytes: 0,
             has_failed: false,
+            claim: None,
         };
         copier.file()?;
+        copier.claim = claim(&copier.config.folder);
         Ok(copier)
     }
 
@@ -173,6 +177,26 @@ impl Copier {
         }
         Ok(())
     }
+}
+
+/// Claims a folder for this process, as long as it lives, and warns if another has it: both would write to the same file and
+/// each rename it under the other. No more than that, since who lists sessions beside a server disturbs nothing.
+///
+/// The lock is on the folder itself, so that it holds nothing but the copy. Where folders cannot be locked nobody is warned.
+fn claim(folder: &Path) -> Option<File> {
+    let claimed = File::open(folder).ok()?;
+    match claimed.try_lock() {
+        Ok(()) => return Some(claimed),
+        Err(TryLockError::WouldBlock) => tracing::warn!(
+            folder = %folder.display(),
+            "another process copies its log into this folder: name another one in [store.log], or records may be lost \
+             when the files rotate"
+        ),
+        Err(TryLockError::Error(error)) => {
+            tracing::debug!(folder = %folder.display(), %error, "the folder cannot be claimed");
+        }
+    }
+    None
 }
 
 fn create(folder: &Path) -> io::Result<File> {

@@ -31,6 +31,8 @@ mod logs;
 mod sessions;
 mod stateless;
 mod support;
+mod suspending;
 mod tools;
 mod traces;
+mod vouching;
 mod waiting;

@@ -226,3 +226,35 @@ async fn a_request_that_a_web_page_of_another_origin_makes_is_refused() {
         assert_eq!(request.send().await.unwrap().status(), 200, "{host}");
     }
 }
+
+#[tokio::test]
+async fn a_last_event_id_that_is_no_number_is_refused() {
+    let program = Program::start().await;
+    let client = program.client();
+    let after = |last: &str| {
+        let request = turn(&client, "{\"message\": \"a\"}");
+        request.header("last-event-id", last)
+    };
+    let long = "9".repeat(10_000);
+    for last in [
+        "",
+        "abc",
+        "-1",
+        "+1",
+        "1.5",
+        "1 2",
+        &long,
+        "18446744073709551616",
+    ] {
+        let said = refusal(after(last)).await;
+        assert!(said.starts_with("400 "), "{last}: {said}");
+        assert!(
+            said.contains("/errors/invalid-last-event-id"),
+            "{last}: {said}"
+        );
+        assert!(said.contains("Last-Event-ID must be"), "{said}");
+    }
+    let said = refusal(after("1").header("last-event-id", "2")).await;
+    assert!(said.starts_with("400 "), "{said}");
+    assert_eq!(after("7").send().await.unwrap().status(), 200);
+}

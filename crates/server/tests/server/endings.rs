@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::StoreError;
+use neuraxis::ports::{SessionStore, StoreError};
+use neuraxis_server::Stop;
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use serde_json::json;
 
@@ -74,6 +75,46 @@ async fn a_server_that_stops_ends_a_hundred_streams_with_their_last_record() {
         assert_eq!(last.data["finish_reason"], "cancelled");
     }
     stopping.await.unwrap().unwrap();
+}
+
+/// On a clock that jumps: the runs have five seconds and do not end.
+#[tokio::test]
+async fn a_server_that_drains_leaves_its_runs_without_a_word_and_says_where_they_go_on() {
+    let store = Arc::new(MemoryStore::new());
+    let server = InProcess::start(ScriptedModel::always(Script::hanging()), store.clone()).await;
+    let client = server.client();
+    let mut frames = client.listen("events", &json!({"message": "hello"})).await;
+    frames.next().await.unwrap();
+    let asking = tokio::spawn({
+        let client = client.clone();
+        async move { client.ask("json", &json!({"message": "hello"})).await }
+    });
+    let at_work = async || {
+        let run = store.runs(&"json".parse().unwrap()).await.ok()?.pop()?;
+        (run.records > 0).then_some(run.run_id)
+    };
+    let run = loop {
+        match at_work().await {
+            Some(run) => break run,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    tokio::time::pause();
+    server.stop_by(Stop::Drain).await.unwrap();
+    let (status, problem) = asking.await.unwrap();
+    assert_eq!(
+        (status, &problem["type"]),
+        (503, &json!("/errors/shutting-down"))
+    );
+    assert_eq!(problem["run_id"], run.to_string());
+    let rest = frames.rest().await;
+    assert!(
+        rest.iter()
+            .all(|it| it.event != "cancelled" && it.event != "final"),
+        "{rest:?}"
+    );
+    let left = store.unfinished().await.unwrap();
+    assert_eq!(left.len(), 2, "anybody may take them up: {left:?}");
 }
 
 #[tokio::test]

@@ -110,6 +110,74 @@ async fn a_length_beside_chunks_smuggles_no_second_request_in() {
     }
 }
 
+/// A turn whose body is whole, in one chunk.
+const CHUNKS: &str = "16\r\n{\"message\": \"hello\"}  \r\n0\r\n\r\n";
+
+#[tokio::test]
+async fn a_request_that_tells_its_length_twice_is_refused_and_the_connection_closed() {
+    let program = Program::start().await;
+    let before = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+        Content-Length: 20\r\n\r\n{\"message\": \"hello\"}";
+    let probe = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
+    for (request, statuses) in [
+        (
+            format!(
+                "{TURN}Content-Length: 33\r\nTransfer-Encoding: chunked\r\n\r\n{CHUNKS}{HEALTH}"
+            ),
+            &[400][..],
+        ),
+        (
+            format!(
+                "{TURN}transfer-encoding: chunked\r\ncontent-length: 33\r\n\r\n{CHUNKS}{HEALTH}"
+            ),
+            &[400],
+        ),
+        (
+            format!(
+                "{probe}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{HEALTH}"
+            ),
+            &[400],
+        ),
+        (
+            format!(
+                "{before}{TURN}Content-Length: 33\r\nTransfer-Encoding: chunked\r\n\r\n{CHUNKS}{HEALTH}"
+            ),
+            &[200, 400],
+        ),
+    ] {
+        let answer = send(program.address(), request.as_bytes()).await;
+        assert_eq!(answer.statuses(), statuses, "{request}");
+        let last = answer.0.rsplit("HTTP/1.1 ").next().unwrap();
+        assert!(last.contains("/errors/invalid-body"), "{last}");
+        assert!(last.contains("Transfer-Encoding"), "{last}");
+        assert_eq!(
+            last.to_lowercase().matches("connection: close\r\n").count(),
+            1,
+            "{last}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_follows_a_request_in_chunks_on_its_connection() {
+    let program = Program::start().await;
+    let request = format!("{TURN}Transfer-Encoding: chunked\r\n\r\n{CHUNKS}{HEALTH}");
+    let answer = send(program.address(), request.as_bytes()).await;
+    assert_eq!(answer.statuses(), [200], "it is a request like any other");
+    let head = answer.head();
+    assert_eq!(head.matches("connection: close").count(), 1, "{head}");
+}
+
+#[tokio::test]
+async fn one_length_said_twice_is_one_length() {
+    let program = Program::start().await;
+    let request = format!(
+        "{TURN}Content-Length: 20\r\nContent-Length: 20\r\n\r\n{{\"message\": \"hello\"}}{HEALTH}"
+    );
+    let answer = send(program.address(), request.as_bytes()).await;
+    assert_eq!(answer.statuses(), [200, 200]);
+}
+
 #[tokio::test]
 async fn a_body_that_never_ends_is_too_large() {
     let program = Program::start().await;

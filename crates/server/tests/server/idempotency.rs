@@ -226,3 +226,26 @@ async fn a_client_that_lost_its_connection_comes_back_to_its_run() {
     assert!(told.iter().zip(1..).all(|(it, seq)| it["seq"] == seq));
     assert_eq!(frames.last().unwrap().event, "final");
 }
+
+#[tokio::test]
+async fn the_events_of_a_turn_sent_again_begin_after_the_record_that_the_client_had_last() {
+    let program = Program::start().await;
+    let client = program.client();
+    let all = heard(&client, "s", "k1", &hello()).await;
+    let all = records(&all);
+    let after = async |last: &'static str| {
+        let request = keyed(&client, "s", "k1", &hello()).header("last-event-id", last);
+        client.events(request).await.rest().await
+    };
+    for last in ["0", "1", "3"] {
+        let frames = after(last).await;
+        let skipped: usize = last.parse().unwrap();
+        assert_eq!(records(&frames), all[skipped..], "{last}");
+    }
+    let number = all.len().to_string().leak();
+    assert!(after(number).await.is_empty(), "it had everything");
+    // Nobody had a record of a run that begins now.
+    let request = keyed(&client, "s", "k2", &hello()).header("last-event-id", "3");
+    let fresh = client.events(request).await.rest().await;
+    assert_eq!(records(&fresh)[0]["seq"], 1);
+}

@@ -128,3 +128,34 @@ async fn a_folder_that_cannot_be_written_keeps_the_server_from_starting_and_is_n
     );
     assert_eq!(fs::read_to_string(&copy).unwrap(), "in the way");
 }
+
+/// A folder with a configuration that copies the log of its own database into another folder.
+fn sharing(copy: &Path) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, copy) = (folder.path().display(), copy.display());
+    let text = format!(
+        "[store]\nurl = \"sqlite://{place}/sessions.db\"\n[store.log]\nfolder = \"{copy}\"\n"
+    );
+    fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn a_folder_that_another_server_copies_to_is_warned_of_as_long_as_that_one_lives() {
+    const WARNING: &str = "another process copies its log into this folder";
+    let shared = tempfile::tempdir().unwrap();
+    let copy = shared.path().join("copy");
+    let first = Program::start_in(sharing(&copy), |_| {}).await;
+    let second = Program::start_in(sharing(&copy), |_| {}).await;
+    assert!(!first.log().contains(WARNING), "{}", first.log());
+    let log = second.log();
+    assert!(log.contains(WARNING), "{log}");
+    assert!(log.contains(&copy.display().to_string()), "{log}");
+    // A warning is all: it serves, and copies.
+    talk(&second, &["one"]).await;
+    assert!(!copied(&copy).is_empty());
+    first.stopped().await;
+    second.stopped().await;
+    let third = Program::start_in(sharing(&copy), |_| {}).await;
+    assert!(!third.log().contains(WARNING), "{}", third.log());
+}

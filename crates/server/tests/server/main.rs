@@ -6,6 +6,7 @@
     reason = "a test that cannot set up its world has to fail"
 )]
 
+mod altered;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod busy;

@@ -33,6 +33,35 @@ async fn a_head_that_does_not_arrive_in_30_seconds_closes_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_arrives_letter_by_letter_has_no_more_time() {
+    let server = InProcess::of(ScriptedModel::new()).await;
+    let turn = "POST /api/v1/sessions/s/turns HTTP/1.1\r\nHost: localhost\r\n\
+        Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
+    for (start, status) in [("GET /", ""), (turn, " 408 ")] {
+        let began = Instant::now();
+        let stream = TcpStream::connect(server.address()).await.unwrap();
+        let (mut reader, mut writer) = stream.into_split();
+        writer.write_all(start.as_bytes()).await.unwrap();
+        let dribbling = tokio::spawn(async move {
+            // Until nobody takes it any more.
+            while writer.write_all(b"x").await.is_ok() {
+                sleep(Duration::from_secs(5)).await;
+            }
+        });
+        let mut answer = Vec::new();
+        while let Ok(1..) = reader.read_buf(&mut answer).await {}
+        let took = began.elapsed();
+        dribbling.abort();
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(took <= PATIENCE + Duration::from_secs(1), "{took:?}");
+        assert!(
+            answer.contains(status) && !answer.contains(" 200 "),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_is_idle_for_30_seconds_after_an_answer_is_closed() {
     let server = InProcess::of(ScriptedModel::new()).await;
     let began = Instant::now();

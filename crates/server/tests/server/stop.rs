@@ -29,27 +29,70 @@ async fn a_signal_stops_an_idle_server_in_an_orderly_way() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_signal_ends_open_streams_with_their_last_record_and_the_process_within_two_seconds() {
-    use crate::support::gate::{gated_program, waiting_turn};
+async fn an_interrupt_ends_open_streams_with_their_last_record_and_the_process_within_two_seconds()
+{
+    cancels(&[], Signal::INT).await;
+}
 
-    let (mut program, mut gate) = gated_program().await;
+/// Nobody could ever go on with what is in memory alone.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_a_database_each_signal_does() {
+    cancels(&[("NEURAXIS_STORE__URL", "memory:")], Signal::TERM).await;
+}
+
+#[cfg(target_os = "linux")]
+async fn cancels(variables: &[(&str, &str)], signal: Signal) {
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let (mut program, mut gate) = gated_program_with(variables).await;
     let frames = program.client().listen("s", &waiting_turn()).await;
     gate.reached().await;
     let began = Instant::now();
-    program.signal(Signal::TERM);
+    program.signal(signal);
     let rest = frames.rest().await;
     let cancelled = rest
         .iter()
         .find(|frame| frame.event == "cancelled")
         .unwrap();
-    assert_eq!(cancelled.data["reason"], "the engine is shutting down");
+    let reason = cancelled.data.get("reason");
+    assert_eq!(reason, Some(&json!("the engine is shutting down")));
     let last = rest.last().unwrap();
     assert_eq!(
-        (last.event.as_str(), &last.data["finish_reason"]),
-        ("final", &json!("cancelled"))
+        (last.event.as_str(), last.data.get("finish_reason")),
+        ("final", Some(&json!("cancelled")))
     );
     assert_eq!(program.exit().await.code(), Some(0));
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_at_work_ends_as_if_nothing_happened_when_the_server_is_told_to_stop() {
+    use crate::support::gate::{gated_program, waiting_turn};
+
+    let (mut program, mut gate) = gated_program().await;
+    let frames = program.client().listen("s", &waiting_turn()).await;
+    gate.reached().await;
+    let mut idle = TcpStream::connect(program.address()).await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    idle.readable().await.unwrap();
+    program.signal(Signal::TERM);
+    // It is let go at once, and nobody gets in any more.
+    assert_eq!(read(idle).await.statuses(), [200]);
+    TcpStream::connect(program.address()).await.unwrap_err();
+    gate.open().await;
+    let rest = frames.rest().await;
+    let told = serde_json::to_string(&rest.iter().map(|it| &it.data).collect::<Vec<_>>()).unwrap();
+    assert!(told.contains("the gate was open"), "{told}");
+    let last = rest.last().unwrap();
+    assert_eq!(
+        (last.event.as_str(), &last.data["finish_reason"]),
+        ("final", &json!("stop"))
+    );
+    assert_eq!(program.exit().await.code(), Some(0));
 }
 
 #[tokio::test]

@@ -22,5 +22,6 @@ mod owners;
 mod points;
 mod random;
 mod server;
+mod stopped;
 mod withheld;
 mod world;

@@ -50,8 +50,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
     and returns its exit code and output. There is no input and no terminal: use options that ask nothing. It can write \
-    inside the project and in $TMPDIR only. Everything it starts ends with it, so nothing can be left running. Use the \
-    file tools to read, search and write files.";
+    inside the project and in $TMPDIR only. Everything it starts is ended with it, so nothing can be left \
+    running; only if this program is killed, what left its process group survives. Use the file tools to read, search and \
+    write files.";
 
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";

@@ -25,11 +25,16 @@ pub(crate) fn waiting_turn() -> Value {
 
 /// Starts the program with a gate.
 pub(crate) async fn gated_program() -> (Program, Gate) {
+    gated_program_with(&[]).await
+}
+
+/// As above, with more variables around it.
+pub(crate) async fn gated_program_with(variables: &[(&str, &str)]) -> (Program, Gate) {
     let folder = tempfile::tempdir().unwrap();
     let gate = Gate::build(folder.path());
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let program = Program::start_in(folder, |command| {
-        command.env("PATH", path);
+        command.env("PATH", path).envs(variables.iter().copied());
     });
     (program.await, gate)
 }

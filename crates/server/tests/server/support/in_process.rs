@@ -5,7 +5,7 @@ use std::sync::Arc;
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::SessionStore;
 use neuraxis::{Orchestrator, Role};
-use neuraxis_server::{ListenAddress, Server, Unfinished};
+use neuraxis_server::{ListenAddress, Server, Stop, Unfinished};
 use neuraxis_testkit::ScriptedModel;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use super::Client;
 /// A server inside the test. It lives until the test ends or stops it.
 pub(crate) struct InProcess {
     pub(crate) url: String,
-    stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<Stop>,
     done: JoinHandle<Result<(), Unfinished>>,
 }
 
@@ -31,9 +31,7 @@ impl InProcess {
         let server = Server::bind(listen, orchestrator).await.unwrap();
         let url = server.url();
         let (stop, stopped) = oneshot::channel();
-        let done = tokio::spawn(server.serve(async {
-            stopped.await.unwrap();
-        }));
+        let done = tokio::spawn(server.serve(async { stopped.await.unwrap() }));
         Self { url, stop, done }
     }
 
@@ -53,7 +51,12 @@ impl InProcess {
 
     /// Stops it, and waits until it has let go of everything.
     pub(crate) async fn stop(self) -> Result<(), Unfinished> {
-        self.stop.send(()).unwrap();
+        self.stop_by(Stop::Cancel).await
+    }
+
+    /// As [`stop`](Self::stop), in one way or another.
+    pub(crate) async fn stop_by(self, how: Stop) -> Result<(), Unfinished> {
+        self.stop.send(how).unwrap();
         self.done.await.unwrap()
     }
 }

@@ -33,15 +33,10 @@ pub(crate) async fn read(mut stream: TcpStream) -> Raw {
 }
 
 impl Raw {
-    /// The status of each answer.
+    /// The status of each answer. A body need not end with a line, so that the next answer may stand anywhere.
     pub(crate) fn statuses(&self) -> Vec<u16> {
-        let status_lines = self
-            .0
-            .lines()
-            .filter_map(|line| line.strip_prefix("HTTP/1.1 "));
-        status_lines
-            .map(|line| line[..3].parse().unwrap())
-            .collect()
+        let answers = self.0.split("HTTP/1.1 ").skip(1);
+        answers.map(|answer| answer[..3].parse().unwrap()).collect()
     }
 
     /// The head of the only answer, in lower case.

@@ -1,0 +1,179 @@
+//! Makes sure that a session is what was kept, before anything goes on from it: whoever can alter its log could slip words
+//! and permissions into what a model goes on from.
+//!
+//! That follows the hash chain through the session's whole log, so that a session found whole is taken to be so for a
+//! while. What is altered meanwhile is found after it, at the latest.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::SessionId;
+use neuraxis_ports::{SessionStore, StoreError};
+use tokio::time::Instant;
+
+use crate::orchestrator::Orchestrator;
+use crate::request::RequestError;
+use crate::resume::ResumeError;
+
+/// How long a session is taken to be whole at the least; it is twice as long at the most. Looking at one takes about as
+/// long as reading its log, which a conversation that goes on all the time then pays for a few times an hour.
+const PERIOD: Duration = Duration::from_secs(300);
+
+/// The most sessions that are remembered of one period. The oldest are forgotten, and looked at again.
+const MAX_SESSIONS: usize = 8_192;
+
+/// How long a session that was found altered is refused without a look: whoever looks for runs to take up does so every few
+/// seconds.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// The most altered sessions that are remembered. All are forgotten when there are more.
+const MAX_ALTERED: usize = 256;
+
+/// What was found of sessions lately.
+#[derive(Debug)]
+pub(crate) struct Vouched(Mutex<Periods>);
+
+#[derive(Debug)]
+struct Periods {
+    began: Instant,
+    current: HashSet<SessionId>,
+    last: HashSet<SessionId>,
+    /// When each was found altered, and what does not fit.
+    altered: HashMap<SessionId, (Instant, String)>,
+}
+
+impl Vouched {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Periods {
+            began: Instant::now(),
+            current: HashSet::new(),
+            last: HashSet::new(),
+            altered: HashMap::new(),
+        }))
+    }
+
+    /// Locks what is remembered, for no longer than a lookup; never across an `await`.
+    fn with<T>(&self, look: impl FnOnce(&mut Periods) -> T) -> T {
+        let mut periods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        periods.move_on(Instant::now());
+        look(&mut periods)
+    }
+}
+
+impl Periods {
+    fn move_on(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.began);
+        if since >= PERIOD || self.current.len() >= MAX_SESSIONS {
+            self.last = std::mem::take(&mut self.current);
+            self.began = now;
+        }
+        if since >= 2 * PERIOD {
+            self.last.clear();
+        }
+    }
+
+    /// Returns what is known of a session: that it is whole, or why it is not.
+    fn known(&self, session: &SessionId) -> Option<Result<(), String>> {
+        if self.current.contains(session) || self.last.contains(session) {
+            return Some(Ok(()));
+        }
+        let (found, why) = self.altered.get(session)?;
+        (found.elapsed() < REFUSED).then(|| Err(why.clone()))
+    }
+
+    fn note_altered(&mut self, session: &SessionId, why: &str) {
+        if self.altered.len() >= MAX_ALTERED {
+            self.altered.clear();
+        }
+        let found = (Instant::now(), why.to_owned());
+        self.altered.insert(session.clone(), found);
+    }
+}
+
+/// Why nobody vouches for a session.
+#[derive(Debug)]
+pub(crate) enum Unvouched {
+    /// It is not what was kept.
+    Altered { session: SessionId, why: String },
+    /// The store could not look.
+    Store(StoreError),
+}
+
+impl Orchestrator {
+    /// Makes sure that a session is what was kept, if the engine was asked to and has not done so lately.
+    pub(crate) async fn vouch(
+        &self,
+        store: &dyn SessionStore,
+        session: &SessionId,
+    ) -> Result<(), Unvouched> {
+        let Some(vouched) = &self.engine.vouched else {
+            return Ok(());
+        };
+        let altered = |why| Unvouched::Altered {
+            session: session.clone(),
+            why,
+        };
+        if let Some(known) = vouched.with(|periods| periods.known(session)) {
+            return known.map_err(altered);
+        }
+        match store.verify(session, None).await {
+            Ok(_) => {
+                vouched.with(|periods| periods.current.insert(session.clone()));
+                Ok(())
+            }
+            // There is nothing to go on from.
+            Err(StoreError::NoSuchSession(_)) => Ok(()),
+            Err(StoreError::Damaged(why)) => {
+                vouched.with(|periods| periods.note_altered(session, &why));
+                Err(altered(why))
+            }
+            Err(error) => Err(Unvouched::Store(error)),
+        }
+    }
+}
+
+impl From<Unvouched> for RequestError {
+    fn from(why: Unvouched) -> Self {
+        match why {
+            Unvouched::Altered { session, why } => Self::Altered { session, why },
+            Unvouched::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Unvouched> for ResumeError {
+    fn from(why: Unvouched) -> Self {
+        match why {
+            Unvouched::Altered { session, why } => Self::Altered { session, why },
+            Unvouched::Store(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_sessions_are_remembered_than_two_periods_have() {
+        let vouched = Vouched::new();
+        let session = |number: usize| -> SessionId { format!("s{number}").parse().unwrap() };
+        let many = 3 * MAX_SESSIONS;
+        for number in 0..many {
+            vouched.with(|periods| {
+                periods.current.insert(session(number));
+                periods.note_altered(&session(many + number), "it was");
+            });
+        }
+        vouched.with(|periods| {
+            assert!(periods.current.len() + periods.last.len() <= 2 * MAX_SESSIONS);
+            assert!(periods.altered.len() <= MAX_ALTERED);
+            assert_eq!(periods.known(&session(0)), None);
+            assert_eq!(periods.known(&session(many - 1)), Some(Ok(())));
+            assert_eq!(periods.known(&session(many)), None);
+            let last = periods.known(&session(2 * many - 1));
+            assert_eq!(last, Some(Err("it was".to_owned())));
+        });
+    }
+}

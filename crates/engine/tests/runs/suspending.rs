@@ -1,0 +1,144 @@
+//! An engine that stops without ending its runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
+use neuraxis_engine::{Orchestrator, RequestError, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
+use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
+use tokio::time::Instant;
+
+use crate::support::{assert_paired, builder, request, session};
+
+const GRACE: Duration = Duration::from_secs(5);
+
+fn engine(store: &Arc<MemoryStore>, model: ScriptedModel, tool: ScriptedTool) -> Orchestrator {
+    let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+    builder.tool(Arc::new(tool)).build().unwrap()
+}
+
+fn unused() -> ScriptedTool {
+    ScriptedTool::always(spec("note").idempotent(), Act::value("1"))
+}
+
+fn after(seconds: u64) -> ScriptedModel {
+    ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(seconds)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_in_time_ends_as_ever_and_nothing_is_waited_for_after_it() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = engine(&store, after(2), unused());
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let began = Instant::now();
+    assert!(orchestrator.suspend(GRACE).await.is_empty());
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    let result = handle.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "42")
+    );
+    assert!(store.unfinished().await.unwrap().is_empty());
+    assert!(orchestrator.is_shutting_down());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recorded() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::new().then(reply::calls([("note", "{}")]));
+    let hanging = ScriptedTool::always(spec("note").idempotent(), Act::hanging());
+    let orchestrator = engine(&store, model, hanging);
+    let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    let before = store.records(run, Seq(0)).await.unwrap();
+    let began = Instant::now();
+    assert_eq!(orchestrator.suspend(GRACE).await, [run]);
+    assert_eq!(began.elapsed(), GRACE);
+    assert_eq!(store.records(run, Seq(0)).await.unwrap(), before);
+    assert!(handle.result().await.is_none());
+    while let Some(event) = events.next().await {
+        let text = serde_json::to_string(&event).unwrap();
+        assert!(!text.contains("\"type\":\"final\""), "{text}");
+    }
+
+    let model = ScriptedModel::new().then(reply::text("done"));
+    let next = engine(&store, model, unused());
+    let recovered = next.recover().await.unwrap();
+    let [taken_up] = recovered.resumed.as_slice() else {
+        panic!("{recovered:?}");
+    };
+    assert_eq!(taken_up.run_id(), run);
+    let result = taken_up.result().await.unwrap();
+    assert_eq!(
+        (result.status, result.reply.as_str()),
+        (RunStatus::Done, "done")
+    );
+    assert_paired(store.history(&session()).await.unwrap().messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_undone_is_not_made_again_by_who_takes_the_run_up() {
+    let store = Arc::new(MemoryStore::new());
+    let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
+    let allowed = neuraxis_testkit::ScriptedApprover::new().approve();
+    let orchestrator = builder(model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .approver(Arc::new(allowed))
+        .tool(Arc::new(ScriptedTool::always(spec("pay"), Act::hanging())))
+        .build()
+        .unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(
+        orchestrator.suspend(Duration::ZERO).await,
+        [handle.run_id()]
+    );
+
+    let again = Arc::new(ScriptedTool::always(spec("pay"), Act::value("2")));
+    let next = builder(ScriptedModel::new().then(reply::text("I do not know.")))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(again.clone())
+        .build()
+        .unwrap();
+    let taken_up = next.resume(handle.run_id(), Vec::new()).await.unwrap();
+    taken_up.result().await.unwrap();
+    let records = taken_up.records();
+    let results: Vec<&ToolResult> = records
+        .iter()
+        .filter_map(|record| match &record.body {
+            neuraxis_core::RecordBody::ToolResult(result) => Some(&**result),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0].failure, Some(ToolFailure::OutcomeUnknown));
+    assert!(again.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the_start() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = engine(&store, after(1_000), unused());
+    let executing = tokio::spawn({
+        let orchestrator = orchestrator.clone();
+        async move { orchestrator.execute("Be short.", "go").await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let suspending = tokio::spawn({
+        let orchestrator = orchestrator.clone();
+        async move { orchestrator.suspend(GRACE).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refused = orchestrator.stream(request("go")).await.unwrap_err();
+    assert!(matches!(refused, RequestError::ShuttingDown));
+    assert!(suspending.await.unwrap().is_empty());
+    assert_eq!(
+        executing.await.unwrap().finish_reason,
+        FinishReason::Cancelled
+    );
+}

@@ -1,0 +1,156 @@
+//! An engine that makes sure that a session is what was kept before anything goes on from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::RunStatus;
+use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
+
+use crate::support::{builder, hear, request, session};
+
+type Store = Arc<FailingStore<MemoryStore>>;
+
+fn store() -> Store {
+    Arc::new(FailingStore::new(MemoryStore::new()))
+}
+
+fn engine(store: &Store, model: ScriptedModel) -> Orchestrator {
+    let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+    builder.verify_sessions().build().unwrap()
+}
+
+fn answering() -> ScriptedModel {
+    ScriptedModel::always(reply::text("42"))
+}
+
+fn times(store: &Store, operation: StoreOperation) -> usize {
+    let calls = store.calls().into_iter();
+    calls.filter(|call| *call == operation).count()
+}
+
+/// How often anything was written.
+fn writes(store: &Store) -> usize {
+    const WRITING: [StoreOperation; 8] = [
+        StoreOperation::CreateSession,
+        StoreOperation::BeginRun,
+        StoreOperation::AbandonRun,
+        StoreOperation::Commit,
+        StoreOperation::Release,
+        StoreOperation::Post,
+        StoreOperation::Settle,
+        StoreOperation::Remember,
+    ];
+    WRITING.iter().map(|it| times(store, *it)).sum()
+}
+
+fn altered() -> Fault {
+    Fault::Refuse(StoreError::Damaged("record 3".to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_looked_at_before_its_first_request_and_again_after_a_while() {
+    let store = store();
+    let orchestrator = engine(&store, answering());
+    let mut looked = 0;
+    // A new session has nothing to look at yet.
+    for (wait, looks) in [(0, 1), (0, 1), (0, 0), (290, 0), (400, 1), (0, 0), (601, 1)] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        hear(&orchestrator, request("go")).await;
+        looked += looks;
+        assert_eq!(
+            times(&store, StoreOperation::Verify),
+            looked,
+            "after {wait} more seconds"
+        );
+    }
+    let other = request("go");
+    let other = neuraxis_engine::UserRequest::new("t".parse().unwrap(), other.message);
+    hear(&orchestrator, other).await;
+    assert_eq!(
+        times(&store, StoreOperation::Verify),
+        looked + 1,
+        "each on its own"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_an_altered_session_is_refused_and_nothing_is_written() {
+    let store = store();
+    let orchestrator = engine(&store, answering());
+    hear(&orchestrator, request("go")).await;
+    let written = writes(&store);
+    store.fail_next(StoreOperation::Verify, altered());
+    for key in [None, Some("k")] {
+        let mut request = request("go");
+        request.idempotency_key = key.map(|key| key.parse().unwrap());
+        let error = orchestrator.stream(request).await.unwrap_err();
+        let RequestError::Altered { session, why } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(
+            (session, why.as_str()),
+            (crate::support::session(), "record 3")
+        );
+    }
+    assert_eq!(writes(&store), written);
+    // One look and one for the request before: nobody can make it read the log again and again.
+    assert_eq!(times(&store, StoreOperation::Verify), 2);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let heard = hear(&orchestrator, request("go")).await;
+    assert_eq!(
+        heard.result.status,
+        RunStatus::Done,
+        "it is looked at again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_look_lets_nothing_go_on() {
+    let store = store();
+    let orchestrator = engine(&store, answering());
+    hear(&orchestrator, request("go")).await;
+    let away = StoreError::Unavailable("away".to_owned());
+    store.fail_next(StoreOperation::Verify, Fault::Refuse(away.clone()));
+    let error = orchestrator.stream(request("go")).await.unwrap_err();
+    assert!(matches!(error, RequestError::Store(error) if error == away));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
+    let store = store();
+    let dead = engine(&store, ScriptedModel::always(Script::hanging()));
+    let (handle, _) = dead.stream(request("go")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let run = handle.run_id();
+    assert_eq!(dead.suspend(Duration::ZERO).await, [run]);
+    let next = engine(&store, answering());
+    let written = writes(&store);
+    store.fail_next(StoreOperation::Verify, altered());
+    let error = next.resume(run, Vec::new()).await.unwrap_err();
+    assert!(
+        matches!(&error, ResumeError::Altered { session, .. } if *session == crate::support::session()),
+        "{error}"
+    );
+    let left = next.recover().await.unwrap().left;
+    assert!(
+        matches!(left.as_slice(), [(left, ResumeError::Altered { .. })] if *left == run),
+        "{left:?}"
+    );
+    assert_eq!(writes(&store), written);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let handle = next.resume(run, Vec::new()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_was_not_asked_to_look_does_not() {
+    let store = store();
+    let orchestrator = builder(answering()).store(store.clone()).build().unwrap();
+    hear(&orchestrator, request("go")).await;
+    hear(&orchestrator, request("go")).await;
+    assert_eq!(times(&store, StoreOperation::Verify), 0);
+    assert!(store.verify(&session(), None).await.is_ok());
+}
