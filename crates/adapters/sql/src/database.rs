@@ -57,7 +57,10 @@ impl Database {
         }
         let connected = database.writer().await;
         let mut link = connected.map_err(|error| database.not_opened(error))?;
-        schema::migrate(&database, &mut link).await?;
+        let migrated = schema::migrate(&database, &mut link).await;
+        // A connection that is only dropped is closed some time later, perhaps after the store is.
+        link.close().await;
+        migrated?;
         Ok(database)
     }
 

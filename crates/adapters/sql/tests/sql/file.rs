@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionFilter, SessionStore};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
 
@@ -171,5 +171,33 @@ async fn a_url_that_names_no_database_is_refused_without_its_password() {
         assert!(matches!(error, OpenError::Url { .. }), "{url}: {error}");
         let told = format!("{error} {error:?}");
         assert!(!told.contains("s3cret"), "{told}");
+    }
+}
+
+/// Returns how many of this process's open files have a path that begins so.
+#[cfg(target_os = "linux")]
+fn open_files(path: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let files = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let path = path.to_string_lossy();
+    files
+        .filter(|file| file.to_string_lossy().starts_with(&*path))
+        .count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_was_closed_has_no_file_open() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let file = folder.path().join(format!("{round}.db"));
+        let url = format!("sqlite://{}", file.display());
+        let store = open(&SqlConfig::new(url)).await;
+        if round % 2 == 0 {
+            store.sessions(&SessionFilter::default()).await.unwrap();
+            assert!(open_files(&file) > 0);
+        }
+        store.close().await;
+        assert_eq!(open_files(&file), 0, "round {round}");
     }
 }
