@@ -69,7 +69,7 @@ use draft::Draft;
 use ways::Ways;
 
 pub(crate) use context::shortened;
-pub use last_answer::MAX_TURNS_PROMPT;
+pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
 pub(crate) use self_check::{checked, corrected};
 pub(crate) use tool_finished::left_of;
 

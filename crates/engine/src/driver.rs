@@ -37,6 +37,7 @@ use crate::run_handle::{RunEnd, RunLink};
 use active_time::ActiveTime;
 use alarm::Alarm;
 use log::RunLog;
+pub(crate) use model_call::stands;
 use under_way::{UnderWay, Work};
 
 /// How many inputs from outside may wait for a run to take them.
@@ -186,6 +187,7 @@ impl Driver {
         };
         loop {
             self.active.follow(step.status);
+            self.take_back(&step.effects);
             self.unwritten.append(&mut step.records);
             let begins_something = !step
                 .effects
@@ -256,6 +258,15 @@ impl Driver {
                 Effect::AskApproval(ask) => self.ask_approval(ask),
                 Effect::Consult(question) => self.consult(question),
                 Effect::Finish(outcome) => self.outcome = Some(outcome),
+            }
+        }
+    }
+
+    /// Voids what was shown of model calls that are not waited for any more, before the records that say so are heard.
+    fn take_back(&self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::CancelModel(CancelModel { effect_id }) = effect {
+                self.log.feed.void(*effect_id);
             }
         }
     }

@@ -77,6 +77,19 @@ impl Feed {
         Arc::clone(buffer.get_or_insert_with(|| Arc::new(CallBuffer::new(call))))
     }
 
+    /// Voids what a call has shown so far.
+    pub(crate) fn void(&self, effect_id: EffectId) {
+        let mut state = self.lock();
+        let mut open = state.open.iter_mut();
+        let call = open.find(|open| open.effect_id == effect_id);
+        let Some(buffer) = call.and_then(|call| call.buffer.clone()) else {
+            return;
+        };
+        drop(state);
+        buffer.void();
+        self.grown();
+    }
+
     /// Wakes the listeners after a buffer has grown.
     pub(crate) fn grown(&self) {
         self.grown.notify_waiters();

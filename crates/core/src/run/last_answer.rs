@@ -98,7 +98,7 @@ impl RunTree {
         reply: &Reply,
     ) {
         let text = reply.text();
-        let usable = !text.trim().is_empty() && !is_tool_call_markup(&text);
+        let usable = is_answer(&text);
         let nothing_but_calls =
             !usable && (reply.calls().next().is_some() || is_tool_call_markup(&text));
         if usable {
@@ -143,6 +143,17 @@ impl RunTree {
             reason.map_or("my limit", limit_name)
         )
     }
+}
+
+/// Tells whether a reply is what was asked for when a limit was reached: some text, and no tool call written as text. What is
+/// shown of one that is not is void.
+#[must_use]
+pub fn is_last_answer(reply: &Reply) -> bool {
+    is_answer(&reply.text())
+}
+
+fn is_answer(text: &str) -> bool {
+    !text.trim().is_empty() && !is_tool_call_markup(text)
 }
 
 fn limit_prompt(reason: &FinishReason) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use neuraxis_core::{
     Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
-    NextAttempt, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
+    NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded, is_last_answer,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
@@ -203,11 +203,19 @@ async fn streamed(
         assembler.finish()
     };
     let result = answered(assembled).await.unwrap_or_else(|| Err(crashed()));
-    if result.is_err() {
+    if !result
+        .as_ref()
+        .is_ok_and(|reply| stands(call.purpose, reply))
+    {
         buffer.retract(call.attempt);
         feed.grown();
     }
     (result, first_delta)
+}
+
+/// Tells whether what was shown of a reply is a part of the answer.
+pub(crate) fn stands(purpose: Purpose, reply: &Reply) -> bool {
+    purpose != Purpose::LastAnswer || is_last_answer(reply)
 }
 
 /// What a client that panicked comes to: nothing is known of its server, and another attempt may go well.

@@ -65,6 +65,12 @@ enum Content {
     Fixed(LiveBody),
 }
 
+impl Item {
+    const fn is_retraction(&self) -> bool {
+        matches!(self.content, Content::Fixed(LiveBody::TextRetracted))
+    }
+}
+
 /// How far a listener has read a buffer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
@@ -134,11 +140,28 @@ impl CallBuffer {
         }
     }
 
-    /// Voids what was shown of an attempt, if anything was.
+    /// Voids what was shown of an attempt, if anything was since it was last voided.
     pub(crate) fn retract(&self, attempt: Attempt) {
-        let shown = self.lock().items.iter().any(|item| item.attempt == attempt);
+        let shown = {
+            let items = &self.lock().items;
+            let mut standing = items.iter().rev().take_while(|item| !item.is_retraction());
+            standing.any(|item| item.attempt == attempt)
+        };
         if shown {
             self.event(attempt, LiveBody::TextRetracted);
+        }
+    }
+
+    /// Tells whether nothing of what was shown stands, though something was shown.
+    pub(super) fn is_void(&self) -> bool {
+        self.lock().items.last().is_some_and(Item::is_retraction)
+    }
+
+    /// Voids what was shown last.
+    pub(super) fn void(&self) {
+        let last = self.lock().items.last().map(|item| item.attempt);
+        if let Some(attempt) = last {
+            self.retract(attempt);
         }
     }
 

@@ -10,6 +10,7 @@ use neuraxis_core::{BlockIndex, EffectId, LiveBody, LiveEvent, LlmCall, Record, 
 
 use tokio::time::{Instant, sleep};
 
+use crate::driver::stands;
 use crate::event::Event;
 use crate::feed::Feed;
 use crate::feed::buffer::{CallBuffer, Place};
@@ -94,7 +95,8 @@ impl Listener {
         }
     }
 
-    /// Takes over what is new: first the records, each after the rest of the text it closes, then the open calls' text.
+    /// Takes over what is new: first that something is void, then the records, each after the rest of the text it closes,
+    /// then the open calls' text.
     fn read(&mut self) -> bool {
         let (records, open, ended) = {
             let state = self.feed.lock();
@@ -106,6 +108,9 @@ impl Listener {
             let open = state.open.iter().filter_map(|call| call.buffer.clone());
             (records, open.collect::<Vec<_>>(), state.ended)
         };
+        for buffer in open.iter().filter(|buffer| buffer.is_void()) {
+            self.read_along(buffer);
+        }
         self.next_record += records.len();
         for record in records {
             self.close(&record);
@@ -113,14 +118,8 @@ impl Listener {
             self.ready.push_back(Event::Record(record));
         }
         let before = self.ready.len();
-        for buffer in open {
-            let id = buffer.call.effect_id;
-            let (_, place) = self
-                .reading
-                .entry(id)
-                .or_insert_with(|| (Arc::clone(&buffer), Place::default()));
-            self.ready
-                .extend(buffer.read(place, self.after).into_iter().map(Event::Live));
+        for buffer in &open {
+            self.read_along(buffer);
         }
         if self.ready.len() > before {
             let now = Instant::now();
@@ -128,6 +127,15 @@ impl Listener {
             self.looks_until = Some(from + LOOK_EVERY);
         }
         ended
+    }
+
+    fn read_along(&mut self, buffer: &Arc<CallBuffer>) {
+        let (_, place) = self
+            .reading
+            .entry(buffer.call.effect_id)
+            .or_insert_with(|| (Arc::clone(buffer), Place::default()));
+        let new = buffer.read(place, self.after);
+        self.ready.extend(new.into_iter().map(Event::Live));
     }
 
     /// Returns how long it waits before it looks for more text.
@@ -160,6 +168,9 @@ impl Listener {
 fn whole_text(record: &Record, call: &LlmCall, after: Seq) -> Option<LiveEvent> {
     // Only calls that a person reads along with have a buffer at all.
     call.first_delta?;
+    if !stands(call.purpose, &call.reply) {
+        return None;
+    }
     let text = call.reply.text();
     let event = LiveEvent {
         after,

@@ -7,7 +7,7 @@ use neuraxis_core::{LiveBody, RunStatus};
 use neuraxis_engine::{Delivery, Event, Events};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{builder, hear, request, with_tools};
+use crate::support::{Heard, builder, hear, policy, request, with_tools};
 
 async fn text_of(mut events: Events) -> String {
     let mut text = String::new();
@@ -163,4 +163,80 @@ async fn a_sink_receives_every_record_in_order() {
         .unwrap();
     let heard = hear(&orchestrator, request("go")).await;
     assert_eq!(sink.kinds(), heard.kinds());
+}
+
+/// Returns what is shown of the model's words, with ‹void› where all of a call's becomes void, and the records of calls.
+fn shown(heard: &Heard) -> Vec<String> {
+    let events = heard.events.iter().filter_map(|event| match event {
+        Event::Live(live) => match &live.body {
+            LiveBody::TextDelta { text } => Some(text.clone()),
+            LiveBody::TextRetracted => Some("‹void›".to_owned()),
+            _ => None,
+        },
+        Event::Record(record) => {
+            let kind = record.body.kind();
+            let is_end = matches!(kind, "llm_call" | "final");
+            is_end.then(|| format!("‹{kind}›"))
+        }
+    });
+    events.collect()
+}
+
+fn paced(text: &str, size: usize) -> Script {
+    Script::from(reply::text(text))
+        .split(size)
+        .paced(Duration::from_secs(4))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_shown_of_a_last_answer_that_is_none_is_void() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(paced("<tool_call>{}</tool_call>", 12))
+        .then(paced("All is well.", 12));
+    let orchestrator = builder(model)
+        .policy(policy("modes.exploratory.max_turns = 1\n"))
+        .tool(look())
+        .build()
+        .unwrap();
+    let (handle, events) = orchestrator.stream(request("go")).await.unwrap();
+    let late = handle.clone();
+    let events = futures_util::stream::unfold(events, |mut events| async {
+        let event = events.next().await?;
+        Some((event, events))
+    });
+    let events = futures_util::StreamExt::collect(events).await;
+    let result = handle.result().await.unwrap();
+    let shown = shown(&Heard { events, result });
+    let expected = [
+        "‹llm_call›",
+        "<tool_call>{",
+        "}</tool_call",
+        ">",
+        "‹void›",
+        "‹llm_call›",
+        "All is well.",
+        "‹llm_call›",
+        "‹final›",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(text_of(late.events()).await, "All is well.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_shown_of_a_call_that_the_deadline_cut_is_void() {
+    let model = ScriptedModel::always(paced("The answer is forty-two.", 4));
+    let orchestrator = builder(model)
+        .policy(policy("modes.exploratory.deadline = '10s'\n"))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let shown = shown(&heard);
+    let void = shown.iter().rposition(|it| it == "‹void›").unwrap();
+    assert!(
+        shown[..void].iter().any(|it| !it.starts_with('‹')),
+        "{shown:?}"
+    );
+    assert_eq!(shown[void + 1..], ["‹final›"], "{shown:?}");
 }

@@ -16,12 +16,10 @@ use crate::endpoint::{Endpoint, Route};
 use crate::stream::EventStream;
 
 /// Words by which a server's template refuses a system message where it stands.
-const REFUSALS: [&str; 4] = [
-    "system message",
-    "system role",
-    "roles must alternate",
-    "roles are supported",
-];
+const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are supported"];
+
+/// Words by which it refuses two messages of the user in a row.
+const NO_TURN: &str = "roles must alternate";
 
 /// A client of Chat Completions, in the dialect of one server.
 ///
@@ -138,20 +136,28 @@ impl ChatClient {
         self.encoder.body(request, Delivery::Whole)
     }
 
-    /// Takes note of a server that refuses a late system message.
+    /// Takes note of a server that refuses the order of roles in a request.
     fn learn(&self, error: LlmError, request: &ModelRequest) -> LlmError {
         let said = error.message.to_ascii_lowercase();
-        let refused = matches!(
+        let encoder = &self.encoder;
+        let is_refusal = matches!(
             error.kind,
             LlmErrorKind::BadRequest | LlmErrorKind::Server { .. }
-        ) && REFUSALS.iter().any(|words| said.contains(words));
-        if !refused || !self.encoder.avoid_late_system(request) {
+        );
+        let change = if !is_refusal {
             return error;
-        }
-        tracing::info!(model = %self.model, "the server refuses late system messages: sent as user messages from now on");
+        } else if said.contains(NO_TURN) && encoder.take_turns(request) {
+            "an order of roles; from now on user and assistant take turns"
+        } else if NO_SYSTEM.iter().any(|words| said.contains(words))
+            && encoder.avoid_late_system(request)
+        {
+            "a system message that is not the first; from now on it is sent as a user message"
+        } else {
+            return error;
+        };
+        tracing::info!(model = %self.model, "the server's chat template refuses {change}");
         let said = format!(
-            "the server's chat template refuses a system message that is not the first; from now on it is sent as a \
-             user message: {}",
+            "the server's chat template refuses {change}: {}",
             error.message
         );
         LlmError::new(LlmErrorKind::server(None), said)

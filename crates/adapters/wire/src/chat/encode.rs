@@ -12,6 +12,7 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, ToolChoice, ToolSpec};
 
 pub(crate) use self::message::Rules;
+use self::message::is_out_of_turn;
 use crate::chat::dialect::{
     Dialect, LateSystem, ParallelCalls, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning,
     TrailingAssistant,
@@ -32,7 +33,10 @@ pub(super) struct Encoder {
     head: String,
     prefixes: PrefixCache<Rules>,
     tools: ToolsCache,
+    /// The server's template refused a system message that was not the first.
     refuses_late_system: AtomicBool,
+    /// It refused roles that do not alternate.
+    wants_turns: AtomicBool,
 }
 
 /// The tools that are sent, and what is said about calling them.
@@ -62,6 +66,7 @@ impl Encoder {
             prefixes: PrefixCache::default(),
             tools: ToolsCache::new(ToolForm::Nested, dialect.strict_tools),
             refuses_late_system: AtomicBool::new(false),
+            wants_turns: AtomicBool::new(false),
         }
     }
 
@@ -118,13 +123,28 @@ impl Encoder {
             && !self.refuses_late_system.swap(true, Ordering::Relaxed)
     }
 
+    /// Lets user and assistant take turns from now on; false if that changes nothing for this request.
+    pub(super) fn take_turns(&self, request: &ModelRequest) -> bool {
+        let messages = request.messages.messages();
+        let is_late = self.avoid_late_system(request);
+        let speaks_twice = messages.iter().enumerate().any(|(place, message)| {
+            let before = messages.get(..place).unwrap_or_default();
+            is_out_of_turn(message, before)
+        });
+        let learns = speaks_twice
+            && self.dialect.late_system == LateSystem::Auto
+            && !self.wants_turns.swap(true, Ordering::Relaxed);
+        learns || is_late
+    }
+
     fn rules(&self, messages: &[Arc<Message>]) -> Rules {
         let late_as_user = match self.dialect.late_system {
             LateSystem::System => false,
             LateSystem::User => true,
             LateSystem::Auto => self.refuses_late_system.load(Ordering::Relaxed),
         };
-        Rules::new(self.dialect, late_as_user, messages)
+        let wants_turns = self.wants_turns.load(Ordering::Relaxed);
+        Rules::new(self.dialect, late_as_user, messages).alternating(wants_turns)
     }
 
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<Offer<'a>, LlmError> {

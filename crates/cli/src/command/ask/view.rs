@@ -171,7 +171,7 @@ impl View {
                 let progress = &mut self.narrator.progress;
                 self.page.write(end_of_line, progress)?;
                 self.page.flush(progress)?;
-                let void = "the model failed midway: what it said just now is void";
+                let void = "what the model said just now is void";
                 progress.warn(void);
             }
         }

@@ -16,11 +16,16 @@ use crate::encode::{
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
 
+/// What stands between two messages of the user where roles have to alternate: the request before came to no answer.
+const NO_ANSWER: &str = "(no answer)";
+
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
     dialect: Dialect,
     late_system_as_user: bool,
+    /// Whether user and assistant have to take turns.
+    alternating: bool,
     /// How many messages there are up to the last user message.
     turn_start: usize,
 }
@@ -36,8 +41,15 @@ impl Rules {
         Self {
             dialect,
             late_system_as_user,
+            alternating: false,
             turn_start: turn_start.map_or(0, |index| index + 1),
         }
+    }
+
+    /// Lets user and assistant take turns, whoever spoke.
+    pub(crate) const fn alternating(mut self, alternating: bool) -> Self {
+        self.alternating = alternating;
+        self
     }
 
     /// Tells whether the reasoning of the message at a place is sent back, if this provider wrote it.
@@ -58,7 +70,9 @@ impl Rules {
 
 impl Write for Rules {
     fn same_until(&self, old: &Self) -> usize {
-        if self.late_system_as_user != old.late_system_as_user {
+        if self.late_system_as_user != old.late_system_as_user
+            || self.alternating != old.alternating
+        {
             // All but the first may be late.
             return 1;
         }
@@ -80,8 +94,28 @@ impl Write for Rules {
         if !before.is_empty() {
             json.raw(",");
         }
+        if self.alternating && is_out_of_turn(message, before) {
+            json.role_and_text("assistant", NO_ANSWER);
+            json.raw("},");
+        }
         encode_message(message, before, self, json)
     }
+}
+
+/// Tells whether the user speaks, or the system in their place, though the model did not speak since they did.
+pub(super) fn is_out_of_turn(message: &Message, before: &[Arc<Message>]) -> bool {
+    let speaks = match message {
+        Message::User { .. } => true,
+        Message::System { .. } => !before.is_empty(),
+        Message::Assistant(_) | Message::Tool(_) => false,
+    };
+    speaks
+        && match before.last().map(Arc::as_ref) {
+            None | Some(Message::Assistant(_)) => false,
+            // The one that every conversation may begin with.
+            Some(Message::System { .. }) => before.len() > 1,
+            Some(Message::User { .. } | Message::Tool(_)) => true,
+        }
 }
 
 /// Writes a message that comes after others.
