@@ -230,6 +230,8 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Reads requests in pieces of a size and returns the number of the ambiguous one.
@@ -284,5 +286,40 @@ mod tests {
         }
         let two = "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         assert_eq!(ambiguous(two, two.len()), Some(1));
+    }
+
+    /// What requests are made of, and what they are not.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let said = [
+            "POST / HTTP/1.1\r\n",
+            "Content-Length: 5\r\n",
+            "content-length:12\n",
+            "Content-Length: x\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "X: y\r\n",
+            "\r\n",
+            "\n",
+            "hello",
+        ];
+        let said = prop::sample::select(said.to_vec());
+        prop_oneof![
+            4 => said.prop_map(|text| text.as_bytes().to_vec()),
+            1 => prop::collection::vec(any::<u8>(), 0..100),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn how_bytes_arrive_makes_no_difference(pieces in prop::collection::vec(piece(), 0..30), size in 1_usize..40) {
+            let bytes = pieces.concat();
+            let mut whole = Requests::default();
+            let at_once = whole.read(&bytes);
+            let mut split = Requests::default();
+            let found: Vec<u64> = bytes.chunks(size).filter_map(|piece| split.read(piece)).collect();
+            prop_assert_eq!(found.last().copied(), at_once);
+            prop_assert!(found.len() <= 1, "nothing is taken after the first");
+            prop_assert_eq!(split.begun, whole.begun);
+            prop_assert!(split.line.len() <= KEPT_BYTES);
+        }
     }
 }
