@@ -21,6 +21,10 @@ fn an_empty_answer_is_no_answer() {
         assert_eq!(done.code, Some(1), "{done:?}");
         let told = "the model ended without an answer: its reply is empty";
         assert!(done.stderr.contains(told), "{done:?}");
+        assert!(
+            done.stderr.contains("--set models.ROLE.model=NAME"),
+            "{done:?}"
+        );
     }
 }
 
