@@ -29,6 +29,18 @@ fn an_empty_answer_is_no_answer() {
 }
 
 #[test]
+fn an_answer_that_was_cut_is_followed_by_a_warning() {
+    let model = Scripted::start([Turn::IsCut("Once upon a")]);
+    let done = with_key(&model.machine(), &["ask", "A story?"]);
+    assert_eq!(
+        done.stderr,
+        "warning: the answer was cut: the model reached its limit after 3 tokens (the model server's own, or \
+         max_output_tokens of the mode)\n"
+    );
+    assert_eq!(done.stdout_of(0), "Once upon a\n");
+}
+
+#[test]
 fn a_case_whose_arguments_fit_no_schema_fails() {
     let case = "[[case]]\nchannel = 'code_task'\ntool = 'run_command'\narguments = { cmd = 'ls' }\nexpect = 'ask'\n";
     let machine = Machine::new().with_file("cases.toml", case);
