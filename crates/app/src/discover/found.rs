@@ -11,7 +11,8 @@ use neuraxis_openai::{OpenAiClient, OpenAiConfig, OpenAiError};
 
 use super::endpoint::{Client, Endpoint};
 use super::key::{self, KeySource};
-use super::{Choice, Discovery, ModelError, local};
+use super::local::{self, Search};
+use super::{Choice, Discovery, ModelError};
 use crate::config::secret::without_secrets;
 use crate::config::{DiscoveryConfig, Provider};
 use crate::environment::Environment;
@@ -53,7 +54,8 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
     if let Some((endpoint, choice)) = by_key(discovery, environment) {
         return only(endpoint, choice);
     }
-    match local::find(discovery.places()).await {
+    let Search { found, passed_over } = local::find(discovery.places()).await;
+    let chosen = match found {
         Some((client, server)) => {
             let address = Some(server.base_url.clone());
             let endpoint = endpoint(Client::Llama(client), address, KeySource::None);
@@ -64,6 +66,10 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
             let endpoint = endpoint(client, None, KeySource::None);
             only(Ok(endpoint), Choice::Offline)
         }
+    };
+    Discovery {
+        passed_over,
+        ..chosen
     }
 }
 
@@ -161,6 +167,7 @@ fn only(endpoint: Result<Endpoint, ModelError>, choice: Choice) -> Discovery {
     Discovery {
         endpoints: BTreeMap::from([(Role::REASONING, endpoint)]),
         choice,
+        passed_over: Vec::new(),
         cassettes: Vec::new(),
     }
 }
