@@ -105,7 +105,7 @@ pub(super) fn verdict(
         return match result.reply.trim().is_empty() {
             false => Ok(()),
             true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER)).hint(
-                "put the request in other words, or let another model answer with --set models.ROLE.model=NAME (`neuraxis models` lists roles and models); add --format events to see every step",
+                "put the request in other words, or let another model answer: where [models.ROLE] is configured, --set models.ROLE.model=NAME (`neuraxis models` lists them); add --format events to see every step",
             )),
         };
     }
