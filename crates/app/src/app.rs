@@ -163,7 +163,7 @@ async fn discovered(
     file: Option<PathBuf>,
 ) -> Result<Cast, BuildError> {
     let discovery = discover(config, environment).await;
-    let mut notices = Vec::from_iter(discovery.choice.notice());
+    let mut notices = Vec::from_iter(discovery.notices());
     let mut tapes = Tapes::replaying(discovery.cassettes);
     let endpoints = discovery.endpoints.into_iter();
     let endpoints: Vec<_> = endpoints

@@ -20,7 +20,7 @@ use crate::environment::Environment;
 pub use endpoint::{Endpoint, Offer, Readiness};
 pub use found::FoundKey;
 pub use key::{KeyError, KeySource};
-pub use local::LocalServer;
+pub use local::{LocalServer, Obstacle, PassedOver};
 pub use unnamed::UnnamedModel;
 
 /// The models that serve, and why these.
@@ -31,6 +31,8 @@ pub struct Discovery {
     pub endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
     /// Why these.
     pub choice: Choice,
+    /// The usual places of model servers at which somebody listens who was of no use. Empty where nobody looked.
+    pub passed_over: Vec<PassedOver>,
     /// The recordings that answer for some.
     pub(crate) cassettes: Vec<Cassette>,
 }
@@ -47,6 +49,14 @@ pub enum Choice {
     Found(LocalServer),
     /// Nothing is configured, and nothing else was found.
     Offline,
+}
+
+impl Discovery {
+    /// Returns what a user should know about the choice, a line each.
+    pub fn notices(&self) -> impl Iterator<Item = String> + '_ {
+        let passed_over = self.passed_over.iter().map(PassedOver::to_string);
+        self.choice.notice().into_iter().chain(passed_over)
+    }
 }
 
 impl Choice {

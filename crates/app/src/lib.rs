@@ -40,8 +40,8 @@ pub use config::{
     ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
 };
 pub use discover::{
-    Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Offer,
-    Readiness, UnnamedModel, discover, secrets_of,
+    Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
+    Offer, PassedOver, Readiness, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
 pub use neuraxis_sql::{Contents, OpenError};

@@ -233,7 +233,7 @@ impl Policy {
         match others.into_iter().find(is_healthy) {
             Some(other) => {
                 let reason = format!(
-                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again from {until} on."
+                    "Role {other} serves, because the model of role {wanted} failed {failures} times; it is tried again from {until:.0} on."
                 );
                 serving(other, false, Some(reason))
             }

@@ -90,7 +90,7 @@ impl SharedHealth {
         let is_new = before.is_none_or(|before| before.until != after.until);
         is_new.then(|| {
             let DegradedRole { until, reason, .. } = after;
-            format!("role {role} is degraded until {until}: {reason}")
+            format!("role {role} is degraded until {until:.0}: {reason}")
         })
     }
 

@@ -119,7 +119,15 @@ impl Failure {
         let tidy = |text: &str| voice.tidy(text);
         let status = self.status.map(|status| status.to_string());
         let mut notes = Vec::new();
-        if let Some(status) = &status {
+        // The kind says it itself where the server failed.
+        let is_said = matches!(
+            kind,
+            LlmErrorKind::Server {
+                status: Some(_),
+                ..
+            }
+        );
+        if let Some(status) = status.as_ref().filter(|_| !is_said) {
             notes.push(format!("status {status}"));
         }
         if !self.kind.is_empty() {
@@ -140,6 +148,9 @@ impl Failure {
         }
         if !notes.is_empty() {
             said = format!("{said} ({})", notes.join(", "));
+        }
+        if kind == LlmErrorKind::BadRequest && matches!(self.status, Some(404 | 405)) {
+            said.push_str("; check that base_url leads to a model server");
         }
         LlmError::new(kind, said)
     }
@@ -163,10 +174,11 @@ impl Failure {
     }
 }
 
-/// Describes a body that is no JSON.
+/// Describes a body that is no JSON. A page is not quoted: it begins with what says nothing.
 fn words_of(headers: &HeaderMap, body: &[u8]) -> String {
     let words = String::from_utf8_lossy(body);
     match content_type(headers) {
+        Some(kind) if kind.contains("html") => format!("the answer is {kind}, not JSON"),
         Some(kind) if !words.trim().is_empty() && !kind.contains("json") => {
             format!("the answer is {kind}, not JSON: {words}")
         }

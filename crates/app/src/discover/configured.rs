@@ -36,6 +36,7 @@ pub(super) fn all(
     Discovery {
         endpoints,
         choice: Choice::Configured,
+        passed_over: Vec::new(),
         cassettes: maker.cassettes.into_iter().map(|(_, open)| open).collect(),
     }
 }

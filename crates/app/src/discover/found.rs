@@ -11,7 +11,8 @@ use neuraxis_openai::{OpenAiClient, OpenAiConfig, OpenAiError};
 
 use super::endpoint::{Client, Endpoint};
 use super::key::{self, KeySource};
-use super::{Choice, Discovery, ModelError, local};
+use super::local::{self, Search};
+use super::{Choice, Discovery, ModelError};
 use crate::config::secret::without_secrets;
 use crate::config::{DiscoveryConfig, Provider};
 use crate::environment::Environment;
@@ -53,7 +54,12 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
     if let Some((endpoint, choice)) = by_key(discovery, environment) {
         return only(endpoint, choice);
     }
-    match local::find(discovery.places()).await {
+    by_search(local::find(discovery.places()).await)
+}
+
+fn by_search(search: Search) -> Discovery {
+    let Search { found, passed_over } = search;
+    let chosen = match found {
         Some((client, server)) => {
             let address = Some(server.base_url.clone());
             let endpoint = endpoint(Client::Llama(client), address, KeySource::None);
@@ -64,6 +70,10 @@ pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment)
             let endpoint = endpoint(client, None, KeySource::None);
             only(Ok(endpoint), Choice::Offline)
         }
+    };
+    Discovery {
+        passed_over,
+        ..chosen
     }
 }
 
@@ -161,6 +171,33 @@ fn only(endpoint: Result<Endpoint, ModelError>, choice: Choice) -> Discovery {
     Discovery {
         endpoints: BTreeMap::from([(Role::REASONING, endpoint)]),
         choice,
+        passed_over: Vec::new(),
         cassettes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discover::{Obstacle, PassedOver};
+
+    #[test]
+    fn what_was_passed_over_is_told_after_what_serves_instead() {
+        let passed_over = PassedOver {
+            address: "127.0.0.1:8080".to_owned(),
+            obstacle: Obstacle::WantsKey,
+        };
+        let discovery = by_search(Search {
+            found: None,
+            passed_over: vec![passed_over],
+        });
+        let notices: Vec<String> = discovery.notices().collect();
+        assert_eq!(
+            notices,
+            [
+                "no model configured: answering offline, by rules (set [models.reasoning] in neuraxis.toml)",
+                "127.0.0.1:8080 answers, but asks for a key: set provider, base_url and api_key_env in [models.reasoning]",
+            ]
+        );
     }
 }

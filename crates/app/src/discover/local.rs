@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use neuraxis_core::{LlmError, LlmErrorKind};
 use neuraxis_llama::{LlamaClient, LlamaConfig, ServerState};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,6 +15,9 @@ const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 
 /// How long what answers there may take to say what it is.
 const PROBE_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// What to do where it is not sure that it is a model server.
+const LOOK_AT_LOG: &str = "if it is your model server, look at its log";
 
 /// A model server that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,26 +42,154 @@ impl fmt::Display for LocalServer {
     }
 }
 
-/// Asks all places at the same time and returns the first, in the order given, at which a model can be had.
-pub(super) async fn find(places: Vec<LlamaConfig>) -> Option<(Arc<LlamaClient>, LocalServer)> {
-    let found = join_all(places.into_iter().map(ask)).await;
-    found.into_iter().flatten().next()
+/// A usual place of a model server where somebody listens who is of no use as it stands.
+///
+/// Says nothing in the words of whoever listens there: nobody knows who that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PassedOver {
+    /// Address and port.
+    pub address: String,
+    /// What is wrong with it.
+    pub obstacle: Obstacle,
 }
 
-async fn ask(place: LlamaConfig) -> Option<(Arc<LlamaClient>, LocalServer)> {
+/// Why what listens at a usual place of a model server is of no use as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// It asks for a key.
+    WantsKey,
+    /// It is a model server that has no model.
+    NoModel,
+    /// It fails.
+    Fails {
+        /// The HTTP status, where there was one.
+        status: Option<u16>,
+    },
+    /// It has too much to do.
+    Busy,
+    /// It takes connections and says nothing.
+    Silent,
+    /// It takes connections and closes them.
+    HangsUp,
+    /// It answers as no model server does, such as with a page or a redirect.
+    Foreign,
+}
+
+impl Obstacle {
+    const fn of(error: &LlmErrorKind) -> Self {
+        match error {
+            LlmErrorKind::Unauthorized => Self::WantsKey,
+            LlmErrorKind::Server { status, .. } => Self::Fails { status: *status },
+            LlmErrorKind::RateLimited { .. } => Self::Busy,
+            LlmErrorKind::Timeout => Self::Silent,
+            LlmErrorKind::Connection => Self::HangsUp,
+            _ => Self::Foreign,
+        }
+    }
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.address, self.obstacle)
+    }
+}
+
+/// What was found, and what to do about it.
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (found, what_to_do) = match self {
+            Self::WantsKey => (
+                "answers, but asks for a key",
+                "set provider, base_url and api_key_env in [models.reasoning]",
+            ),
+            Self::NoModel => (
+                "is a model server, but has no model",
+                "load one there, then try again",
+            ),
+            Self::Busy => ("answers, but has too much to do", "try again in a moment"),
+            Self::Fails { .. } => ("answers, but fails", LOOK_AT_LOG),
+            Self::Silent => ("takes connections, but does not answer", LOOK_AT_LOG),
+            Self::HangsUp => ("takes connections, but closes them", LOOK_AT_LOG),
+            Self::Foreign => (
+                "answers, but is no model server",
+                "if yours is elsewhere, set provider and base_url in [models.reasoning]",
+            ),
+        };
+        f.write_str(found)?;
+        if let Self::Fails {
+            status: Some(status),
+        } = self
+        {
+            write!(f, " with status {status}")?;
+        }
+        write!(f, ": {what_to_do}")
+    }
+}
+
+/// What a look at the usual places brought.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The first place, in the order given, at which a model can be had.
+    pub(super) found: Option<(Arc<LlamaClient>, LocalServer)>,
+    /// The places before that one where somebody listens who is of no use as it stands.
+    pub(super) passed_over: Vec<PassedOver>,
+}
+
+/// Asks all places at the same time and takes the first, in the order given, at which a model can be had.
+pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
+    let mut search = Search::default();
+    for place in join_all(places.into_iter().map(ask)).await {
+        match place {
+            Place::Empty => {}
+            Place::Useless(passed_over) => search.passed_over.push(passed_over),
+            Place::Model(client, server) => {
+                search.found = Some((client, server));
+                break;
+            }
+        }
+    }
+    search
+}
+
+/// What there is at a place.
+enum Place {
+    /// Nobody listens.
+    Empty,
+    /// Somebody listens who is of no use as it stands.
+    Useless(PassedOver),
+    /// A model.
+    Model(Arc<LlamaClient>, LocalServer),
+}
+
+async fn ask(place: LlamaConfig) -> Place {
+    let Some(address) = place.base_url.strip_prefix("http://").map(str::to_owned) else {
+        return Place::Empty;
+    };
     // Where nothing listens this is over at once, without the cost of a client.
-    let address = place.base_url.strip_prefix("http://")?.to_owned();
-    timeout(CONNECT_WITHIN, TcpStream::connect(address))
-        .await
-        .ok()?
-        .ok()?;
-    let probe = LlamaClient::new(place.clone())
-        .ok()?
-        .probe(PROBE_WITHIN)
-        .await
-        .ok()?;
+    let connected = timeout(CONNECT_WITHIN, TcpStream::connect(&address));
+    // The connection is closed before the question: a server may take one at a time.
+    if !connected.await.is_ok_and(|connection| connection.is_ok()) {
+        return Place::Empty;
+    }
+    let useless = |obstacle| Place::Useless(PassedOver { address, obstacle });
+    match question(place).await {
+        Ok(Some((client, server))) => Place::Model(client, server),
+        Ok(None) => useless(Obstacle::NoModel),
+        Err(error) => useless(Obstacle::of(&error.kind)),
+    }
+}
+
+/// Asks what answers at a place for its model, and makes a client for it.
+async fn question(place: LlamaConfig) -> Result<Option<(Arc<LlamaClient>, LocalServer)>, LlmError> {
+    let client = |config| {
+        LlamaClient::new(config)
+            .map_err(|error| LlmError::new(LlmErrorKind::BadRequest, error.to_string()))
+    };
+    let probe = client(place.clone())?.probe(PROBE_WITHIN).await?;
     if probe.state == ServerState::Ready && probe.models.is_empty() {
-        return None;
+        return Ok(None);
     }
     let config = place.informed_by(&probe);
     let server = LocalServer {
@@ -65,7 +197,7 @@ async fn ask(place: LlamaConfig) -> Option<(Arc<LlamaClient>, LocalServer)> {
         model: config.model.clone(),
         state: probe.state,
     };
-    Some((Arc::new(LlamaClient::new(config).ok()?), server))
+    Ok(Some((Arc::new(client(config)?), server)))
 }
 
 #[cfg(test)]
@@ -79,6 +211,14 @@ mod tests {
 
     /// Answers every request on a port of its own with the same text.
     async fn serving(kind: &'static str, body: &'static str) -> LlamaConfig {
+        let length = body.len();
+        saying(format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+        .await
+    }
+
+    async fn saying(answer: String) -> LlamaConfig {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = place(listener.local_addr().unwrap().port());
         tokio::spawn(async move {
@@ -88,10 +228,6 @@ mod tests {
                 if connection.read(&mut head).await.unwrap_or_default() == 0 {
                     continue;
                 }
-                let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-                );
                 let _ = connection.write_all(answer.as_bytes()).await;
             }
         });
@@ -115,7 +251,7 @@ mod tests {
     async fn a_server_that_answers_is_used_and_said() {
         let place = serving("application/json", MODELS).await;
         let url = place.base_url.clone();
-        let (client, server) = find(vec![nobody().await, place]).await.unwrap();
+        let (client, server) = find(vec![nobody().await, place]).await.found.unwrap();
         assert_eq!(server.to_string(), format!("qwen3:8b at {url}"));
         assert_eq!(client.info().model.model.as_ref(), "qwen3:8b");
     }
@@ -127,14 +263,78 @@ mod tests {
             serving("application/json", MODELS).await,
             serving("application/json", other).await,
         ];
-        let (_, server) = find(places).await.unwrap();
+        let (_, server) = find(places).await.found.unwrap();
         assert_eq!(server.model.as_deref(), Some("qwen3:8b"));
     }
 
+    /// Returns what is said of those that were passed over, with their ports as numbers.
+    fn told(search: &Search, places: &[LlamaConfig]) -> Vec<String> {
+        let told = search.passed_over.iter().map(PassedOver::to_string);
+        told.map(|told| {
+            let places = places.iter().enumerate();
+            places.fold(told, |told, (number, place)| {
+                let address = place.base_url.strip_prefix("http://").unwrap();
+                told.replace(address, &format!("place {number}"))
+            })
+        })
+        .collect()
+    }
+
     #[tokio::test]
-    async fn what_is_no_model_server_or_has_no_model_is_passed_over() {
-        let page = serving("text/html", "<html>a router's page</html>").await;
-        let empty = serving("application/json", r#"{"object":"list","data":[]}"#).await;
-        assert!(find(vec![page, empty, nobody().await]).await.is_none());
+    async fn what_listens_and_is_of_no_use_is_passed_over_and_told_in_our_own_words() {
+        let status = |head: &str| {
+            format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 6\r\n\r\ncanary")
+        };
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let places = vec![
+            nobody().await,
+            saying(status("401 Unauthorized")).await,
+            saying(status("500 canary")).await,
+            serving("text/html", "<html>canary</html>").await,
+            saying(status("302 Found\r\nlocation: http://canary/")).await,
+            saying(status("404 Not Found")).await,
+            saying(String::new()).await,
+            place(silent.local_addr().unwrap().port()),
+            serving("application/json", r#"{"object":"list","data":[]}"#).await,
+            saying(status("429 Too Many Requests")).await,
+        ];
+        let search = find(places.clone()).await;
+        assert!(search.found.is_none());
+        let foreign = |number: usize| {
+            format!(
+                "place {number} answers, but is no model server: if yours is elsewhere, set provider and base_url in [models.reasoning]"
+            )
+        };
+        assert_eq!(
+            told(&search, &places),
+            [
+                "place 1 answers, but asks for a key: set provider, base_url and api_key_env in [models.reasoning]",
+                "place 2 answers, but fails with status 500: if it is your model server, look at its log",
+                &foreign(3),
+                &foreign(4),
+                &foreign(5),
+                "place 6 takes connections, but closes them: if it is your model server, look at its log",
+                "place 7 takes connections, but does not answer: if it is your model server, look at its log",
+                "place 8 is a model server, but has no model: load one there, then try again",
+                "place 9 answers, but has too much to do: try again in a moment",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_the_server_that_is_used_is_not_told() {
+        let page = || serving("text/html", "<html>a router's page</html>");
+        let places = vec![
+            page().await,
+            serving("application/json", MODELS).await,
+            page().await,
+        ];
+        let search = find(places.clone()).await;
+        assert!(search.found.is_some());
+        let told = told(&search, &places);
+        assert!(
+            matches!(told.as_slice(), [told] if told.starts_with("place 0 ")),
+            "{told:?}"
+        );
     }
 }

@@ -54,6 +54,19 @@ impl World {
 }
 
 #[test]
+fn who_serves_and_until_when_is_told_in_whole_seconds() {
+    let mut world = World::new();
+    let now = Timestamp::from_nanosecond(1_532_086_404).unwrap();
+    for _ in 0..3 {
+        let outcome = CallOutcome::TimedOut;
+        let role = &Role::REASONING;
+        world.policy.observe(&mut world.health, role, outcome, now);
+    }
+    let told = world.serving().reason.unwrap();
+    assert!(told.ends_with(" from 1970-01-01T00:00:31Z on."), "{told}");
+}
+
+#[test]
 fn failures_in_a_row_hand_a_role_over_until_a_probe_succeeds() {
     let mut world = World::new();
     world.observe(CallOutcome::TimedOut);

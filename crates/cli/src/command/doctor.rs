@@ -60,6 +60,7 @@ impl Doctor {
                 checks.extend(surroundings::all(&config, &environment).await);
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
+                checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));
                 let roles = discovery.endpoints.keys().cloned().collect();
                 checks.extend(models::all(discovery.endpoints, self.requests()).await);
                 checks.extend(standing_in::check(&roles, &checks));

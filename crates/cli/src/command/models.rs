@@ -69,11 +69,12 @@ impl Models {
         let mut progress = Progress::new();
         progress.activity("asking what models there are");
         let discovery = discover(&config, &environment).await;
+        let notices: Vec<String> = discovery.notices().collect();
         let asked = discovery.endpoints.into_iter().map(ask);
         let listings = join_all(asked).await;
         progress.hide();
-        if let Some(notice) = discovery.choice.notice() {
-            progress.notice(&notice);
+        for notice in &notices {
+            progress.notice(notice);
         }
         let text = match self.format {
             Format::Text => listings.iter().map(in_text).collect(),

@@ -43,6 +43,15 @@ fn answers_stand_on_standard_output_as_the_model_wrote_them() {
 }
 
 #[test]
+fn an_answer_that_was_cut_is_followed_by_a_warning() {
+    let model = Scripted::start([Turn::IsCut("Once upon a")]);
+    let done = with_model(&model, "A story?\n");
+    let told = "warning: the answer was cut: the model reached its limit after 3 tokens ";
+    assert!(done.stderr.contains(told), "{done:?}");
+    assert_eq!(done.stdout_of(0), "Once upon a\n");
+}
+
+#[test]
 fn the_conversation_remembers_what_was_said() {
     let model = Scripted::start([Turn::Says(&["yes"]), Turn::Says(&["again yes"])]);
     with_model(&model, "first\n//second\n").stdout_of(0);

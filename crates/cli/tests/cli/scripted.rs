@@ -15,6 +15,8 @@ use crate::machine::Machine;
 pub(crate) enum Turn {
     /// It says these pieces.
     Says(&'static [&'static str]),
+    /// It says this, and its limit cuts the rest off.
+    IsCut(&'static str),
     /// It thinks, and says something.
     Thinks(&'static str, &'static str),
     /// It calls tools: names and arguments.
@@ -104,6 +106,7 @@ fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
             let pieces = pieces.iter().map(|piece| json!({"content": piece}));
             (pieces.collect(), Some("stop"))
         }
+        Turn::IsCut(text) => (vec![json!({"content": text})], Some("length")),
         Turn::Thinks(thought, text) => (
             vec![
                 json!({"reasoning_content": thought}),

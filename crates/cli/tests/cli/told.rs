@@ -21,7 +21,23 @@ fn an_empty_answer_is_no_answer() {
         assert_eq!(done.code, Some(1), "{done:?}");
         let told = "the model ended without an answer: its reply is empty";
         assert!(done.stderr.contains(told), "{done:?}");
+        assert!(
+            done.stderr.contains("--set models.ROLE.model=NAME"),
+            "{done:?}"
+        );
     }
+}
+
+#[test]
+fn an_answer_that_was_cut_is_followed_by_a_warning() {
+    let model = Scripted::start([Turn::IsCut("Once upon a")]);
+    let done = with_key(&model.machine(), &["ask", "A story?"]);
+    assert_eq!(
+        done.stderr,
+        "warning: the answer was cut: the model reached its limit after 3 tokens (the model server's own, or \
+         max_output_tokens of the mode)\n"
+    );
+    assert_eq!(done.stdout_of(0), "Once upon a\n");
 }
 
 #[test]

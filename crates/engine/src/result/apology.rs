@@ -31,7 +31,10 @@ fn sentence(error: &LlmError) -> String {
 fn advice(error: &LlmError) -> String {
     match &error.kind {
         LlmErrorKind::Timeout => "try again in a moment, or ask for less at once",
-        LlmErrorKind::InvalidResponse => "try again, or put the request in other words",
+        // It may be a page instead of a model's words.
+        LlmErrorKind::InvalidResponse => {
+            "try again, or check the base_url that is configured for this model"
+        }
         LlmErrorKind::Connection => {
             "check that the server runs and that its address is right, then try again"
         }
@@ -45,8 +48,9 @@ fn advice(error: &LlmError) -> String {
         LlmErrorKind::ContextOverflow { .. } => "send a shorter message, or begin a new session",
         LlmErrorKind::ContentFiltered => "put the request in other words",
         LlmErrorKind::Incomplete => "try again, or ask for a shorter answer",
+        // It may be a redirect, or an address at which there is nothing.
         LlmErrorKind::BadRequest => {
-            "put the request in other words, or check how this model is configured"
+            "check the base_url and the other settings of this model, or put the request in other words"
         }
         LlmErrorKind::Cancelled => "ask again if you still want an answer",
         _ => "try again in a moment",
@@ -78,7 +82,7 @@ mod tests {
             ),
             (
                 Kind::InvalidResponse,
-                "the model server gave an invalid response; try again, or put the request in other words",
+                "the model server gave an invalid response; try again, or check the base_url that is configured for this model",
             ),
             (
                 Kind::Connection,
@@ -136,7 +140,7 @@ mod tests {
             ),
             (
                 Kind::BadRequest,
-                "the provider refuses the request; put the request in other words, or check how this model is configured",
+                "the provider refuses the request; check the base_url and the other settings of this model, or put the request in other words",
             ),
             (
                 Kind::Cancelled,

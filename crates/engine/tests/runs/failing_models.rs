@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Role, RunStatus};
 use neuraxis_engine::{OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType};
 use neuraxis_testkit::{ScriptedModel, VirtualClock, reply};
@@ -112,7 +113,9 @@ async fn a_reply_that_cannot_be_read_is_asked_for_once_more_without_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
-    let clock = Arc::new(VirtualClock::new());
+    // A time that is no whole second is told as one.
+    let start = Timestamp::from_nanosecond(1_532_086_404).unwrap();
+    let clock = Arc::new(VirtualClock::at(start));
     let orchestrator = builder(failing(LlmErrorKind::Timeout))
         .model(Role::ROUTER, answering("by the router"))
         .clock(clock.clone())
@@ -122,7 +125,8 @@ async fn timeouts_degrade_the_role_say_so_and_others_serve_the_next_request() {
     first.assert_valid(RunStatus::Failed);
     let degraded = warnings(&first.result);
     let degraded = degraded.iter().find(|(_, error)| error == "role_degraded");
-    assert!(degraded.is_some_and(|(text, _)| text.contains("did not answer in time")));
+    let told = "role reasoning is degraded until 1970-01-01T00:00:31Z: its model did not answer in time 3 times";
+    assert_eq!(degraded.map(|(text, _)| text.as_str()), Some(told));
     assert_eq!(orchestrator.degraded_roles()[0].role, Role::REASONING);
 
     let second = hear(&orchestrator, request("second")).await;

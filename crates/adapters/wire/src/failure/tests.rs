@@ -57,10 +57,10 @@ fn a_status_alone_says_what_went_wrong() {
     ] {
         let error = json_error(status, "");
         assert_eq!(error.kind, kind, "{status}");
-        assert_eq!(
-            error.message,
-            format!("the server gave no reason (status {status})")
-        );
+        let told = error.to_string();
+        assert!(told.contains("the server gave no reason"), "{told}");
+        let number = format!("status {status}");
+        assert_eq!(told.matches(&number).count(), 1, "{told}");
     }
 }
 
@@ -109,34 +109,55 @@ fn every_shape_of_body_gives_its_message() {
     for (body, message) in [
         (
             r#"{"error":{"message":"m","type":"t","code":"c"}}"#,
-            "m (status 500, type t, code c)",
+            "m (type t, code c)",
         ),
-        (r#"{"error":{"message":"m","code":500}}"#, "m (status 500)"),
-        (r#"{"error":"just words"}"#, "just words (status 500)"),
-        (
-            r#"{"object":"error","message":"m","code":500}"#,
-            "m (status 500)",
-        ),
-        (r#"{"detail":"Not here"}"#, "Not here (status 500)"),
-        (r#"{"error":{}}"#, "the server gave no reason (status 500)"),
-        ("[]", "the server gave no reason (status 500)"),
-        ("{", "{ (status 500)"),
+        (r#"{"error":{"message":"m","code":500}}"#, "m"),
+        (r#"{"error":"just words"}"#, "just words"),
+        (r#"{"object":"error","message":"m","code":500}"#, "m"),
+        (r#"{"detail":"Not here"}"#, "Not here"),
+        (r#"{"error":{}}"#, "the server gave no reason"),
+        ("[]", "the server gave no reason"),
+        ("{", "{"),
     ] {
         assert_eq!(json_error(500, body).message, message, "{body}");
     }
 }
 
 #[test]
-fn a_page_instead_of_json_is_called_what_it_is() {
-    let error = error_of(
-        502,
-        "text/html; charset=utf-8",
-        "<html>\n  <b>Bad Gateway</b>",
-    );
+fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
+    for (status, message) in [
+        (502, "the answer is text/html, not JSON"),
+        (
+            404,
+            "the answer is text/html, not JSON (status 404); check that base_url leads to a model server",
+        ),
+    ] {
+        let error = error_of(
+            status,
+            "text/html; charset=utf-8",
+            "<html>\n  <b>Bad Gateway</b> model",
+        );
+        assert_eq!(error.message, message);
+    }
+    let error = error_of(502, "text/plain", "upstream is\naway");
     assert_eq!(
         error.message,
-        "the answer is text/html, not JSON: <html> <b>Bad Gateway</b> (status 502)"
+        "the answer is text/plain, not JSON: upstream is away"
     );
+}
+
+#[test]
+fn where_nothing_is_at_the_address_the_base_url_is_named() {
+    for (status, body, hints) in [
+        (404, r#"{"error":"File Not Found"}"#, true),
+        (405, "", true),
+        (404, r#"{"error":"no model \"x\""}"#, false),
+        (400, r#"{"error":"no"}"#, false),
+        (500, r#"{"error":"no"}"#, false),
+    ] {
+        let error = json_error(status, body);
+        assert_eq!(error.message.contains("base_url"), hints, "{error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
 
+use neuraxis::core::{AgentId, CountLabel, RecordBody};
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
@@ -7,6 +8,8 @@ use super::view::{Attendance, View};
 use super::{Format, Reception, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::wording::counted;
 
 /// What a user is told of an answer without a word.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
@@ -57,10 +60,33 @@ pub(in crate::command) async fn show(
         return Err(CommandError::failed(error));
     };
     view.finish(&result)?;
+    if result.finish_reason == Some(FinishReason::Length) {
+        Progress::new().warn(&was_cut(handle));
+    }
     if let Some(why) = reception.turned_away(handle) {
         view.notice(&waiting::how_to_allow(reception.put_off, &why));
     }
     verdict(&result, interrupt, |failure| view.has_told(failure))
+}
+
+/// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
+fn was_cut(run: &RunHandle) -> String {
+    let records = run.records();
+    let mut calls = records
+        .iter()
+        .rev()
+        .filter_map(|record| match &record.body {
+            RecordBody::LlmCall(call) if record.agent == AgentId::ROOT => Some(call),
+            _ => None,
+        });
+    let tokens = calls.next().map(|call| call.reply.usage.completion);
+    let after = match tokens.filter(|count| count.label == CountLabel::Measured) {
+        Some(count) => format!(" after {}", counted(count.tokens, "token")),
+        None => String::new(),
+    };
+    format!(
+        "the answer was cut: the model reached its limit{after} (the model server's own, or max_output_tokens of the mode)"
+    )
 }
 
 /// Ends a run.
@@ -79,7 +105,7 @@ pub(super) fn verdict(
         return match result.reply.trim().is_empty() {
             false => Ok(()),
             true => Err(CommandError::failed(anyhow::anyhow!(NO_ANSWER)).hint(
-                "put the request in other words, or choose another --model; add --format events to see every step",
+                "put the request in other words, or let another model answer: where [models.ROLE] is configured, --set models.ROLE.model=NAME (`neuraxis models` lists them); add --format events to see every step",
             )),
         };
     }

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{self, IsTerminal};
 
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, Choice, Config, Contents, Environment, OpenError, OpenStore};
+use neuraxis_app::{
+    BuildError, Choice, Config, Contents, Environment, OpenError, OpenStore, PassedOver,
+};
 
 use super::check::{Check, Outcome};
 use crate::error::CommandError;
@@ -44,6 +46,11 @@ pub(super) fn choice(choice: &Choice) -> Check {
         ),
         _ => check,
     }
+}
+
+/// Tells what listens at a usual place of a model server and is of no use.
+pub(super) fn passed_over(server: &PassedOver) -> Check {
+    Check::new(SUBJECT, "models", Outcome::Warning, server.to_string())
 }
 
 fn files(config: &Config, environment: &Environment) -> Check {
