@@ -8,6 +8,7 @@
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
+//! - a model server on loopback that is broken until it is repaired, [`FaultyModelServer`];
 //! - a real model server, [`LlamaServer`], and a real database server, [`Postgres`], for tests that drive real parts;
 //! - the checks of what a fault leaves behind, [`Aftermath`];
 //! - the suite that every implementation of a port must pass, in [`conformance`].
@@ -38,6 +39,7 @@ mod approver;
 mod clock;
 pub mod conformance;
 mod context;
+mod faulty_model_server;
 mod gauge;
 mod ids;
 mod llama_server;
@@ -60,6 +62,7 @@ pub use aftermath::{Aftermath, assert_nowhere};
 pub use approver::ScriptedApprover;
 pub use clock::{START, VirtualClock};
 pub use context::{call_context, tool_context};
+pub use faulty_model_server::{FaultyModelServer, ModelFault};
 pub use ids::CountingIds;
 pub use llama_server::LlamaServer;
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};

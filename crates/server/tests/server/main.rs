@@ -15,6 +15,7 @@ mod framing;
 mod idempotency;
 #[cfg(unix)]
 mod log_copy;
+mod model_faults;
 mod patience;
 mod real_model;
 mod start;

@@ -1,0 +1,181 @@
+//! A model server that is broken in one of the ways in which they are, until a test repairs it.
+#![expect(
+    clippy::expect_used,
+    reason = "a test whose server does not start has failed"
+)]
+
+mod reply;
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use serde_json::Value;
+use tokio::net::TcpSocket;
+use tokio::runtime;
+
+/// What is wrong with a model server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ModelFault {
+    /// Nobody listens on its port.
+    Unreachable,
+    /// It still loads its model, and says so as llama-server does.
+    Loading,
+    /// It fails with status 500 and an error in JSON, whose message is [`FaultyModelServer::WORDS`].
+    Failing,
+    /// It fails with status 500 and a plain text, which is [`FaultyModelServer::WORDS`].
+    FailingInPlainText,
+    /// It answers with a web page that holds [`FaultyModelServer::WORDS`].
+    WebPage,
+    /// It redirects to another host, [`FaultyModelServer::ELSEWHERE`].
+    Redirect,
+    /// It closes the connection in the middle of a reply, after [`FaultyModelServer::HALF`] and, in a stream, a call.
+    CutOff,
+    /// It says as much and then nothing more, for as long as the client waits.
+    Stalling,
+    /// It resets the connection without reading a request.
+    Reset,
+}
+
+/// A model server on loopback that does the same wrong thing to every request, until it is repaired. From then on it
+/// answers each message with a call of the tool `current_time`, and its result with [`FaultyModelServer::ANSWER`].
+///
+/// It speaks Chat Completions, streamed and whole, as llama-server does. It serves until the test's process ends.
+///
+/// ```
+/// use neuraxis_testkit::{FaultyModelServer, ModelFault};
+///
+/// let server = FaultyModelServer::start(ModelFault::Unreachable);
+/// assert!(std::net::TcpStream::connect(server.address()).is_err());
+/// server.repair();
+/// assert!(std::net::TcpStream::connect(server.address()).is_ok());
+/// ```
+#[derive(Debug)]
+pub struct FaultyModelServer {
+    address: SocketAddr,
+    fault: Arc<Mutex<Option<ModelFault>>>,
+    /// Its port, as long as nobody listens there: nobody else can take it.
+    closed: Mutex<Option<TcpSocket>>,
+}
+
+impl FaultyModelServer {
+    /// What it says once it is repaired.
+    pub const ANSWER: &str = "All is well again.";
+
+    /// How it puts its failure, where it has words for it.
+    pub const WORDS: &str = "out of luck";
+
+    /// What it says of a reply before it breaks off.
+    pub const HALF: &str = "Half a th";
+
+    /// The host to which it redirects.
+    pub const ELSEWHERE: &str = "elsewhere.example";
+
+    /// Starts it on a port of its own.
+    #[must_use]
+    pub fn start(fault: ModelFault) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket can be made");
+        let bound = socket.bind((Ipv4Addr::LOCALHOST, 0).into());
+        bound.expect("a port is free");
+        let server = Self {
+            address: socket.local_addr().expect("it has an address"),
+            fault: Arc::new(Mutex::new(Some(fault))),
+            closed: Mutex::new(Some(socket)),
+        };
+        if fault != ModelFault::Unreachable {
+            server.open();
+        }
+        server
+    }
+
+    /// Returns where it listens, or will once it is repaired.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns its address as a model's `base_url`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Makes it answer well from the next connection on.
+    pub fn repair(&self) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.open();
+    }
+
+    /// Listens from now on, if it does not already.
+    fn open(&self) {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(socket) = closed.take() else { return };
+        drop(closed);
+        // A runtime of tokio may be neither started nor dropped inside another, where the test may be.
+        let listening = thread::spawn(move || listen(socket)).join();
+        let listener = listening.ok().and_then(Result::ok);
+        let listener = listener.expect("a bound port can be listened on");
+        let fault = Arc::clone(&self.fault);
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let fault = *fault.lock().unwrap_or_else(PoisonError::into_inner);
+                // Whether the client is still there to hear it does not matter.
+                thread::spawn(move || serve(&connection, fault).unwrap_or_default());
+            }
+        });
+    }
+}
+
+fn listen(socket: TcpSocket) -> io::Result<TcpListener> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    let _inside = runtime.enter();
+    let listener = socket.listen(128)?.into_std()?;
+    listener.set_nonblocking(false)?;
+    Ok(listener)
+}
+
+fn serve(mut connection: &TcpStream, fault: Option<ModelFault>) -> io::Result<()> {
+    if fault == Some(ModelFault::Reset) {
+        // A connection that is closed with something unread is reset.
+        connection.peek(&mut [0])?;
+        return Ok(());
+    }
+    let asked = read(connection)?;
+    let text = match fault {
+        Some(fault) => reply::broken(fault, &asked),
+        None => reply::whole(&asked),
+    };
+    connection.write_all(text.as_bytes())?;
+    if fault == Some(ModelFault::Stalling) {
+        // Until the client goes away.
+        io::copy(&mut connection, &mut io::sink())?;
+    }
+    Ok(())
+}
+
+/// What a server is asked.
+struct Asked {
+    /// Method, path and version.
+    line: String,
+    /// Nothing, of a request without a body.
+    body: Value,
+}
+
+fn read(connection: &TcpStream) -> io::Result<Asked> {
+    let mut reader = BufReader::new(connection);
+    let mut head = String::new();
+    while reader.read_line(&mut head)? > 2 {}
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse().ok()).flatten()
+    });
+    let mut body = vec![0; length.unwrap_or_default()];
+    reader.read_exact(&mut body)?;
+    Ok(Asked {
+        line: head.lines().next().unwrap_or_default().to_owned(),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    })
+}
