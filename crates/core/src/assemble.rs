@@ -21,7 +21,8 @@ pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 ///     assembler.push(ReplyDelta::Text { block: BlockIndex(0), text: piece.into() })?;
 /// }
 /// let model = ModelRef::new("example", "m");
-/// assembler.push(ReplyDelta::End(ReplyEnd { finish: ReplyFinish::Stop, usage: Usage::default(), model }))?;
+/// let end = ReplyEnd { finish: ReplyFinish::Stop, usage: Usage::default(), model };
+/// assembler.push(ReplyDelta::End(Box::new(end)))?;
 /// assert_eq!(assembler.finish()?.text(), "Hello");
 /// # Ok::<(), neuraxis_core::LlmError>(())
 /// ```
