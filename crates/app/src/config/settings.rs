@@ -71,6 +71,10 @@ impl Config {
         self.add(&mut list, "tools.root".to_owned(), &root);
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
+        if let Some(plan) = &self.server.plan {
+            let plan = Value::String(plan.to_string());
+            self.add(&mut list, "server.plan".to_owned(), &plan);
+        }
         let project_policy = Value::String(self.project_policy.as_str().to_owned());
         self.add(&mut list, project::KEY.to_owned(), &project_policy);
         let mut policy = self.policy_table();

@@ -17,6 +17,7 @@ mod idempotency;
 mod log_copy;
 mod model_faults;
 mod patience;
+mod promises;
 mod real_model;
 mod start;
 #[cfg(unix)]
