@@ -11,11 +11,10 @@ use neuraxis_brainstem::{
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_deepseek::DeepSeekConfig;
 use neuraxis_llama::LlamaConfig;
-use serde::de::Error;
+use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
-use super::project::OversightConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -36,7 +35,8 @@ pub(super) struct Sections {
     taint: TaintConfig,
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
-    pub(super) config: OversightConfig,
+    /// A section of earlier versions. Its one key has no effect any more.
+    config: RetiredConfig,
 }
 
 impl Sections {
@@ -54,6 +54,17 @@ impl Sections {
         policy.extra_roles = self.models.keys().cloned().collect();
         policy
     }
+}
+
+/// What earlier versions knew: what a file of the working directory may say about the policy.
+pub(super) const RETIRED_KEY: &str = "config.project_policy";
+
+/// `[config]`, which earlier versions had.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RetiredConfig {
+    #[serde(rename = "project_policy")]
+    _project_policy: IgnoredAny,
 }
 
 /// `[discovery]`: what is looked for when no model is configured.
