@@ -87,6 +87,7 @@ impl Config {
         let policy = layers.tightened(policy)?;
         let unused = named::check_use(models.keys(), &policy, &layers)?;
         named::check_plan(&sections.server, &policy, &layers)?;
+        named::check_modes(&sections.server, &policy, &layers)?;
         Ok(Self {
             models,
             server: sections.server,

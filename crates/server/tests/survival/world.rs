@@ -193,6 +193,7 @@ impl World {
             .env("HOME", folder)
             .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
             .env("MODEL_KEY", CANARY)
+            .env("NEURAXIS_SERVER__MODES", r#"["exploratory"]"#)
             .env(child::FOLDER, folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
