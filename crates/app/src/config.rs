@@ -103,6 +103,7 @@ impl Config {
         }
         let unused = named::check_use(models.keys(), &policy, &layers)?;
         named::check_plan(&sections.server, &policy, &layers)?;
+        named::check_modes(&sections.server, &policy, &layers)?;
         let project_root = layers.project_root(environment, &sections.tools);
         let too_wide_root = layers.too_wide_root(environment, &project_root);
         let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use neuraxis_brainstem::{
@@ -124,6 +125,10 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// The plan that limits every request: one of `[plans.NAME]`. None if left out.
     pub plan: Option<PlanName>,
+    /// The modes that clients may choose. If left out, those that let tools do no more than `moderate` does.
+    pub modes: Option<Vec<Mode>>,
+    /// How many turns may be at work at the same time; 1,024 if left out.
+    pub max_runs: Option<NonZeroU32>,
 }
 
 /// The port that `neuraxis-server` listens on unless another is asked for.
@@ -134,6 +139,8 @@ impl Default for ServerConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             plan: None,
+            modes: None,
+            max_runs: None,
         }
     }
 }

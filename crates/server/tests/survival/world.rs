@@ -195,6 +195,7 @@ impl World {
             .env("NEURAXIS_TOOLS__ROOT", folder)
             .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
             .env("MODEL_KEY", CANARY)
+            .env("NEURAXIS_SERVER__MODES", r#"["exploratory"]"#)
             .env(child::FOLDER, folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
