@@ -37,5 +37,6 @@ mod tape;
 mod terminal;
 mod told;
 mod tools;
+mod trust;
 mod writing;
 mod wrong;
