@@ -12,6 +12,9 @@ use neuraxis::core::{
     ToolSpec,
 };
 
+#[cfg(target_os = "linux")]
+use neuraxis::tools::sandbox_features;
+
 use super::arguments::laid_out;
 use super::subject::{self, Mark, Row};
 use crate::harmless::{one_line, plain_to_see};
@@ -126,6 +129,9 @@ pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
     let rows: Vec<Row> = std::iter::once(title).chain(lines).collect();
     page.theirs(&rows);
     page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
+    if let Some(gaps) = gaps(&asked.tool) {
+        page.ours(ALERT, &format!("├ on this machine {gaps}"));
+    }
     if let Some(agent) = descent(&asked.lineage) {
         page.ours(Style::new(), &format!("├ {agent}"));
     }
@@ -136,6 +142,20 @@ pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
     let reason = one_line(&plain_to_see(&asked.reason));
     page.ours(Style::new(), &format!("╰ why: {reason}"));
     (page.text, page.hidden)
+}
+
+/// Says what this machine does not keep a command from.
+#[cfg(target_os = "linux")]
+fn gaps(tool: &str) -> Option<String> {
+    // Where there is no sandbox, the call runs nothing and says so.
+    let features = sandbox_features().ok().filter(|_| tool == "run_command")?;
+    let gaps: Vec<&str> = features.gaps().collect();
+    (!gaps.is_empty()).then(|| gaps.join("; "))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn gaps(_: &str) -> Option<String> {
+    None
 }
 
 /// Says which calls a remembered answer is about.

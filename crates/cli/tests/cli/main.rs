@@ -29,6 +29,8 @@ mod provider;
 mod providers;
 mod real_model;
 mod runs;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scripted;
 mod sessions;
 mod tape;

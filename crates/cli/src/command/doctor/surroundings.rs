@@ -13,16 +13,19 @@ use crate::error::CommandError;
 use crate::invocation;
 use crate::wording::counted;
 
-const SUBJECT: &str = "this machine";
+pub(super) const SUBJECT: &str = "this machine";
 
 /// Looks at everything but the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         files(config, environment),
         store(config).await,
         project(config),
-        terminal(),
-    ]
+    ];
+    #[cfg(target_os = "linux")]
+    checks.extend(super::sandbox::all());
+    checks.push(terminal());
+    checks
 }
 
 /// Tells of a configuration that cannot be read.
