@@ -232,6 +232,9 @@ fn root(config: &Config) -> String {
 
 fn tools(config: &Config, environment: &Environment) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    if !config.offers_project_tools() {
+        return Ok(tools);
+    }
     let files = neuraxis_tools::project_files_without(
         config.project_root(),
         &config.own_files(environment),
@@ -296,14 +299,6 @@ pub enum BuildError {
         at: Origin,
         /// Why not.
         source: OpenError,
-    },
-    /// There is no log to copy where nothing is kept.
-    #[error(
-        "{at:#}: store.log.folder: only a database has a log that is copied, and the store is in memory"
-    )]
-    LogCopyOfNothing {
-        /// Where it is configured.
-        at: Origin,
     },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]

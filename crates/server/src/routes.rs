@@ -8,18 +8,18 @@ use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{get, post};
-use neuraxis::Orchestrator;
 
+use crate::limits::Limited;
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{guard, probes, turns};
 
 /// Returns what answers requests.
-pub(crate) fn routes(orchestrator: Orchestrator) -> Router {
+pub(crate) fn routes(limited: Limited) -> Router {
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(probes::is_ready))
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
-        .with_state(orchestrator)
+        .with_state(limited)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(guard::admit))

@@ -13,10 +13,12 @@ mod busy;
 mod endings;
 mod framing;
 mod idempotency;
+mod limits;
 #[cfg(unix)]
 mod log_copy;
 mod model_faults;
 mod patience;
+mod promises;
 mod real_model;
 mod start;
 #[cfg(unix)]
