@@ -307,6 +307,8 @@ async fn a_repository_is_read_but_not_written() {
         "echo x > vendor/lib/.git/config",
         "mkdir vendor/lib/.git/hooks",
         "rm linked/.git",
+        "mv linked elsewhere",
+        "mv vendor elsewhere",
         "echo gitdir: /tmp > linked/.git",
     ] {
         fails(&project, &[], command).await;
@@ -340,6 +342,8 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
     }
     let project = repository();
     fs::remove_dir_all(project.path(".git/hooks")).unwrap();
+    project.write(".git/modules/sub/HEAD", "ref: refs/heads/main\n");
+    project.write(".git/modules/sub/config", "[core]\n");
     project.write("a.txt", "changed\n");
     let commit =
         "git add . && git commit -qm second && git switch -qc other && git log --oneline | wc -l";
@@ -349,7 +353,8 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
         "echo x >> .git/config",
         "mv .git/config .git/other",
         "mv .git moved",
-        "echo x > neuraxis.toml && false",
+        "mv .git/modules .git/moved",
+        "echo x > .git/modules/sub/config",
     ] {
         fails(&project, &["git"], command).await;
     }

@@ -2,8 +2,8 @@
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{
-    Access, CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody, Remembered,
-    ToolCallId, ToolResult, ToolStatus,
+    Access, CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody,
+    Remembered, ToolCallId, ToolResult, ToolStatus,
 };
 use neuraxis_ports::{MAX_GRANT_BYTES, RunLease, SessionStore, StoreError};
 use std::sync::Arc;
