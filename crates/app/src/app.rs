@@ -300,14 +300,6 @@ pub enum BuildError {
         /// Why not.
         source: OpenError,
     },
-    /// There is no log to copy where nothing is kept.
-    #[error(
-        "{at:#}: store.log.folder: only a database has a log that is copied, and the store is in memory"
-    )]
-    LogCopyOfNothing {
-        /// Where it is configured.
-        at: Origin,
-    },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]
     ProjectRoot {

@@ -230,6 +230,10 @@ impl From<RequestError> for CommandError {
                     None => "choose another channel".to_owned(),
                 }
             }
+            RequestError::Policy(Refusal::NoRole { allowed, .. }) => match allowed.first() {
+                Some(role) => format!("give [models.{role}] a model, or choose another --mode"),
+                None => "choose another --mode".to_owned(),
+            },
             RequestError::Policy(_) => {
                 "`neuraxis config show` lists the modes and channels there are".to_owned()
             }

@@ -4,6 +4,7 @@ mod active_time;
 mod alarm;
 mod ask;
 mod keep;
+mod loading;
 mod log;
 mod mail;
 mod model_call;
@@ -36,6 +37,7 @@ use crate::resume::{RestoredRun, ResumeError};
 use crate::run_handle::{RunEnd, RunLink};
 use active_time::ActiveTime;
 use alarm::Alarm;
+use loading::Loading;
 use log::RunLog;
 pub(crate) use model_call::stands;
 use under_way::{UnderWay, Work};
@@ -77,6 +79,8 @@ pub(crate) struct Driver {
     mail: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
+    /// The calls that wait for their models to be loaded.
+    loading: Loading,
     /// Why its calls may run, as far as that was told.
     told: Told,
     active: ActiveTime,
@@ -172,6 +176,7 @@ impl Driver {
             unwritten: Vec::new(),
             mail: Vec::new(),
             running: Vec::new(),
+            loading: Loading::default(),
             told: Told::default(),
             active,
             alarm: Alarm::default(),
@@ -283,6 +288,7 @@ impl Driver {
         if let Some(input) = self.ready.pop_front() {
             return input;
         }
+        self.hold_clock();
         let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         let heartbeat = self.log.heartbeat();
         let due = match (limit, heartbeat) {
@@ -309,6 +315,10 @@ impl Driver {
                 let (call, attempt) = *over;
                 self.no_longer_running(call.effect_id);
                 self.attempt_over(call, attempt)
+            }
+            Work::Paused(paused) => {
+                self.pause_over(*paused);
+                Input::TimePassed
             }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {

@@ -116,6 +116,9 @@ impl Orchestrator {
         }
         let history: Transcript = messages.into_iter().collect();
         let run_id = RunId(self.engine.ids.new_id());
+        self.engine
+            .learn_contexts(std::iter::once(&Role::REASONING))
+            .await;
         let spec = self.ungoverned_spec(run_id, system_prompt);
         let scope = RunScope {
             run_id,

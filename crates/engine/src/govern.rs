@@ -88,14 +88,7 @@ impl Orchestrator {
         if let Some(messages) = known.history {
             asked = asked.with_history(messages);
         }
-        match engine.policy.evaluate_request(&asked) {
-            // Roles without a model of their own are served by those there are: so it was configured.
-            Err(neuraxis_brainstem::RequestError::NoRole { .. }) => {
-                asked.roles = None;
-                Ok(engine.policy.evaluate_request(&asked)?)
-            }
-            decided => Ok(decided?),
-        }
+        Ok(engine.policy.evaluate_request(&asked)?)
     }
 
     /// Finds out what matters to the policy. Nothing is asked of the store that does not.

@@ -67,7 +67,7 @@ impl Orchestrator {
         let session = &request.session_id;
         let decision = self.govern(store.as_ref(), request).await?;
         let run_id = RunId(with_tail(self.engine.ids.new_id(), known));
-        let spec = self.asked_spec(run_id, request, decision);
+        let spec = self.asked_spec(run_id, request, decision).await;
         let Some(place) = AtWork::claim(&self.engine, run_id) else {
             return Ok(Found::Moving);
         };

@@ -65,10 +65,7 @@ impl SqlStore {
             lease: config.lease,
             bounds: config.bounds,
         };
-        let copier = config.log.clone().map(|log| {
-            let folder = log.folder.clone();
-            Copier::open(log).map_err(|source| OpenError::LogCopy { folder, source })
-        });
+        let copier = config.log.clone().map(Copier::open);
         let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
         Ok(Self(Arc::new(Inner {
             database,

@@ -35,7 +35,7 @@ pub struct StoreConfig {
     pub max_connections: u32,
     /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
     pub patience_ms: u64,
-    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out. Only a database is copied.
+    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out.
     pub log: Option<LogCopy>,
 }
 

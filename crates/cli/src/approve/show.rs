@@ -148,7 +148,11 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
     let plain = said;
     match scope {
         GrantScope::Arguments { .. } => "exactly this call".to_owned(),
-        GrantScope::Command { pattern } => format!("commands like {}", plain(pattern)),
+        GrantScope::Command { pattern, access } => {
+            let names: Vec<&str> = access.iter().map(|access| access.as_str()).collect();
+            let with = if names.is_empty() { "" } else { " with access to " };
+            format!("commands like {}{with}{}", plain(pattern), names.join(" and "))
+        }
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
         GrantScope::Path { pattern } => format!("paths like {}", plain(pattern)),
         GrantScope::Tool => "all calls of this tool".to_owned(),

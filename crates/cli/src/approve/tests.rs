@@ -315,6 +315,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     ask_.choices = vec![
         GrantScope::Command {
             pattern: pattern.clone(),
+            access: Vec::new(),
         },
         GrantScope::Tool,
     ];
@@ -326,7 +327,10 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     let asked = described(&ask_, Path::new("/"));
     let mut person = Scripted::new(["3", "1"]);
     let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
-    let remember = Some(GrantScope::Command { pattern });
+    let remember = Some(GrantScope::Command {
+        pattern,
+        access: Vec::new(),
+    });
     assert_eq!(
         answer,
         Answer::Approve {

@@ -25,6 +25,7 @@ mod model_faults;
 mod person;
 mod policy;
 mod project;
+mod promises;
 mod provider;
 mod providers;
 mod real_model;

@@ -10,6 +10,7 @@ use neuraxis_core::{CallModel, Input};
 use neuraxis_ports::CancellationToken;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
 
 /// Something that was under way and is over.
@@ -18,6 +19,8 @@ pub(super) enum Work {
     Model(Box<(CallModel, ModelAttempt)>),
     /// An answer for the machine.
     Answer(Box<Input>),
+    /// The pause before a server is asked again whether it has loaded its model.
+    Paused(Box<Paused>),
     /// A question that will be answered some other way.
     Later,
     /// The engine, which is shutting down.
@@ -56,9 +59,14 @@ impl UnderWay {
         self.more.push(work);
     }
 
+    /// Returns how much is under way beside the engine.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.one.is_some()) + self.more.len().saturating_sub(1)
+    }
+
     /// Tells whether nothing but the engine is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.one.is_none() && self.more.len() <= 1
+        self.len() == 0
     }
 
     /// Waits for something to be over.

@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{
-    CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody, Remembered,
+    Access, CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody, Remembered,
     ToolCallId, ToolResult, ToolStatus,
 };
 use neuraxis_ports::{MAX_GRANT_BYTES, RunLease, SessionStore, StoreError};
@@ -86,6 +86,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
         GrantScope::Tool,
         GrantScope::Command {
             pattern: "git log **".to_owned(),
+            access: vec![Access::Network],
         },
         GrantScope::Arguments {
             hash: ContentHash::of(b"{}"),
