@@ -74,11 +74,14 @@ async fn begin(
 ) -> Result<(RunHandle, Events), Problem> {
     let begun = tokio::spawn(async move {
         let (handle, events) = orchestrator.stream(request).await?;
-        let run = handle.clone();
-        tokio::spawn(async move {
-            run.result().await;
-            drop(place);
-        });
+        // A run that is repeated has its place already.
+        if !handle.is_repeat() {
+            let run = handle.clone();
+            tokio::spawn(async move {
+                run.result().await;
+                drop(place);
+            });
+        }
         Ok::<_, RequestError>((handle, events))
     });
     Ok(begun

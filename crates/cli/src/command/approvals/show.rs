@@ -7,6 +7,7 @@ use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,15 +26,18 @@ impl Show {
         let config = setup.config()?;
         let app = setup.app().await?;
         let waiting = waiting::several(app.store.as_ref(), &self.which).await?;
+        let mut output = Output::new();
+        let columns = output.width();
         let waiting_is_alone = waiting.len() == 1;
         let shown = waiting.iter().map(|waiting| {
             let question = waiting.question();
             let spec = spec_of(app.orchestrator.tools(), &question.name);
             let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
-            let (text, _) = question_text(&asked, Whole::All);
+            let (text, _) = question_text(&asked, Whole::All, columns);
             let scopes = (1..).zip(&question.choices);
             let scopes: String = scopes
-                .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
+                .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
+                .map(|line| broken(&line, columns, "    │ ") + "\n")
                 .collect();
             let scopes = scopes + &waiting.expiry();
             match waiting_is_alone {
@@ -45,7 +49,7 @@ impl Show {
             }
         });
         let shown: Vec<String> = shown.collect();
-        Output::new().styled(&shown.join("\n"))?;
+        output.styled(&shown.join("\n"))?;
         Ok(())
     }
 }

@@ -14,9 +14,11 @@ use neuraxis::engine::SystemClock;
 use neuraxis::ports::{Clock, RunSummary, SessionStore, StoreError};
 use neuraxis::{RunStatus, SessionId};
 
+use crate::approve::said;
 use crate::command::lookup;
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::one_line;
+use crate::wrap::broken;
 
 /// Which call is meant.
 #[derive(Debug, Args)]
@@ -214,21 +216,23 @@ impl Waiting {
         }
     }
 
-    /// Tells of it in a few lines.
-    pub(in crate::command) fn in_text(&self) -> String {
-        let plain = |text: &str| one_line(&plain_to_see(text));
+    /// Tells of it in a few lines of so many columns.
+    pub(in crate::command) fn in_text(&self, columns: usize) -> String {
+        let line = |line: String| broken(&line, columns, "    ");
         let asked = &self.asked;
         let expiry = self.expiry();
         let indent = if expiry.is_empty() { "" } else { "  " };
         format!(
-            "run {}\n  session {}, since {}\n  call {}\n  {} {}\n  why: {}\n{indent}{expiry}",
+            "run {}\n{}\n{}\n{}\n{}\n{indent}{expiry}",
             self.run,
-            self.session,
-            self.since,
-            plain(asked.tool_call_id.as_str()),
-            plain(&asked.name),
-            plain(asked.arguments.as_str()),
-            plain(&asked.reason),
+            line(format!("  session {}, since {}", self.session, self.since)),
+            line(format!("  call {}", said(asked.tool_call_id.as_str()))),
+            line(format!(
+                "  {} {}",
+                said(&asked.name),
+                said(asked.arguments.as_str())
+            )),
+            line(format!("  why: {}", said(&asked.reason))),
         )
     }
 }
