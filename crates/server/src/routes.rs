@@ -10,14 +10,16 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use neuraxis::Orchestrator;
 
+use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{guard, probes, turns};
+use crate::{guard, turns};
 
 /// Returns what answers requests.
 pub(crate) fn routes(orchestrator: Orchestrator) -> Router {
+    let readiness = Readiness::new(orchestrator.clone());
     Router::new()
         .route("/healthz", get(probes::is_alive))
-        .route("/readyz", get(probes::is_ready))
+        .route("/readyz", get(move || readiness.is_ready()))
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
         .with_state(orchestrator)
         .fallback(nothing_here)

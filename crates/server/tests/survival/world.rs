@@ -163,10 +163,12 @@ impl World {
     /// The command that starts the server, as the last words of another.
     pub(crate) fn command(&self, before: &[&str]) -> Command {
         let folder = self.folder();
+        let config = folder.join("neuraxis.toml");
+        let config = config.to_str().unwrap();
         let (program, arguments): (PathBuf, &[&str]) = match self.program {
             Program::Real => (
                 env!("CARGO_BIN_EXE_neuraxis-server").into(),
-                &["--listen", "127.0.0.1:0"],
+                &["--listen", "127.0.0.1:0", "--config", config],
             ),
             Program::WithTools => (
                 std::env::current_exe().unwrap(),
