@@ -232,6 +232,9 @@ fn root(config: &Config) -> String {
 
 fn tools(config: &Config, environment: &Environment) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    if !config.offers_project_tools() {
+        return Ok(tools);
+    }
     let files = neuraxis_tools::project_files_without(
         config.project_root(),
         &config.own_files(environment),

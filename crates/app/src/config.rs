@@ -1,6 +1,9 @@
 //! Configuration: merged from files, variables and flags, each checked on its own first.
 
+mod addresses;
+mod change;
 mod error;
+mod found;
 mod layer;
 mod models;
 mod named;
@@ -23,17 +26,18 @@ use neuraxis_core::Role;
 use neuraxis_tools::OwnFiles;
 use toml::Table;
 
+pub use change::Change;
 pub use error::{ConfigError, Fault};
+pub use found::FoundFile;
 use layer::Layer;
 use models::Providers;
 pub use models::{ModelConfig, Provider, ProviderConfig};
 pub use origin::Origin;
 use place::ancestry;
-use project::ProjectPolicy;
 use read::Reading;
 pub use secret::shown_setting;
-use sections::Sections;
 pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
+use sections::{RETIRED_KEY, Sections};
 pub use settings::Setting;
 pub use sources::Sources;
 pub use store::StoreConfig;
@@ -56,7 +60,8 @@ pub struct Config {
     server: ServerConfig,
     project_root: PathBuf,
     policy: Policy,
-    project_policy: ProjectPolicy,
+    found: Option<FoundFile>,
+    too_wide_root: Option<&'static str>,
     notices: Vec<String>,
     layers: Layers,
     files: Vec<PathBuf>,
@@ -66,9 +71,10 @@ impl Config {
     /// Merges the sources: the user's own file, that of the working directory (or instead of both, the one file that
     /// [`Sources`] names), `NEURAXIS_…` variables, flags. Each overrides single keys of those before it.
     ///
-    /// The file of the working directory may have come with the project that is worked on. Where it loosens the policy
-    /// that the other sources make, a [notice](Self::notices) says so; where `config.project_policy` is `tighten`, it may
-    /// not. Neither concerns a file that [`Sources`] names.
+    /// The file of the working directory may have come with the project that is worked on. Until a person
+    /// [trusted](crate::TrustList) this very content, it may only tighten the policy and narrow the folder of the tools.
+    /// A [notice](Self::notices) names what else it says, which is ignored; nothing in it is an error. None of this
+    /// concerns a file that [`Sources`] names.
     ///
     /// # Errors
     ///
@@ -78,24 +84,43 @@ impl Config {
             layers,
             providers,
             files,
+            mut found,
+            untrusted,
         } = read::read_all(environment, sources)?;
-        let (layers, notice) = layers.overseen()?;
+        let (mut layers, mut ignored) = match untrusted {
+            Some(project) => layers.with_untrusted(project, environment),
+            None => (layers, Vec::new()),
+        };
         let mut sections = layers.sections()?;
         named::check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
+        addresses::check_keys(&models, &layers)?;
         let policy = layers.policy(sections.take_policy())?;
-        let policy = layers.tightened(policy)?;
+        let (policy, loosening) = layers.tightened(policy);
+        ignored.extend(loosening);
+        if let Some(found) = &mut found {
+            found.add_changes(ignored);
+        }
         let unused = named::check_use(models.keys(), &policy, &layers)?;
         named::check_plan(&sections.server, &policy, &layers)?;
+        named::check_modes(&sections.server, &policy, &layers)?;
+        let project_root = layers.project_root(environment, &sections.tools);
+        let too_wide_root = layers.too_wide_root(environment, &project_root);
+        let mut notices = Vec::from_iter(found.as_ref().and_then(FoundFile::notice));
+        notices.extend(layers.retired());
+        notices.extend(unused);
+        notices.extend(addresses::unprotected(&models, &layers));
+        notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         Ok(Self {
             models,
             server: sections.server,
             discovery: sections.discovery,
             store: sections.store.in_place(environment),
-            project_root: layers.project_root(environment, &sections.tools),
+            project_root,
             policy,
-            project_policy: sections.config.project_policy,
-            notices: notice.into_iter().chain(unused).collect(),
+            found,
+            too_wide_root,
+            notices,
             layers,
             files,
         })
@@ -129,6 +154,20 @@ impl Config {
     #[must_use]
     pub fn project_root(&self) -> &Path {
         &self.project_root
+    }
+
+    /// Tells whether the tools that work in [that folder](Self::project_root) are offered. They are not where it holds
+    /// everything of the user or of the machine, unless a variable or a flag names it.
+    #[must_use]
+    pub const fn offers_project_tools(&self) -> bool {
+        self.too_wide_root.is_none()
+    }
+
+    /// Returns the file that was found in the working directory, and how far it counts; nothing where there is none, or
+    /// where [`Sources`] name a file.
+    #[must_use]
+    pub const fn found(&self) -> Option<&FoundFile> {
+        self.found.as_ref()
     }
 
     /// Returns the policy that the sections `[modes]`, `[channels]` and `[plans]` make.
@@ -201,8 +240,7 @@ impl Layers {
     }
 
     fn origin(&self, key: &str) -> Origin {
-        let mut strongest_first = self.0.iter().rev();
-        let layer = strongest_first.find(|layer| layer.sets(key));
+        let layer = self.strongest(key);
         layer.map_or(Origin::Default, |layer| layer.origin(key))
     }
 
@@ -217,8 +255,7 @@ impl Layers {
     /// Says what is wrong with the sources together, though each is fine alone.
     fn blame(&self, error: &figment::Error) -> ConfigError {
         let key = error.path.join(".");
-        let layer = self.0.iter().rev().find(|layer| layer.sets(&key));
-        match layer {
+        match self.strongest(&key) {
             Some(layer) => layer.blame(error),
             None => ConfigError::Key {
                 at: self.origin_around(&key),
@@ -275,6 +312,35 @@ impl Layers {
                 role: role.to_string(),
             }),
         }
+    }
+
+    /// Returns what the folder of the tools is, if they may only work there because a variable or a flag says so, and none
+    /// does.
+    fn too_wide_root(&self, environment: &Environment, root: &Path) -> Option<&'static str> {
+        match self.origin("tools.root") {
+            Origin::Variable(_) | Origin::Flag(_) => None,
+            Origin::Default | Origin::File { .. } => project::too_wide(root, environment),
+        }
+    }
+
+    /// Says which keys of earlier versions are set.
+    fn retired(&self) -> Option<String> {
+        let at = self.origin(RETIRED_KEY);
+        (at != Origin::Default).then(|| {
+            format!(
+                "{at}: {RETIRED_KEY} has no effect any more and can be removed: a neuraxis.toml that is found may only \
+                 tighten until it is trusted"
+            )
+        })
+    }
+
+    /// Returns the strongest source that sets a key.
+    fn strongest(&self, key: &str) -> Option<&Layer> {
+        self.0.iter().rev().find(|layer| layer.sets(key))
+    }
+
+    fn sets(&self, key: &str) -> bool {
+        self.strongest(key).is_some()
     }
 
     fn project_root(&self, environment: &Environment, tools: &ToolsConfig) -> PathBuf {

@@ -16,8 +16,10 @@ const FOLDER: &str = "neuraxis";
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
     working_dir: PathBuf,
+    home_dir: Option<PathBuf>,
     config_dir: Option<PathBuf>,
     data_dir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
 }
 
 impl Environment {
@@ -41,8 +43,13 @@ impl Environment {
         Ok(Self {
             variables: env::vars_os().collect(),
             working_dir: env::current_dir()?,
+            home_dir: user.map(|user| user.home_dir().to_owned()),
             config_dir: user.map(|user| user.config_dir().join(FOLDER)),
             data_dir: user.map(|user| user.data_dir().join(FOLDER)),
+            state_dir: user.map(|user| {
+                let folder = user.state_dir().unwrap_or_else(|| user.data_dir());
+                folder.join(FOLDER)
+            }),
         })
     }
 
@@ -67,6 +74,27 @@ impl Environment {
         self
     }
 
+    /// Sets the user's home folder.
+    #[must_use]
+    pub fn with_home_dir(mut self, home_dir: impl Into<PathBuf>) -> Self {
+        self.home_dir = Some(home_dir.into());
+        self
+    }
+
+    /// Sets the folder in which is kept what a program remembers of how it was used.
+    #[must_use]
+    pub fn with_state_dir(mut self, state_dir: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(state_dir.into());
+        self
+    }
+
+    /// Returns the same surroundings with another working directory.
+    #[must_use]
+    pub fn with_working_dir(mut self, working_dir: impl Into<PathBuf>) -> Self {
+        self.working_dir = working_dir.into();
+        self
+    }
+
     /// Returns the value of a variable.
     #[must_use]
     pub fn variable(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
@@ -86,6 +114,12 @@ impl Environment {
         &self.working_dir
     }
 
+    /// Returns the user's home folder.
+    #[must_use]
+    pub fn home_dir(&self) -> Option<&Path> {
+        self.home_dir.as_deref()
+    }
+
     /// Returns the folder in which the user's own `neuraxis.toml` may stand.
     #[must_use]
     pub fn config_dir(&self) -> Option<&Path> {
@@ -96,6 +130,13 @@ impl Environment {
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
+    }
+
+    /// Returns the folder in which is kept what a program remembers of how it was used, such as what was typed. It need
+    /// not be there.
+    #[must_use]
+    pub fn state_dir(&self) -> Option<&Path> {
+        self.state_dir.as_deref()
     }
 }
 

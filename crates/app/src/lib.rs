@@ -33,11 +33,12 @@ mod names;
 mod store;
 mod tape;
 mod template;
+mod trust;
 
 pub use app::{App, BuildError};
 pub use config::{
-    Config, ConfigError, DiscoveryConfig, Fault, ModelConfig, Origin, Provider, ProviderConfig,
-    ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
+    Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig, Origin, Provider,
+    ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
@@ -48,3 +49,4 @@ pub use neuraxis_sql::{Contents, OpenError};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use template::template;
+pub use trust::{Trust, TrustError, TrustList};

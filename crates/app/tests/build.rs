@@ -71,18 +71,17 @@ async fn a_model_that_is_configured_needs_no_notice() {
 }
 
 #[tokio::test]
-async fn what_the_file_of_the_working_directory_loosens_is_a_notice() {
+async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[modes.moderate]\nmax_turns = 30\n";
     std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
     let surroundings = Environment::new(folder.path());
     let config = Config::load(&surroundings, &alone()).unwrap();
     let app = App::build(&config, &surroundings).await.unwrap();
-    let expected = "neuraxis.toml:2: modes.moderate.max_turns loosens";
+    let expected =
+        "./neuraxis.toml is not trusted; ignored: modes.moderate.max_turns (neuraxis trust show)";
     assert!(
-        app.notices
-            .iter()
-            .any(|notice| notice.starts_with(expected)),
+        app.notices.iter().any(|notice| notice == expected),
         "{:?}",
         app.notices
     );
@@ -269,7 +268,8 @@ fn every_example_of_the_documents_is_a_valid_configuration() {
             let (example, _) = block.split_once("```").unwrap();
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("neuraxis.toml"), example).unwrap();
-            let loaded = Config::load(&Environment::new(folder.path()), &alone());
+            let named = alone().with_file("neuraxis.toml");
+            let loaded = Config::load(&Environment::new(folder.path()), &named);
             assert!(loaded.is_ok(), "{page}: {example}{loaded:?}");
             examples += 1;
         }

@@ -1,7 +1,7 @@
 //! The lattice: layers over a policy, each of which may only tighten what stands above it.
 //!
 //! The built-in policy and a deployment's configuration make a policy; a key, a session, an agent, a sub-agent, or a file
-//! that lies in a project and nobody vouched for, may then narrow it, each in the same sections of TOML. What would loosen
+//! that lies in a project and nobody trusted, may then narrow it, each in the same sections of TOML. What would loosen
 //! anything is refused, with the line and what it would loosen.
 
 mod tighten;
@@ -18,7 +18,7 @@ use crate::rules::ToolAnswers;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LayerKind {
-    /// A file in the working directory that nobody vouched for.
+    /// A file in the working directory that nobody trusted.
     Project,
     /// The key or user that asks.
     Key,
@@ -43,6 +43,13 @@ impl LayerKind {
 }
 
 impl Policy {
+    /// Returns a [`PolicyError::Loosens`] for each key by which a layer would loosen this policy. Whether the layer is
+    /// otherwise valid, [`tightened`](Self::tightened) tells.
+    #[must_use]
+    pub fn loosened_by(&self, kind: LayerKind, layer: &PolicyConfig) -> Vec<PolicyError> {
+        tighten::check(self, kind, layer)
+    }
+
     /// Lays a layer over this policy. The result allows nothing that this policy does not allow.
     ///
     /// # Errors
@@ -50,7 +57,9 @@ impl Policy {
     /// [`PolicyError::Loosens`] names the first key that would loosen something; other errors are as for
     /// [`Policy::layered`].
     pub fn tightened(&self, kind: LayerKind, layer: PolicyConfig) -> Result<Self, PolicyError> {
-        tighten::check(self, kind, &layer)?;
+        if let Some(error) = self.loosened_by(kind, &layer).into_iter().next() {
+            return Err(error);
+        }
         let mut floors = self.floors.clone();
         for (mode, config) in &layer.modes {
             if config.tools == crate::config::ToolAnswersConfig::default() {

@@ -28,7 +28,7 @@ use crate::error::CommandError;
 use person::Overtaken;
 
 pub(crate) use dialog::{Answer, Postponing};
-pub(crate) use person::{Line, line_of, name as user_name};
+pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
 pub(crate) use show::{Asked, Whole, scope, text as question_text};
 
 /// How many questions may stand in line; who asks beyond waits at the end of it.
@@ -175,7 +175,7 @@ impl Desk {
         let asked = Asked::new(&ask, spec, &run.records(), &around.project);
         let postponing = self.postponing;
         let mut answered = tokio::task::spawn_blocking(move || {
-            person::forget_what_was_typed();
+            forget_what_was_typed();
             let mut person = person::Terminal::asked(seen);
             dialog::ask(&asked, postponing, &mut person)
         });
@@ -200,7 +200,7 @@ impl Desk {
         };
         if let Some(settled) = settled {
             // Half an answer is none to the next question.
-            person::forget_what_was_typed();
+            forget_what_was_typed();
             settled.tell();
             return Ok(None);
         }

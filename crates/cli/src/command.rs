@@ -13,6 +13,7 @@ mod policy;
 mod runs;
 mod sessions;
 mod tools;
+mod trust;
 
 use clap::Subcommand;
 
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Models(models::Models),
     Doctor(doctor::Doctor),
     Config(config::Config),
+    Trust(trust::Trust),
     Completions(completions::Completions),
 }
 
@@ -50,6 +52,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Models(models) => models.run(&setup).await,
         Command::Doctor(doctor) => doctor.run(&setup).await,
         Command::Config(config) => config.run(&setup),
+        Command::Trust(trust) => trust.run(&setup),
         Command::Completions(completions) => completions.run(),
     }
 }

@@ -1,9 +1,10 @@
-//! Asks a person at a terminal before something is deleted.
+//! Asks a person at a terminal: before something is deleted, and before a file is trusted.
 
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
 
+use crate::approve::forget_what_was_typed;
 use crate::error::CommandError;
 
 /// What is done where nobody can be asked.
@@ -15,9 +16,24 @@ pub(crate) enum Unattended {
     Refuse,
 }
 
+/// Tells whether a person sits here who can be asked.
+pub(crate) fn is_somebody_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a person a question. Nothing but a clear yes is one, and what was typed before there was a question is none.
+pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
+    let mut stderr = anstream::stderr();
+    forget_what_was_typed();
+    write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Makes sure that somebody wants something deleted.
 pub(crate) fn confirm(question: &str, unattended: Unattended) -> Result<(), CommandError> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !is_somebody_there() {
         return match unattended {
             Unattended::GoOn => Ok(()),
             Unattended::Refuse => {
@@ -26,12 +42,8 @@ pub(crate) fn confirm(question: &str, unattended: Unattended) -> Result<(), Comm
             }
         };
     }
-    let mut stderr = anstream::stderr();
-    write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(CommandError::failed(anyhow!("nothing was deleted"))),
+    match says_yes(question)? {
+        true => Ok(()),
+        false => Err(CommandError::failed(anyhow!("nothing was deleted"))),
     }
 }

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use neuraxis::cassette::CassetteError;
 use neuraxis::engine::{ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
-use neuraxis_app::{BuildError, ConfigError, OpenError};
+use neuraxis_app::{BuildError, ConfigError, OpenError, TrustError};
 
 use crate::harmless::{harmless, one_line};
 use crate::interrupt::Signal;
@@ -157,8 +157,8 @@ fn write_cause(out: &mut impl Write, cause: &str) -> io::Result<()> {
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let hint = match &error {
-            ConfigError::Project { .. } => {
-                "if you trust the file, name it with --config, or set config.project_policy = \"full\" in your own configuration"
+            ConfigError::KeyElsewhere { .. } => {
+                "`neuraxis trust show` says what the file of this folder does"
             }
             ConfigError::Read { .. } => {
                 "check the path; `neuraxis config init --config FILE` writes a new file"
@@ -167,6 +167,12 @@ impl From<ConfigError> for CommandError {
         };
         // Its options are what is wrong.
         Self::configuration(error).hint_anew(hint)
+    }
+}
+
+impl From<TrustError> for CommandError {
+    fn from(error: TrustError) -> Self {
+        Self::failed(error)
     }
 }
 

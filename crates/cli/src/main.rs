@@ -34,6 +34,10 @@ use error::CommandError;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Commands are run by this program, started a second time.
+    if let Some(code) = neuraxis::tools::run_sandbox_helper() {
+        return code;
+    }
     match Arguments::try_parse() {
         Ok(arguments) => match run(arguments) {
             Ok(()) => ExitCode::SUCCESS,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use neuraxis::ports::Approver;
-use neuraxis_app::{App, Config, Environment, OpenStore, Sources, Tape};
+use neuraxis_app::{App, Config, Environment, FoundFile, OpenStore, Sources, Tape};
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
+use crate::progress::Progress;
 
 /// What the command line says about the configuration.
 #[derive(Debug)]
@@ -47,14 +48,27 @@ impl Setup {
     /// Merges the configuration in given surroundings.
     pub(crate) fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
         let sources = match self.file() {
-            Some(file) => Sources::default().with_file(file),
-            None => Sources::default(),
+            Some(file) => self.sources().with_file(file),
+            None => self.sources(),
         };
-        let settings = self.arguments.settings.iter();
-        let sources = settings.fold(sources, |sources, (key, value)| {
-            sources.with_flag("--set", key, value)
-        });
         Ok(Config::load(environment, &sources)?)
+    }
+
+    /// Merges the configuration in given surroundings as if nobody trusted the file that is found there, which then says
+    /// what it would change.
+    pub(crate) fn config_without_trust(
+        &self,
+        environment: &Environment,
+    ) -> Result<Config, CommandError> {
+        Ok(Config::load(environment, &self.sources().without_trust())?)
+    }
+
+    /// Returns what the command line says, but for the file.
+    fn sources(&self) -> Sources {
+        let settings = self.arguments.settings.iter();
+        settings.fold(Sources::default(), |sources, (key, value)| {
+            sources.with_flag("--set", key, value)
+        })
     }
 
     /// Reads the surroundings of this process and merges the configuration.
@@ -67,24 +81,23 @@ impl Setup {
     /// Wires an engine for what concerns no session: its store keeps nothing, whatever is configured.
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
+        say_what_is_ignored(&config);
         let store = OpenStore::in_memory();
         Ok(App::build_on(store, &config, &environment, Tape::Off, |builder| builder).await?)
     }
 
     /// Wires an engine.
     pub(crate) async fn app(&self) -> Result<App, CommandError> {
-        self.app_with(Tape::Off).await
+        let (environment, config) = self.surroundings()?;
+        say_what_is_ignored(&config);
+        Ok(App::build(&config, &environment).await?)
     }
 
     /// Opens the store.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
-        Ok(OpenStore::open(&self.config()?).await?)
-    }
-
-    /// Wires an engine whose models are recorded, or replaced by a recording.
-    pub(crate) async fn app_with(&self, tape: Tape) -> Result<App, CommandError> {
-        let (environment, config) = self.surroundings()?;
-        Ok(App::build_with(&config, &environment, tape).await?)
+        let config = self.config()?;
+        say_what_is_ignored(&config);
+        Ok(OpenStore::open(&config).await?)
     }
 
     /// Wires an engine that asks `approver` about calls which need approval.
@@ -95,5 +108,12 @@ impl Setup {
     ) -> Result<App, CommandError> {
         let (environment, config) = self.surroundings()?;
         Ok(App::build_attended(&config, &environment, tape, Some(approver)).await?)
+    }
+}
+
+/// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.
+pub(crate) fn say_what_is_ignored(config: &Config) {
+    if let Some(notice) = config.found().and_then(FoundFile::notice) {
+        Progress::new().notice(&notice);
     }
 }

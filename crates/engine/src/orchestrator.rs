@@ -346,6 +346,12 @@ impl Orchestrator {
         }
     }
 
+    /// Returns the policy that decides about requests.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.engine.policy
+    }
+
     /// Returns the tools there are.
     #[must_use]
     pub fn tools(&self) -> &ToolCatalog {

@@ -12,10 +12,6 @@ use crate::problem::{BODY_TIMEOUT, BODY_TOO_LARGE, INVALID_BODY, NOT_JSON, Probl
 /// The most bytes of a body.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// How many bytes more are read and forgotten, so that a client that sends somewhat too much gets to hear so. One that is
-/// still sending when the connection closes may never read the answer.
-const FORGOTTEN_BYTES: usize = 4 * 1024 * 1024;
-
 /// How long a client may take to send a body.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -26,6 +22,10 @@ pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Pro
             &NOT_JSON,
             "the body must be JSON, sent with the header Content-Type: application/json",
         ));
+    }
+    // Whoever waits for leave to send it gets none, and nobody waits for what is not read.
+    if length(headers).is_some_and(|length| length > MAX_BYTES) {
+        return Err(too_large());
     }
     let bytes = timeout(TIMEOUT, read(body)).await;
     bytes.unwrap_or_else(|_| {
@@ -48,7 +48,6 @@ fn is_json(content_type: &HeaderValue) -> bool {
 async fn read(body: Body) -> Result<Vec<u8>, Problem> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
-    let mut length = 0;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| {
             Problem::new(
@@ -56,16 +55,21 @@ async fn read(body: Body) -> Result<Vec<u8>, Problem> {
                 "the body ended early, or its chunks are not framed as HTTP demands",
             )
         })?;
-        length += chunk.len();
-        if length <= MAX_BYTES {
-            bytes.extend_from_slice(&chunk);
-        } else if length > MAX_BYTES + FORGOTTEN_BYTES {
-            break;
+        if bytes.len() + chunk.len() > MAX_BYTES {
+            return Err(too_large());
         }
+        bytes.extend_from_slice(&chunk);
     }
-    if length <= MAX_BYTES {
-        return Ok(bytes);
-    }
+    Ok(bytes)
+}
+
+/// Returns the length that a request tells. One that is no number never gets here.
+fn length(headers: &HeaderMap) -> Option<usize> {
+    let length = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?;
+    Some(length.trim().parse().unwrap_or(usize::MAX))
+}
+
+fn too_large() -> Problem {
     let detail = format!("the body may have {MAX_BYTES} bytes (1 MiB) at most");
-    Err(Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", MAX_BYTES))
+    Problem::new(&BODY_TOO_LARGE, detail).with("max_bytes", MAX_BYTES)
 }

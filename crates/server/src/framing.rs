@@ -15,6 +15,8 @@ use std::task::{Context, Poll, ready};
 use axum::http::Request;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::linger::Linger;
+
 /// How many bytes of a line are looked at: a name and a number have room.
 const KEPT_BYTES: usize = 64;
 
@@ -41,6 +43,7 @@ impl Framing {
             stream,
             framing: self.clone(),
             requests: Requests::default(),
+            linger: None,
         }
     }
 
@@ -59,6 +62,8 @@ pub(crate) struct Watched<S> {
     stream: S,
     framing: Framing,
     requests: Requests,
+    /// Once our side is closed.
+    linger: Option<Linger>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -77,7 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -102,8 +107,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
+    /// Closes our side, and where the client is still sending a body lingers until it has stopped.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        let linger = match &mut this.linger {
+            Some(linger) => linger,
+            none => {
+                ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+                if matches!(this.requests.place, Place::Between | Place::Head) {
+                    return Poll::Ready(Ok(()));
+                }
+                none.insert(Linger::begin())
+            }
+        };
+        linger.poll(&mut this.stream, cx).map(Ok)
     }
 }
 

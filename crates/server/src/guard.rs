@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -28,8 +28,8 @@ pub(crate) async fn admit(request: Request, next: Next) -> Response {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
-    if is_in_chunks {
-        // Where its last chunk ends is not looked at before hyper does.
+    if is_in_chunks || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        // Where its last chunk ends is not looked at before hyper does, and what is too large is not read to its end.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }

@@ -33,6 +33,8 @@ mod body;
 mod events;
 mod framing;
 mod guard;
+mod limits;
+mod linger;
 mod logs;
 mod probes;
 mod problem;
@@ -47,6 +49,7 @@ mod turns;
 
 pub use address::{ListenAddress, ListenAddressError};
 pub use arguments::Arguments;
+pub use limits::Limits;
 pub use program::{Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;

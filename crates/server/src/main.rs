@@ -15,6 +15,10 @@ use tokio::runtime::Runtime;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Commands are run by this program, started a second time.
+    if let Some(code) = neuraxis::tools::run_sandbox_helper() {
+        return code;
+    }
     let arguments = Arguments::parse();
     let done = Runtime::new().map_err(Failure::from).and_then(|runtime| {
         let done = runtime.block_on(run(&arguments));

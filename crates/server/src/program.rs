@@ -9,6 +9,7 @@ use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, So
 
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
+use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
 use crate::refusal::with_causes;
 use crate::server::{BindError, Server, Unfinished};
@@ -59,6 +60,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
+    let server = server.with_limits(limits(&config));
     tokio::spawn(async move { app.orchestrator.keep_recovering(RECOVERY).await });
     announce(&server.url());
     server.serve(stop).await?;
@@ -93,6 +95,14 @@ fn listen(arguments: &Arguments, config: &Config) -> Result<ListenAddress, Failu
         at: config.origin("server.listen"),
         source,
     })
+}
+
+/// Returns what the configuration lets clients use.
+fn limits(config: &Config) -> Limits {
+    Limits {
+        modes: config.server().modes.clone(),
+        max_runs: config.server().max_runs.unwrap_or(Limits::MAX_RUNS),
+    }
 }
 
 /// Says where the server is, for programs that have to know: with port 0 only it does.

@@ -3,25 +3,25 @@
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{get, post};
-use neuraxis::Orchestrator;
 
+use crate::limits::Limited;
 use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
 use crate::{guard, turns};
 
 /// Returns what answers requests.
-pub(crate) fn routes(orchestrator: Orchestrator) -> Router {
-    let readiness = Readiness::new(orchestrator.clone());
+pub(crate) fn routes(limited: Limited) -> Router {
+    let readiness = Readiness::new(FromRef::from_ref(&limited));
     Router::new()
         .route("/healthz", get(probes::is_alive))
         .route("/readyz", get(move || readiness.is_ready()))
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
-        .with_state(orchestrator)
+        .with_state(limited)
         .fallback(nothing_here)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn(guard::admit))

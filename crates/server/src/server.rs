@@ -22,6 +22,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::address::ListenAddress;
 use crate::framing::Framing;
+use crate::limits::{Limited, Limits};
 use crate::routes::routes;
 use crate::stop::Stop;
 use crate::sweep::Sweeping;
@@ -57,6 +58,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     orchestrator: Orchestrator,
+    limits: Limits,
 }
 
 /// The address cannot be listened on.
@@ -95,7 +97,15 @@ impl Server {
             address: listener.local_addr().map_err(refused)?,
             listener,
             orchestrator,
+            limits: Limits::default(),
         })
+    }
+
+    /// Sets what clients may use; what [`Limits::default`] says, if left out.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Returns the URL under which the server answers, with the port it really has.
@@ -114,9 +124,10 @@ impl Server {
         let Self {
             mut listener,
             orchestrator,
+            limits,
             ..
         } = self;
-        let router = routes(orchestrator.clone());
+        let router = routes(Limited::new(orchestrator.clone(), &limits));
         let sweeping = Sweeping::start(orchestrator.clone());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();

@@ -14,9 +14,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
-use neuraxis::engine::NoResult;
+use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
+use tokio::sync::OwnedSemaphorePermit;
 
+use crate::limits::Limited;
 use crate::problem::{
     INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, RUN_UNRECORDED, SHUTTING_DOWN,
 };
@@ -36,6 +38,7 @@ const REPLAYED: (HeaderName, HeaderValue) = (
 /// Takes a turn.
 pub(crate) async fn take(
     State(orchestrator): State<Orchestrator>,
+    State(limited): State<Limited>,
     id: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -45,8 +48,10 @@ pub(crate) async fn take(
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let mut request = turn.into_request(session);
+    limited.check(&request.mode)?;
     request.idempotency_key = key;
-    let (handle, events) = begin(orchestrator.clone(), request).await?;
+    let place = limited.place()?;
+    let (handle, events) = begin(orchestrator.clone(), request, place).await?;
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
         let last = if handle.is_repeat() { last } else { Seq(0) };
@@ -63,12 +68,22 @@ pub(crate) async fn take(
 }
 
 /// Begins a run. In a task of its own: a client that leaves in the middle must not leave half a beginning behind, which
-/// would keep the session busy for good.
+/// would keep the session busy for good. The run has its place until it is over, whoever listens.
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
+    place: OwnedSemaphorePermit,
 ) -> Result<(RunHandle, Events), Problem> {
-    let begun = tokio::spawn(async move { orchestrator.stream(request).await });
+    let begun = tokio::spawn(async move {
+        let (handle, events) = orchestrator.stream(request).await?;
+        let run = handle.clone();
+        tokio::spawn(async move {
+            // However it ended, it needs its place no longer.
+            let _ = run.result().await;
+            drop(place);
+        });
+        Ok::<_, RequestError>((handle, events))
+    });
     Ok(begun
         .await
         .map_err(|error| internal(&with_causes(&error)))??)

@@ -63,6 +63,11 @@ mod current_time;
 mod function;
 mod health;
 mod project;
+#[cfg(target_os = "linux")]
+mod sandbox;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_sandbox.rs"]
+mod sandbox;
 mod suggest;
 mod update_plan;
 mod wording;
@@ -93,4 +98,7 @@ pub use project::{
     SECRET_FILES, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, WRITE_MAX_BYTES, project_files,
     project_files_without,
 };
+pub use sandbox::run_sandbox_helper;
+#[cfg(target_os = "linux")]
+pub use sandbox::{SandboxFeature, SandboxFeatures, sandbox_features, use_sandbox_helper};
 pub use update_plan::{PLAN_MAX_STEP_CHARS, PLAN_MAX_STEPS, update_plan};

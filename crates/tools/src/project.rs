@@ -3,7 +3,7 @@
 //!
 //! The file tools see one folder and nothing else. Every file is opened through a handle of that folder ([`root`]), so
 //! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
-//! folder; what keeps them there is [`command::sandbox`].
+//! folder; what keeps them there is [`crate::sandbox`].
 
 #[cfg(target_os = "linux")]
 mod command;
@@ -46,6 +46,8 @@ pub use search::{
     SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES,
     SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
 };
+#[cfg(target_os = "linux")]
+pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, SECRET_FILES};
 pub use walk::{WALK_MAX_DEPTH, WALK_MAX_ENTRIES};
 pub use write::WRITE_MAX_BYTES;
@@ -56,8 +58,9 @@ pub use write::WRITE_MAX_BYTES;
 /// lists and searches. Files that match [`SECRET_FILES`] are listed, but neither read, searched nor written, and nothing is
 /// written to what [`PROTECTED_NAMES`] names.
 ///
-/// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read and
-/// writes nowhere else, which takes a kernel with Landlock (5.13); on another one its calls fail.
+/// On Linux there also is `run_command`, which runs command lines in that folder. It reads what the user may read, and
+/// neither writes elsewhere nor reaches anything else unless a call asks for it. That takes a program whose `main` calls
+/// [`run_sandbox_helper`](crate::run_sandbox_helper), and a kernel with Landlock; without, its calls fail.
 ///
 /// # Errors
 ///
@@ -70,8 +73,8 @@ pub fn project_files(root: impl AsRef<Path>) -> Result<Vec<Arc<dyn Tool>>, Proje
 ///
 /// The file tools neither read nor write secrets and the store, and write no configuration. Commands read no secrets. In
 /// the project they change neither secrets nor the store, and for that make, rename and remove nothing in the folders
-/// above those, the top of the project included; a configuration in the project is not kept from them. Outside the
-/// project they write nothing anyway.
+/// above those, the top of the project included; nor do they change a configuration that is there. Outside the project
+/// they write nothing anyway.
 ///
 /// # Errors
 ///

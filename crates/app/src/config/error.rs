@@ -53,14 +53,20 @@ pub enum ConfigError {
         /// What is wrong.
         fault: Box<Fault>,
     },
-    /// The file of the working directory would loosen the policy, which the user does not let it do.
-    #[error("{at:#}: config.project_policy lets this file only tighten the policy")]
-    Project {
-        /// Where.
+    /// A key would go to an address that a less trusted source names.
+    #[error(
+        "{at:#}: {address} is named by the file of the working directory, and would receive the key that {key} names \
+         ({key_at}); name the key in that file too, or the address in your own configuration"
+    )]
+    KeyElsewhere {
+        /// Where the address stands.
         at: Origin,
-        /// What is wrong.
-        #[source]
-        source: Box<PolicyError>,
+        /// The dotted path of the address.
+        address: String,
+        /// The dotted path of what names the key.
+        key: String,
+        /// Where that stands.
+        key_at: Origin,
     },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]

@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, Fault};
 use super::models::{self, Providers};
 use super::origin::Origin;
-use super::place::{Place, Places, ancestry, place_of};
+use super::place::{Place, Places, place_of};
 use super::sections::Sections;
 use crate::names::shown;
 
@@ -55,42 +55,45 @@ pub(super) struct Layer {
     standing: Standing,
 }
 
-/// Who answers for a source.
+/// How far a source is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// The user, who wrote or named it.
+    /// The user wrote or named it.
     Own,
-    /// Whoever made the working directory: the file was found there.
+    /// It was found in the working directory. The user trusted it, or it holds nothing that has to be trusted.
     Found,
-    /// As before; and it holds no more than what that file says about the policy, which it may only tighten.
+    /// It was found in the working directory, and nobody trusted it: it may only tighten the policy, and holds nothing
+    /// else.
     Tightens,
 }
 
 impl Layer {
     /// Reads a file's text. What it says about models is [checked](Self::check_models) when all providers are known.
     pub(super) fn of_file(path: PathBuf, rank: usize, text: &str) -> Result<Self, ConfigError> {
+        let layer = Self::unchecked(path, rank, text)?;
+        layer.sections()?;
+        // A second opinion: figment takes the number of a choice for the choice itself.
+        let strict = toml::from_str::<Sections>(text);
+        strict.map_err(|error| not_toml(&layer.source, text, &error))?;
+        Ok(layer)
+    }
+
+    /// Reads a file's text without a look at what its keys mean.
+    pub(super) fn unchecked(path: PathBuf, rank: usize, text: &str) -> Result<Self, ConfigError> {
         let source = Origin::File {
             path,
             line: 1,
             column: 1,
         };
-        let not_toml = |error: &toml::de::Error| ConfigError::Key {
-            at: at(&source, Some(place_of(text, error.span()))),
-            fault: Box::new(Fault::NotToml(error.message().to_owned())),
-        };
-        let spanned = DeTable::parse(text).map_err(|error| not_toml(&error))?;
-        let layer = Self {
+        let wrong = |error| not_toml(&source, text, &error);
+        let spanned = DeTable::parse(text).map_err(wrong)?;
+        Ok(Self {
             places: Places::of(text, spanned.get_ref()),
-            table: toml::from_str(text).map_err(|error| not_toml(&error))?,
+            table: toml::from_str(text).map_err(wrong)?,
             rank,
             source: source.clone(),
             standing: Standing::Own,
-        };
-        layer.check()?;
-        // A second opinion: figment takes the number of a choice for the choice itself.
-        let strict = toml::from_str::<Sections>(text);
-        strict.map_err(|error| not_toml(&error))?;
-        Ok(layer)
+        })
     }
 
     /// Reads the value of a variable or a flag: as text where a text fits the key, otherwise as TOML.
@@ -113,14 +116,14 @@ impl Layer {
             standing: Standing::Own,
         };
         let as_text = layer(Value::String(text.to_owned()));
-        let Err(no_text) = as_text.check_strictly(providers) else {
+        let Err(no_text) = as_text.check_all(providers) else {
             return Ok(as_text);
         };
         let value = ValueDeserializer::parse(text).and_then(Value::deserialize);
         match value {
             Ok(value) if !value.is_str() => {
                 let as_toml = layer(value);
-                as_toml.check_strictly(providers).map(|()| as_toml)
+                as_toml.check_all(providers).map(|()| as_toml)
             }
             _ => Err(no_text),
         }
@@ -154,9 +157,9 @@ impl Layer {
         self
     }
 
-    /// Tells whether it is the file that was found in the working directory.
+    /// Tells whether it is from a file that was found in the working directory.
     pub(super) fn is_found(&self) -> bool {
-        self.standing == Standing::Found
+        self.standing != Standing::Own
     }
 
     /// Tells whether it may tighten the policy and do nothing else.
@@ -167,8 +170,15 @@ impl Layer {
     /// Makes a layer of the same source that only tightens.
     pub(super) fn tightening(&self, table: Table) -> Self {
         Self {
-            table,
             standing: Standing::Tightens,
+            ..self.of_same_file(table)
+        }
+    }
+
+    /// Makes a layer of the same source with another content.
+    pub(super) fn of_same_file(&self, table: Table) -> Self {
+        Self {
+            table,
             ..self.clone()
         }
     }
@@ -177,14 +187,8 @@ impl Layer {
         self.table.remove_entry(name)
     }
 
-    pub(super) fn change_table(&mut self, change: impl FnOnce(&mut Table)) {
-        change(&mut self.table);
-    }
-
-    /// Returns where a key stands in this layer, or the nearest table around it that it has.
-    pub(super) fn origin_around(&self, key: &str) -> Origin {
-        let set = ancestry(key).find(|key| self.sets(key));
-        set.map_or_else(|| self.source.clone(), |key| self.origin(key))
+    pub(super) fn change_table<T>(&mut self, change: impl FnOnce(&mut Table) -> T) -> T {
+        change(&mut self.table)
     }
 
     /// Returns how strong it is, and what it sets.
@@ -227,19 +231,21 @@ impl Layer {
         sections.map_err(|error| self.blame(&error))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        self.sections().map(drop)
-    }
-
-    /// Checks a layer that has no text of its own; with the second opinion that files get from their text.
-    fn check_strictly(&self, providers: &Providers) -> Result<(), ConfigError> {
-        self.check()?;
-        self.check_models(providers)?;
+    /// Checks a layer without its text, but for what it says about models; with the second opinion that files get from
+    /// their text.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.sections()?;
         let strict = Sections::deserialize(self.table.clone());
         strict.map(drop).map_err(|error| ConfigError::Key {
             at: self.source.clone(),
             fault: Box::new(Fault::NotToml(error.message().to_owned())),
         })
+    }
+
+    /// Checks a layer that has no text of its own.
+    fn check_all(&self, providers: &Providers) -> Result<(), ConfigError> {
+        self.check()?;
+        self.check_models(providers)
     }
 }
 
@@ -250,6 +256,13 @@ impl Provider for Layer {
 
     fn data(&self) -> figment::Result<Map<Profile, Dict>> {
         Serialized::defaults(&self.table).data()
+    }
+}
+
+fn not_toml(source: &Origin, text: &str, error: &toml::de::Error) -> ConfigError {
+    ConfigError::Key {
+        at: at(source, Some(place_of(text, error.span()))),
+        fault: Box::new(Fault::NotToml(error.message().to_owned())),
     }
 }
 

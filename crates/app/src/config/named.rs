@@ -1,7 +1,8 @@
-//! Checks names that one section gives and another has to know: roles that get a model, and the plan of the server.
+//! Checks names that one section gives and another has to know: roles that get a model, and the plan and the
+//! modes of the server.
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{PlanName, Role};
+use neuraxis_core::{Mode, PlanName, Role};
 
 use super::Layers;
 use super::error::{ConfigError, Fault};
@@ -74,6 +75,31 @@ pub(super) fn check_plan(
         message.push_str(&format!("; known: {}", plans.join(", ")));
     }
     Err(wrong(layers, "server.plan", message))
+}
+
+/// Checks that there are the modes that clients of the server may choose.
+pub(super) fn check_modes(
+    server: &ServerConfig,
+    policy: &Policy,
+    layers: &Layers,
+) -> Result<(), ConfigError> {
+    let Some(modes) = server.modes.as_ref() else {
+        return Ok(());
+    };
+    if modes.is_empty() {
+        let message = "it must name a mode, or nobody could ask anything".to_owned();
+        return Err(wrong(layers, "server.modes", message));
+    }
+    let known: Vec<&str> = policy.modes().map(Mode::as_str).collect();
+    let Some(unknown) = modes.iter().find(|mode| !known.contains(&mode.as_str())) else {
+        return Ok(());
+    };
+    let mut message = format!("there is no mode \"{}\"", shown(unknown.as_str()));
+    if let Some(meant) = nearest(unknown.as_str(), known.iter().copied()) {
+        message.push_str(&format!(" (did you mean {meant}?)"));
+    }
+    message.push_str(&format!("; known: {}", known.join(", ")));
+    Err(wrong(layers, "server.modes", message))
 }
 
 fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {

@@ -1,148 +1,111 @@
-//! What a file found in the working directory may say about the policy. It may have come with the project that is worked
-//! on: where it loosens what the user's own sources allow, the user is told, or it is refused, as those sources say.
+//! What a `neuraxis.toml` of the working directory that nobody trusted may say: it may tighten the policy that all other
+//! sources make, and narrow the folder of the tools. Nothing else of it is taken in, so that a section which is added
+//! later is ignored until it is named here.
 
-use std::collections::BTreeMap;
+use std::fs::canonicalize;
+use std::path::{Path, PathBuf};
 
 use neuraxis_brainstem::{LayerKind, Policy, PolicyConfig, PolicyError};
-use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::error::{ConfigError, Fault, POLICY_SECTIONS};
+use super::change::Change;
+use super::error::{ConfigError, POLICY_SECTIONS};
 use super::layer::Layer;
-use super::origin::Origin;
+use super::place::ancestry;
+use super::read::RANK_OF_VARIABLES;
 use super::{Layers, key_of};
-use crate::names::shown;
+use crate::environment::Environment;
 
-/// The key that says what such a file may do.
-pub(super) const KEY: &str = "config.project_policy";
+/// How often what cannot stand is taken out of such a file, before nothing of its policy counts.
+const MAX_ATTEMPTS: usize = 16;
 
-/// Who may set that key, and how.
-const WHO_MAY: &str = "a file found in the working directory cannot say how far it is trusted; set this in the file of your \
-                       configuration folder, in a file that --config names, or as NEURAXIS_CONFIG__PROJECT_POLICY";
-
-/// `[config]`: what the sources of configuration may do. Only the user's own may set it.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct OversightConfig {
-    /// What a file found in the working directory may say about the policy. `full`.
-    pub(super) project_policy: ProjectPolicy,
-}
-
-/// What a file found in the working directory may say about the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ProjectPolicy {
-    /// All that any other file may say. What it loosens is told.
-    #[default]
-    Full,
-    /// What tightens the policy that the other sources make. Anything else is an error.
-    Tighten,
-}
-
-impl ProjectPolicy {
-    /// Returns the word as it is written.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Tighten => "tighten",
-        }
-    }
-}
-
-/// Checks that a file found in the working directory does not say how far it is trusted.
-pub(super) fn check(project: &Layer) -> Result<(), ConfigError> {
-    if !project.sets(KEY) {
-        return Ok(());
-    }
-    Err(ConfigError::Key {
-        at: project.origin(KEY),
-        fault: Box::new(Fault::Invalid {
-            key: KEY.to_owned(),
-            message: WHO_MAY.to_owned(),
-        }),
-    })
-}
+/// The sections whose tables are things of their own: one that cannot stand is left out as a whole.
+const NAMED_WHOLE: [&str; 3] = ["rules", "trust", "prices"];
 
 impl Layers {
-    /// Gives the file of the working directory the say about the policy that the user lets it have. Also says what it
-    /// loosens where it may.
-    pub(super) fn overseen(self) -> Result<(Self, Option<String>), ConfigError> {
-        let Some(apart) = self.with_project_apart() else {
-            return Ok((self, None));
-        };
-        match self.project_policy()? {
-            ProjectPolicy::Tighten => Ok((apart, None)),
-            ProjectPolicy::Full => {
-                let notice = apart.notice();
-                Ok((self, notice))
+    /// Takes in what a file that nobody trusted may say, and returns the rest. What would loosen the policy is found by
+    /// [`tightened`](Self::tightened).
+    pub(super) fn with_untrusted(
+        mut self,
+        mut project: Layer,
+        environment: &Environment,
+    ) -> (Self, Vec<Change>) {
+        let whole = project.said().1.clone();
+        let change = |key: &[&str], value: &Value| Change::of(key, value, &whole, &self);
+        let root = self.narrower_root(&mut project, environment);
+        let mut policy = project.split_policy();
+        let mut ignored = Vec::new();
+        each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
+            ignored.push(change(key, value));
+        });
+        if let Some(policy) = &mut policy {
+            policy.drop_malformed(&mut ignored);
+        }
+        let is_text = |layer: &Layer| layer.said().0 >= RANK_OF_VARIABLES;
+        let at = self.0.iter().position(is_text).unwrap_or(self.0.len());
+        if let Some(policy) = &mut policy {
+            policy.drop_overridden(self.0.get(at..).unwrap_or_default());
+        }
+        self.0.splice(at..at, root.into_iter().chain(policy));
+        (self, ignored)
+    }
+
+    /// Lets a file that nobody trusted tighten the policy. Returns what it would loosen, which does not count.
+    pub(super) fn tightened(&mut self, policy: Policy) -> (Policy, Vec<Change>) {
+        let mut ignored = Vec::new();
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(at) = self.0.iter().position(Layer::only_tightens) else {
+                return (policy, ignored);
+            };
+            let Some(project) = self.0.get(at) else { break };
+            let Ok(said) = self.said_by(project) else {
+                break;
+            };
+            let mut faults = policy.loosened_by(LayerKind::Project, &said);
+            if faults.is_empty() {
+                match policy.tightened(LayerKind::Project, said) {
+                    Ok(tightened) => return (tightened, ignored),
+                    Err(fault) => faults.push(fault),
+                }
+            }
+            let Some(project) = self.0.get_mut(at) else {
+                break;
+            };
+            for fault in &faults {
+                ignored.extend(project.drop_faulty(fault));
+            }
+            if project.said().1.is_empty() {
+                self.0.remove(at);
             }
         }
-    }
-
-    /// Lets a file of the working directory tighten the policy, if it may do no more.
-    pub(super) fn tightened(&self, policy: Policy) -> Result<Policy, ConfigError> {
-        let Some(project) = self.tightening() else {
-            return Ok(policy);
-        };
-        let layer = self.said_by(project)?;
-        policy
-            .tightened(LayerKind::Project, layer)
-            .map_err(|source| {
-                let at = project.origin_around(key_of(&source));
-                let source = Box::new(source);
-                match *source {
-                    PolicyError::Loosens { .. } => ConfigError::Project { at, source },
-                    _ => ConfigError::Policy { at, source },
-                }
-            })
-    }
-
-    fn project_policy(&self) -> Result<ProjectPolicy, ConfigError> {
-        if self.origin(KEY) == Origin::Default {
-            return Ok(ProjectPolicy::default());
+        // Whoever wrote that many contradictions is not waited for.
+        for project in self.0.extract_if(.., |layer| layer.only_tightens()) {
+            each_leaf(project.said().1, &mut Vec::new(), &mut |key, value| {
+                ignored.push(Change::unusable(key, value, "it makes no policy"));
+            });
         }
-        let merged = self.merged();
-        merged
-            .extract_inner(KEY)
-            .map_err(|error| self.blame(&error))
+        (policy, ignored)
     }
 
-    /// Takes apart what the file of the working directory says about the policy and no stronger source overrides; nothing
-    /// where it says nothing.
-    fn with_project_apart(&self) -> Option<Self> {
-        let at = self.0.iter().position(Layer::is_found)?;
-        let mut layers = self.0.clone();
-        let mut policy = layers.get_mut(at)?.split_policy()?;
-        policy.drop_overridden(layers.get(at + 1..)?);
-        layers.insert(at + 1, policy);
-        Some(Self(layers))
-    }
-
-    /// Says what a file of the working directory, whose policy is apart, would loosen first.
-    fn notice(&self) -> Option<String> {
-        let project = self.tightening()?;
-        // What is not well-formed is complained of when all sources are merged.
-        let mut layer = self.said_by(project).ok()?;
-        // What the user's own sources say may need what the project adds, and be no policy without it.
-        let own = self.sections().map(|mut own| own.take_policy());
-        let own = own.and_then(|own| self.policy(own));
-        let own = own.unwrap_or_else(|_| Policy::built_in());
-        drop_new(&mut layer, own.config());
-        // Other errors are those of the whole policy, which is checked later.
-        let tightened = own.tightened(LayerKind::Project, layer);
-        let loosens = tightened
-            .err()
-            .filter(|error| matches!(error, PolicyError::Loosens { .. }))?;
-        let at = project.origin_around(key_of(&loosens));
-        let key = shown(loosens.key());
-        Some(format!(
-            "{at}: {key} loosens the policy that your other sources make (to forbid it to a file found in the working \
-             directory, set NEURAXIS_CONFIG__PROJECT_POLICY=tighten, or {KEY} in the file of your configuration folder)"
-        ))
-    }
-
-    fn tightening(&self) -> Option<&Layer> {
-        self.0.iter().find(|layer| layer.only_tightens())
+    /// Takes the folder of the tools out of such a file, as a layer of its own, if it only narrows what they may see.
+    fn narrower_root(&self, project: &mut Layer, environment: &Environment) -> Option<Layer> {
+        let working_dir = environment.working_dir();
+        let root = project.said().1.get("tools")?.get("root")?.as_str()?;
+        let narrower = canonicalize(working_dir.join(root)).ok()?;
+        let sections = self.sections().ok()?;
+        let own = self.project_root(environment, &sections.tools);
+        let is_within = |folder: PathBuf| {
+            let folder = canonicalize(folder);
+            folder.is_ok_and(|folder: PathBuf| narrower.starts_with(folder))
+        };
+        if !narrower.is_dir() || !is_within(own) || !is_within(working_dir.to_owned()) {
+            return None;
+        }
+        let root =
+            project.change_table(|table| table.get_mut("tools")?.as_table_mut()?.remove("root"))?;
+        let tools = Table::from_iter([("root".to_owned(), root)]);
+        let table = Table::from_iter([("tools".to_owned(), Value::Table(tools))]);
+        Some(project.of_same_file(table))
     }
 
     /// Reads what one source says about the policy.
@@ -153,24 +116,9 @@ impl Layers {
     }
 }
 
-/// Forgets what a layer adds beside what is there: nothing that was asked for so far becomes looser by it.
-fn drop_new(layer: &mut PolicyConfig, own: &PolicyConfig) {
-    keep_known(&mut layer.modes, &own.modes);
-    keep_known(&mut layer.channels, &own.channels);
-    keep_known(&mut layer.plans, &own.plans);
-    if own.prices.is_empty() {
-        // Where nothing costs anything, a price can only make budgets count more.
-        layer.prices.clear();
-    }
-}
-
-fn keep_known<K: Ord, V>(given: &mut BTreeMap<K, V>, known: &BTreeMap<K, V>) {
-    given.retain(|name, _| known.contains_key(name));
-}
-
 impl Layer {
     /// Takes what this file says about the policy out of it, as a layer that only tightens.
-    pub(super) fn split_policy(&mut self) -> Option<Self> {
+    fn split_policy(&mut self) -> Option<Self> {
         let sections = POLICY_SECTIONS.iter();
         let policy: Table = sections
             .filter_map(|name| self.take_section(name))
@@ -178,10 +126,78 @@ impl Layer {
         (!policy.is_empty()).then(|| self.tightening(policy))
     }
 
+    /// Forgets the sections that are not well-formed.
+    fn drop_malformed(&mut self, ignored: &mut Vec<Change>) {
+        for name in POLICY_SECTIONS {
+            let Some((name, section)) = self.take_section(name) else {
+                continue;
+            };
+            let alone = Table::from_iter([(name.clone(), section.clone())]);
+            match self.of_same_file(alone).check() {
+                Ok(()) => self.change_table(|table| drop(table.insert(name, section))),
+                Err(error) => ignored.push(Change::unusable(
+                    &[name.as_str()],
+                    &section,
+                    &error.to_string(),
+                )),
+            }
+        }
+    }
+
     /// Forgets what stronger layers set: they override it.
-    pub(super) fn drop_overridden(&mut self, stronger: &[Self]) {
+    fn drop_overridden(&mut self, stronger: &[Self]) {
         let sets = |key: &str| stronger.iter().any(|layer| layer.sets(key));
         self.change_table(|table| drop_keys(table, "", &sets));
+    }
+
+    /// Forgets the smallest part around a fault that can be left out, and says what that was. Of several faults in one
+    /// part only the first finds it.
+    fn drop_faulty(&mut self, fault: &PolicyError) -> Option<Change> {
+        let key = smallest_whole(key_of(fault));
+        let Some(key) = ancestry(key).find(|key| self.sets(key)) else {
+            // What the fault is about is not found by its name, such as one with a dot in it.
+            let (section, _) = key.split_once('.')?;
+            let value = self.take_section(section)?.1;
+            return Some(Change::loosening(&[section], &value, fault));
+        };
+        let names: Vec<&str> = key.split('.').collect();
+        let value = self.change_table(|table| take(table, &names))?;
+        Some(Change::loosening(&names, &value, fault))
+    }
+}
+
+/// Returns the key of what is left out where a key cannot stand: half a rule is another rule.
+fn smallest_whole(key: &str) -> &str {
+    let mut dots = key.match_indices('.').map(|(at, _)| at);
+    let section = key.split('.').next().unwrap_or(key);
+    match (NAMED_WHOLE.contains(&section), dots.nth(1)) {
+        (true, Some(end)) => key.get(..end).unwrap_or(key),
+        _ => key,
+    }
+}
+
+/// Takes a value out of nested tables.
+fn take(table: &mut Table, names: &[&str]) -> Option<Value> {
+    match names {
+        [] => None,
+        [name] => table.remove(*name),
+        [name, rest @ ..] => take(table.get_mut(*name)?.as_table_mut()?, rest),
+    }
+}
+
+/// Visits every value that is no table, and every empty table, with the names that lead there.
+fn each_leaf<'a>(
+    table: &'a Table,
+    above: &mut Vec<&'a str>,
+    visit: &mut impl FnMut(&[&str], &Value),
+) {
+    for (name, value) in table {
+        above.push(name);
+        match value {
+            Value::Table(inner) if !inner.is_empty() => each_leaf(inner, above, visit),
+            _ => visit(above, value),
+        }
+        above.pop();
     }
 }
 
@@ -200,4 +216,27 @@ fn drop_keys(table: &mut Table, above: &str, is_set: &impl Fn(&str) -> bool) {
             _ => false,
         }
     });
+}
+
+/// Says that the tools are not offered in a folder, and what to do if they should be.
+pub(super) fn not_offered(root: &Path, what: &str) -> String {
+    let root = root.display();
+    format!(
+        "the tools for files and commands are not offered: their folder {root} is {what}; to offer them all the same, name \
+         it by --set tools.root=… or NEURAXIS_TOOLS__ROOT"
+    )
+}
+
+/// Returns why the tools are not offered in a folder: it holds everything, or everything of the user.
+pub(super) fn too_wide(root: &Path, environment: &Environment) -> Option<&'static str> {
+    let real = canonicalize(root).ok()?;
+    if real.parent().is_none() {
+        return Some("the root of the file system");
+    }
+    let home = canonicalize(environment.home_dir()?).ok()?;
+    match home.strip_prefix(&real) {
+        Ok(below) if below.as_os_str().is_empty() => Some("your home folder"),
+        Ok(_) => Some("a folder above your home folder"),
+        Err(_) => None,
+    }
 }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use super::Layers;
 use super::error::ConfigError;
+use super::found::{self, FoundFile, is_absent};
 use super::layer::{Layer, TextSource};
 use super::models::Providers;
 use super::origin::Origin;
-use super::project;
 use super::sources::{FlagValue, Sources};
 use crate::environment::Environment;
 use crate::names::shown;
+use crate::trust::Trust;
 
 /// The name of the file, in the working directory and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "neuraxis.toml";
@@ -28,10 +29,10 @@ const LOG_VARIABLE: &str = "NEURAXIS_LOG";
 const SEPARATOR: &str = "__";
 
 /// The most bytes of a file.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
+pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// How strong variables are. Files are weaker: there are two at the most.
-const RANK_OF_VARIABLES: usize = 2;
+pub(super) const RANK_OF_VARIABLES: usize = 2;
 
 /// How strong flags are.
 const RANK_OF_FLAGS: usize = 3;
@@ -42,8 +43,21 @@ pub(super) struct Reading {
     pub(super) layers: Layers,
     /// Which provider each role has.
     pub(super) providers: Providers,
-    /// The files that were found.
+    /// The files that were read.
     pub(super) files: Vec<PathBuf>,
+    /// The file that was found in the working directory.
+    pub(super) found: Option<FoundFile>,
+    /// What that file says, if nobody trusted it: nothing of it is among the sources yet.
+    pub(super) untrusted: Option<Layer>,
+}
+
+/// What the files say.
+#[derive(Default)]
+struct Files {
+    layers: Vec<Layer>,
+    read: Vec<PathBuf>,
+    found: Option<FoundFile>,
+    untrusted: Option<Layer>,
 }
 
 /// Reads all sources.
@@ -51,7 +65,15 @@ pub(super) fn read_all(
     environment: &Environment,
     sources: &Sources,
 ) -> Result<Reading, ConfigError> {
-    let (mut layers, files) = files(environment, sources.file())?;
+    let Files {
+        mut layers,
+        read: files,
+        found,
+        untrusted,
+    } = match sources.file() {
+        Some(file) => named_file(environment, file)?,
+        None => usual_files(environment, sources)?,
+    };
     let mut texts = Vec::new();
     for (name, value) in environment.variables() {
         texts.extend(variable(name, value)?);
@@ -71,6 +93,8 @@ pub(super) fn read_all(
         layers: Layers(layers),
         providers,
         files,
+        found,
+        untrusted,
     })
 }
 
@@ -90,37 +114,61 @@ fn flag(FlagValue { flag, key, value }: &FlagValue) -> TextSource {
     }
 }
 
-fn files(
-    environment: &Environment,
-    only: Option<&Path>,
-) -> Result<(Vec<Layer>, Vec<PathBuf>), ConfigError> {
+fn named_file(environment: &Environment, path: &Path) -> Result<Files, ConfigError> {
     let working_dir = environment.working_dir();
-    if let Some(path) = only {
-        let shown = relative(path, working_dir);
-        let text = read(&working_dir.join(path)).map_err(|fault| fault.of(path))?;
-        return Ok((vec![Layer::of_file(shown.clone(), 0, &text)?], vec![shown]));
-    }
-    let (mut layers, mut files) = (Vec::new(), Vec::new());
-    for folder in environment.config_dir().into_iter().chain([working_dir]) {
+    let shown = relative(path, working_dir);
+    let text = read(&working_dir.join(path)).map_err(|fault| fault.of(path))?;
+    Ok(Files {
+        layers: vec![Layer::of_file(shown.clone(), 0, &text)?],
+        read: vec![shown],
+        ..Files::default()
+    })
+}
+
+/// Reads the user's own file, and that of the working directory.
+fn usual_files(environment: &Environment, sources: &Sources) -> Result<Files, ConfigError> {
+    let mut files = Files::default();
+    let working_dir = environment.working_dir();
+    if let Some(folder) = environment.config_dir() {
         let path = folder.join(FILE_NAME);
         let shown = relative(&path, working_dir);
         match read(&path) {
-            Err(Unread::Failed(error)) if is_absent(&error) => continue,
+            Err(Unread::Failed(error)) if is_absent(&error) => {}
             Err(fault) => return Err(fault.of(&shown)),
-            // Whoever works in the configuration folder itself has one file, not two.
-            Ok(_) if files.contains(&shown) => continue,
             Ok(text) => {
-                let mut layer = Layer::of_file(shown.clone(), files.len(), &text)?;
-                if environment.config_dir() != Some(folder) {
-                    layer = layer.found();
-                    project::check(&layer)?;
-                }
-                layers.push(layer);
+                files.layers.push(Layer::of_file(shown.clone(), 0, &text)?);
+                files.read.push(shown);
             }
         }
-        files.push(shown);
+        // Whoever works in the configuration folder itself has one file, not two.
+        if is_same_folder(folder, working_dir) {
+            return Ok(files);
+        }
     }
-    Ok((layers, files))
+    let Some((mut found, text)) = found::look(environment) else {
+        return Ok(files);
+    };
+    let (path, rank) = (found.path().to_owned(), files.layers.len());
+    if found.trust() == Trust::Trusted && sources.trusts_found() {
+        files
+            .layers
+            .push(Layer::of_file(path.clone(), rank, &text)?.found());
+    } else {
+        match Layer::unchecked(path.clone(), rank, &text) {
+            Ok(layer) => files.untrusted = Some(layer.found()),
+            Err(error) => found.add_fault(error.to_string()),
+        }
+    }
+    if found.fault().is_none() {
+        files.read.push(path);
+    }
+    files.found = Some(found);
+    Ok(files)
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    let real = |folder: &Path| folder.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 fn variable(name: &OsStr, value: &OsStr) -> Result<Option<TextSource>, ConfigError> {
@@ -172,13 +220,6 @@ fn read(path: &Path) -> Result<String, Unread> {
     }
     let not_text = |error| Unread::Failed(io::Error::new(io::ErrorKind::InvalidData, error));
     String::from_utf8(bytes).map_err(not_text)
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
 }
 
 /// Returns a path as it is shown: relative where it stands in the working directory.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use neuraxis_brainstem::{
@@ -11,11 +12,10 @@ use neuraxis_brainstem::{
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_deepseek::DeepSeekConfig;
 use neuraxis_llama::LlamaConfig;
-use serde::de::Error;
+use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
-use super::project::OversightConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -36,7 +36,8 @@ pub(super) struct Sections {
     taint: TaintConfig,
     health: HealthConfig,
     prices: BTreeMap<String, PriceConfig>,
-    pub(super) config: OversightConfig,
+    /// A section of earlier versions. Its one key has no effect any more.
+    config: RetiredConfig,
 }
 
 impl Sections {
@@ -54,6 +55,17 @@ impl Sections {
         policy.extra_roles = self.models.keys().cloned().collect();
         policy
     }
+}
+
+/// What earlier versions knew: what a file of the working directory may say about the policy.
+pub(super) const RETIRED_KEY: &str = "config.project_policy";
+
+/// `[config]`, which earlier versions had.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RetiredConfig {
+    #[serde(rename = "project_policy")]
+    _project_policy: IgnoredAny,
 }
 
 /// `[discovery]`: what is looked for when no model is configured.
@@ -113,6 +125,10 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// The plan that limits every request: one of `[plans.NAME]`. None if left out.
     pub plan: Option<PlanName>,
+    /// The modes that clients may choose. If left out, those that let tools do no more than `moderate` does.
+    pub modes: Option<Vec<Mode>>,
+    /// How many turns may be at work at the same time; 1,024 if left out.
+    pub max_runs: Option<NonZeroU32>,
 }
 
 /// The port that `neuraxis-server` listens on unless another is asked for.
@@ -123,6 +139,8 @@ impl Default for ServerConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             plan: None,
+            modes: None,
+            max_runs: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, project, secret};
+use super::{Config, secret};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,14 +17,6 @@ pub struct Setting {
     pub value: String,
     /// Where it comes from.
     pub origin: Origin,
-}
-
-impl Setting {
-    /// Tells whether a file found in the working directory may set it, too.
-    #[must_use]
-    pub fn may_stand_anywhere(&self) -> bool {
-        self.key != project::KEY
-    }
 }
 
 impl Config {
@@ -71,8 +63,6 @@ impl Config {
         self.add(&mut list, "tools.root".to_owned(), &root);
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
-        let project_policy = Value::String(self.project_policy.as_str().to_owned());
-        self.add(&mut list, project::KEY.to_owned(), &project_policy);
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {
@@ -113,7 +103,7 @@ fn as_key(name: &str) -> String {
     JsonText::string(name).to_string()
 }
 
-fn on_one_line(key: &str, value: &Value) -> String {
+pub(super) fn on_one_line(key: &str, value: &Value) -> String {
     match value {
         // The escapes of JSON are escapes of TOML too.
         Value::String(text) => JsonText::string(&secret::shown(key, text)).to_string(),

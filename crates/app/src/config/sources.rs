@@ -7,6 +7,17 @@ use std::path::{Path, PathBuf};
 pub struct Sources {
     file: Option<PathBuf>,
     flags: Vec<FlagValue>,
+    found: FoundFiles,
+}
+
+/// What becomes of a file that is found in the working directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum FoundFiles {
+    /// It counts as far as it is trusted.
+    #[default]
+    AsTrusted,
+    /// It counts as one that nobody trusted.
+    Untrusted,
 }
 
 /// A key set by a flag.
@@ -39,6 +50,18 @@ impl Sources {
             value: value.into(),
         });
         self
+    }
+
+    /// Reads a file that is found in the working directory as if nobody trusted it: then it is known what it would
+    /// change.
+    #[must_use]
+    pub const fn without_trust(mut self) -> Self {
+        self.found = FoundFiles::Untrusted;
+        self
+    }
+
+    pub(super) fn trusts_found(&self) -> bool {
+        self.found == FoundFiles::AsTrusted
     }
 
     pub(super) fn file(&self) -> Option<&Path> {

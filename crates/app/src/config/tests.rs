@@ -6,10 +6,14 @@ mod project;
 use std::error::Error;
 use std::fs;
 
-use neuraxis_core::Mode;
+use neuraxis_core::{ContentHash, Mode};
 use tempfile::TempDir;
 
 use super::*;
+use crate::trust::{Trust, TrustList};
+
+/// The file that is found in the working directory.
+const FOUND: &str = "work/neuraxis.toml";
 
 /// A machine with a working directory and a configuration folder of its own.
 struct Machine {
@@ -31,8 +35,22 @@ impl Machine {
         }
     }
 
-    fn with_file(self, path: &str, text: &str) -> Self {
+    /// Adds a file. That of the working directory is trusted.
+    fn with_file(mut self, path: &str, text: &str) -> Self {
         fs::write(self.folder.path().join(path), text).unwrap();
+        if path == FOUND {
+            let data = self.folder.path().join("data");
+            self.environment = self.environment.with_data_dir(data);
+            let list = TrustList::of(&self.environment).unwrap();
+            let work = self.environment.working_dir().canonicalize().unwrap();
+            list.trust(&work, ContentHash::of(text.as_bytes())).unwrap();
+        }
+        self
+    }
+
+    /// Adds a file of the working directory that nobody trusted.
+    fn with_untrusted(self, text: &str) -> Self {
+        fs::write(self.folder.path().join(FOUND), text).unwrap();
         self
     }
 

@@ -48,6 +48,32 @@ section! {
     }
 }
 
+impl ModeConfig {
+    /// Tells whether a mode lets tools do anything that another does not, as far as the modes themselves say.
+    #[must_use]
+    pub fn is_freer_than(&self, other: &Self) -> bool {
+        let untrusted = |mode: &Self| mode.after_untrusted.unwrap_or(Answer::Ask);
+        let answers = self.tools.answers().into_iter();
+        let mut pairs = answers.zip(other.tools.answers());
+        pairs.any(|(own, other)| own < other) || untrusted(self) < untrusted(other)
+    }
+}
+
+impl ToolAnswersConfig {
+    /// Returns all answers. What is left out is denied.
+    fn answers(&self) -> [Answer; 5] {
+        let Self {
+            read_only,
+            idempotent,
+            irreversible,
+            open_world,
+            destructive,
+        } = self;
+        let answers = [read_only, idempotent, irreversible, open_world, destructive];
+        answers.map(|answer| answer.unwrap_or(Answer::Deny))
+    }
+}
+
 /// What a policy answers about a tool, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,11 +15,8 @@ use crate::error::PolicyError;
 use crate::policy::Policy;
 use faults::Faults;
 
-pub(super) fn check(
-    policy: &Policy,
-    kind: LayerKind,
-    layer: &PolicyConfig,
-) -> Result<(), PolicyError> {
+/// Returns an error for each key that would loosen something.
+pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> Vec<PolicyError> {
     let PolicyConfig {
         modes,
         channels,
@@ -72,21 +69,19 @@ pub(super) fn check(
     if *health != HealthConfig::default() {
         faults.add("health", "it is the deployment's to say which models fail");
     }
-    if let Some(name) = prices.keys().next() {
+    for name in prices.keys() {
         faults.add(
             &format!("prices.\"{name}\""),
             "it changes what money budgets count",
         );
     }
-    match faults.first() {
-        None => Ok(()),
-        Some((at, how)) => Err(PolicyError::Loosens {
-            layer: kind.name(),
-            place: origins.of(&at).cloned(),
-            at,
-            how,
-        }),
-    }
+    let loosens = |(at, how): (String, String)| PolicyError::Loosens {
+        layer: kind.name(),
+        place: origins.of(&at).cloned(),
+        at,
+        how,
+    };
+    faults.all().into_iter().map(loosens).collect()
 }
 
 fn check_limits(faults: &Faults, at: &str, given: PartialLimits, base: PartialLimits) {

@@ -63,7 +63,7 @@ pub(crate) struct Terminal {
 }
 
 /// Forgets what was typed before there was a question: it cannot be the answer.
-pub(super) fn forget_what_was_typed() {
+pub(crate) fn forget_what_was_typed() {
     #[cfg(unix)]
     {
         use rustix::termios::{QueueSelector, tcflush};

@@ -19,6 +19,7 @@ use neuraxis_app::{App, Tape};
 use crate::approve::WhenAway;
 use crate::command::held;
 use crate::command::lookup::{self, new_session};
+use crate::command::trust;
 use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::progress::Progress;
@@ -100,6 +101,9 @@ pub(in crate::command) enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        if self.format == Format::Text {
+            trust::ask_once(setup)?;
+        }
         let tape = self.tape.tape();
         let is_replay = matches!(tape, Tape::Replay(_));
         let reception = Reception::new(setup, self.when_away())?;

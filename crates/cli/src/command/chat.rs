@@ -15,6 +15,7 @@ use neuraxis_app::Tape;
 
 use super::ask::Reception;
 use super::lookup::{self, new_session};
+use super::trust;
 use crate::approve::WhenAway;
 use crate::error::CommandError;
 use crate::setup::Setup;
@@ -57,6 +58,7 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        trust::ask_once(setup)?;
         let config = setup.config()?;
         let reception = Reception::new(setup, WhenAway::Deny)?.in_conversation();
         let app = reception.app(setup, Tape::Off).await?;

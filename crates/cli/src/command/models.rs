@@ -69,7 +69,8 @@ impl Models {
         let mut progress = Progress::new();
         progress.activity("asking what models there are");
         let discovery = discover(&config, &environment).await;
-        let notices: Vec<String> = discovery.notices().collect();
+        let notices = discovery.notices();
+        let notices: Vec<String> = notices.chain(config.notices().iter().cloned()).collect();
         let asked = discovery.endpoints.into_iter().map(ask);
         let listings = join_all(asked).await;
         progress.hide();

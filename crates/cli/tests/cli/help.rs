@@ -40,6 +40,10 @@ fn every_command_explains_itself() {
         &["config"],
         &["config", "show"],
         &["config", "init"],
+        &["trust"],
+        &["trust", "show"],
+        &["trust", "add"],
+        &["trust", "remove"],
         &["completions"],
     ];
     for command in commands {

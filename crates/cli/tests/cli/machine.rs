@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use neuraxis::core::ContentHash;
+use neuraxis_app::{Environment, TrustList};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -40,10 +42,45 @@ impl Machine {
         Self { folder }
     }
 
-    /// Adds a file to the working directory.
+    /// Adds a file to the working directory. A `neuraxis.toml` is the user's own work, and trusted.
     pub(crate) fn with_file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        fs::write(self.path(name), content).unwrap();
+        fs::write(self.path(name), &content).unwrap();
+        if name == "neuraxis.toml" {
+            let environment = Environment::new("/").with_data_dir(self.data_dir());
+            let folder = self.path("").canonicalize().unwrap();
+            let list = TrustList::of(&environment).unwrap();
+            list.trust(&folder, ContentHash::of(content.as_ref()))
+                .unwrap();
+        }
         self
+    }
+
+    /// Adds a `neuraxis.toml` that came with the working directory, and that nobody trusted.
+    pub(crate) fn with_untrusted(self, content: impl AsRef<[u8]>) -> Self {
+        fs::write(self.path("neuraxis.toml"), content).unwrap();
+        self
+    }
+
+    /// Returns the user's home folder.
+    pub(crate) fn home(&self) -> std::path::PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Adds a file to the user's home folder, for the user alone.
+    pub(crate) fn with_private(self, name: &str, content: &str) -> Self {
+        let file = self.home().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, content).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        self
+    }
+
+    fn data_dir(&self) -> std::path::PathBuf {
+        self.home().join("data/neuraxis")
     }
 
     /// Returns the path of something in the working directory.

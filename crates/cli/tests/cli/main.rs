@@ -36,5 +36,6 @@ mod tape;
 mod terminal;
 mod told;
 mod tools;
+mod trust;
 mod writing;
 mod wrong;

@@ -1,6 +1,6 @@
 //! `neuraxis tools`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
@@ -147,7 +147,9 @@ fn a_command_ends_with_the_program_even_if_that_is_killed() {
     use std::time::{Duration, Instant};
 
     let machine = Machine::new();
-    let command = r#"{"command": "sleep 1000 & echo $! > begun; mv begun child; wait"}"#;
+    let time = format!("1000.{}", std::process::id());
+    let command = json!({ "command": format!("env -i setsid sleep {time} & echo \"$TMPDIR\" > begun; mv begun child; wait") });
+    let command = &command.to_string();
     let mut program = machine
         .command(["tools", "call", "run_command", command])
         .spawn()
@@ -161,11 +163,16 @@ fn a_command_ends_with_the_program_even_if_that_is_killed() {
     program.kill().unwrap();
     program.wait().unwrap();
     let is_there = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
-        status.is_ok_and(|status| !status.contains(") Z "))
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok());
+        lines.any(|line| String::from_utf8_lossy(&line).contains(&time))
     };
-    while is_there() {
-        assert!(Instant::now() < deadline, "process {child} is still there");
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while is_there() || std::path::Path::new(child.trim()).exists() {
+        assert!(
+            Instant::now() < deadline,
+            "it, or its folder, is still there"
+        );
         std::thread::yield_now();
     }
 }

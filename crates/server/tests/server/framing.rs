@@ -1,5 +1,7 @@
 //! Bad input that no orderly client sends: requests that are not what HTTP allows.
 
+use std::time::{Duration, Instant};
+
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -176,6 +178,55 @@ async fn one_length_said_twice_is_one_length() {
     );
     let answer = send(program.address(), request.as_bytes()).await;
     assert_eq!(answer.statuses(), [200, 200]);
+}
+
+#[tokio::test]
+async fn a_length_over_the_limit_is_refused_before_the_body_comes() {
+    let program = Program::start().await;
+    for more in ["", "Expect: 100-continue\r\n"] {
+        let mut stream = TcpStream::connect(program.address()).await.unwrap();
+        let head = format!("{TURN}Content-Length: 1048577\r\n{more}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // Not a byte of the body was sent, and none is asked for.
+        let began = Instant::now();
+        let answer = read(stream).await;
+        assert_eq!(answer.statuses(), [413], "{more}");
+        assert_eq!(answer.json()["type"], "/errors/body-too-large");
+        assert!(
+            answer.head().contains("connection: close"),
+            "{}",
+            answer.head()
+        );
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(20), "{more}: {took:?}");
+    }
+    let fits = format!("{TURN}Content-Length: 20\r\nExpect: 100-continue\r\n\r\n");
+    let request = format!("{fits}{{\"message\": \"hello\"}}{HEALTH}");
+    let statuses = send(program.address(), request.as_bytes()).await.statuses();
+    assert!(
+        [&[200, 200][..], &[100, 200, 200]].contains(&&*statuses),
+        "{statuses:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_sends_a_body_that_is_too_large_hears_so_all_the_same() {
+    let program = Program::start().await;
+    for _ in 0..20 {
+        let stream = TcpStream::connect(program.address()).await.unwrap();
+        let (reader, mut writer) = stream.into_split();
+        let sending = tokio::spawn(async move {
+            let body = " ".repeat(3 * 1024 * 1024);
+            let head = format!("{TURN}Content-Length: {}\r\n\r\n", body.len());
+            writer.write_all(head.as_bytes()).await?;
+            writer.write_all(body.as_bytes()).await?;
+            std::io::Result::Ok(writer)
+        });
+        let answer = read_half(reader).await;
+        assert!(answer.contains(" 413 "), "{answer}");
+        assert!(answer.contains("\"max_bytes\":1048576}"), "{answer}");
+        drop(sending.await.unwrap().unwrap());
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,10 @@ async fn a_turn_sent_again_is_answered_with_what_it_came_to_and_begins_nothing()
 
 #[tokio::test]
 async fn another_turn_under_the_same_key_is_refused_and_says_what_differs_alone() {
-    let program = Program::start().await;
+    let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        command.env("NEURAXIS_SERVER__MODES", r#"["moderate", "exploratory"]"#);
+    });
+    let program = program.await;
     let client = program.client();
     let body = json!({"message": "s3cret one", "channel": "code_task", "mode": "exploratory"});
     let (status, first) = answer(keyed(&client, "s", "k1", &body)).await;

@@ -13,6 +13,7 @@ mod busy;
 mod endings;
 mod framing;
 mod idempotency;
+mod limits;
 #[cfg(unix)]
 mod log_copy;
 mod model_faults;

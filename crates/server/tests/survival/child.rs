@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuraxis::Mode;
 use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
 use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
 use neuraxis_app::{App, Config, Environment, Sources, Tape};
-use neuraxis_server::Server;
+use neuraxis_server::{Limits, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
 
@@ -42,7 +43,9 @@ pub(crate) fn serve(folder: &Path) {
         let orchestrator = app.await.unwrap().orchestrator;
         orchestrator.recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
-        let server = server.await.unwrap();
+        let mut limits = Limits::default();
+        limits.modes = Some(vec![Mode::EXPLORATORY]);
+        let server = server.await.unwrap().with_limits(limits);
         println!("listening on {}", server.url());
         tokio::spawn(async move {
             orchestrator

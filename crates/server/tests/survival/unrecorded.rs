@@ -81,12 +81,12 @@ async fn a_stalled_server(kept: Kept) {
     is_told_that_it_goes_on(&world, answer.unwrap().unwrap(), run).await;
     assert_eq!(world.records(run).await, records);
     world.let_tools_go();
+    world.model.let_go();
     // What the stalled server had begun would be done now.
     let (status, _) = stalled.turn("another", "go").await;
     assert_eq!(status, 200);
     let of_run = &world.effects("begun", "pay")[0];
     assert!(!world.effects("done", "pay").contains(of_run));
-    world.model.let_go();
     comes_to_its_end(&stalled).await.assert_whole(run);
     stalled.kill().await;
     other.kill().await;

@@ -163,12 +163,10 @@ impl World {
     /// The command that starts the server, as the last words of another.
     pub(crate) fn command(&self, before: &[&str]) -> Command {
         let folder = self.folder();
-        let config = folder.join("neuraxis.toml");
-        let config = config.to_str().unwrap();
         let (program, arguments): (PathBuf, &[&str]) = match self.program {
             Program::Real => (
                 env!("CARGO_BIN_EXE_neuraxis-server").into(),
-                &["--listen", "127.0.0.1:0", "--config", config],
+                &["--listen", "127.0.0.1:0", "--config", "neuraxis.toml"],
             ),
             Program::WithTools => (
                 std::env::current_exe().unwrap(),
@@ -193,8 +191,11 @@ impl World {
             .current_dir(folder)
             .env_clear()
             .env("HOME", folder)
+            // It is the home folder, too, which is no project unless somebody says so.
+            .env("NEURAXIS_TOOLS__ROOT", folder)
             .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
             .env("MODEL_KEY", CANARY)
+            .env("NEURAXIS_SERVER__MODES", r#"["exploratory"]"#)
             .env(child::FOLDER, folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

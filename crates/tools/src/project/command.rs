@@ -1,19 +1,16 @@
 //! The tool `run_command`: a command line, run by `sh` in the project's folder.
 //!
-//! What keeps it there is the kernel ([`sandbox`]); without that nothing is run. It gets no secrets by its environment
-//! ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it ([`processes`]); if
-//! this program is killed, what left the command's process group does not.
-//! It may read what the user may read, and reach the network: whether it runs at all is for the policy to decide.
+//! What keeps it there is the kernel ([`crate::sandbox`]); without that nothing is run. It gets no secrets by its
+//! environment ([`environment`]), no input, and no more time than it was given. Whatever it started ends with it, also if
+//! this program is killed.
+//! It may read what the user may read, and with `access` reach the network or write to `.git`: whether it runs at all is
+//! for the policy to decide.
 
 mod environment;
 mod output;
-mod processes;
-mod sandbox;
-mod start;
 
 use std::num::NonZeroU64;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,12 +20,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
+use self::environment::environment;
 use self::output::{Collected, Live};
-use self::start::Running;
 use super::failure::{FileError, shown};
-use super::root::{Located, ProjectRoot};
+use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::is_false;
 use crate::function::{DefinitionError, FunctionTool};
+use crate::sandbox::{self, Ended, Running, Wanted, sandbox_features};
 use crate::wording::{MAX_QUOTED_CHARS, one_line};
 use crate::work::{self, Cancelled};
 
@@ -50,25 +48,20 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Runs a command line with `sh` in the project's folder, such as a build, a test or `git diff`, \
     and returns its exit code and output. There is no input and no terminal: use options that ask nothing. It can write \
-    inside the project and in $TMPDIR only. Everything it starts is ended with it, so nothing can be left \
-    running; only if this program is killed, what left its process group survives. Use the file tools to read, search and \
-    write files.";
+    inside the project and in $TMPDIR only, and not to `.git` and `neuraxis.toml`. It reaches no network but a 127.0.0.1 of \
+    its own, and no Unix sockets. A command that needs more asks for it by `access`: \"network\" to download packages, \
+    \"git\" to commit. Everything it starts is ended with it, so nothing can be left running. Use the file tools to read, \
+    search and write files.";
 
 const CLOSED_FOLDERS: &str = " It cannot make, rename or remove anything directly in these folders, because this program \
     keeps files of its own there: ";
 
+const GAPS: &str = " The kernel of this machine does not give the whole sandbox: ";
+
 pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionError> {
-    let closed = root.own().closed_folders();
-    let closed: Vec<String> = closed.into_iter().map(shown).collect();
-    let mut description = DESCRIPTION.to_owned();
-    if !closed.is_empty() {
-        description.push_str(CLOSED_FOLDERS);
-        description.push_str(&closed.join(", "));
-        description.push('.');
-    }
     let tool = FunctionTool::new(
         "run_command",
-        description,
+        description(&root),
         move |arguments: Arguments, ctx| run(Arc::clone(&root), arguments, ctx),
     )?;
     let annotations = ToolAnnotations::default().destructive().open_world();
@@ -77,6 +70,26 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         .annotations(annotations)
         .timeout(COMMAND_MAX_TIMEOUT + MARGIN)
         .build())
+}
+
+fn description(root: &ProjectRoot) -> String {
+    let closed = root.own().closed_folders();
+    let closed: Vec<String> = closed.into_iter().map(shown).collect();
+    let mut description = DESCRIPTION.to_owned();
+    if !closed.is_empty() {
+        description.push_str(CLOSED_FOLDERS);
+        description.push_str(&closed.join(", "));
+        description.push('.');
+    }
+    // Where no command can be run at all, a call says why.
+    let gaps = sandbox_features().map(|features| features.gaps().collect::<Vec<_>>());
+    let gaps = gaps.unwrap_or_default().join("; ");
+    if !gaps.is_empty() {
+        description.push_str(GAPS);
+        description.push_str(&gaps);
+        description.push('.');
+    }
+    description
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -88,6 +101,29 @@ struct Arguments {
     cwd: Option<String>,
     /// After how many seconds it is ended. By default 120, at most 600.
     timeout_seconds: Option<NonZeroU64>,
+    /// What it needs that is closed otherwise. By default nothing. Ask only for what this command cannot do without.
+    access: Option<Vec<Access>>,
+}
+
+/// What a command can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Access {
+    /// The network of this machine.
+    Network,
+    /// To write to `.git`, as `git commit` does; its hooks and configuration stay closed.
+    Git,
+}
+
+impl Access {
+    /// Tells the sandbox whether something was asked for.
+    fn within(self, asked: &[Self]) -> sandbox::Access {
+        if asked.contains(&self) {
+            sandbox::Access::Open
+        } else {
+            sandbox::Access::Closed
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -105,6 +141,9 @@ struct Ran {
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,
+    /// What it could have asked for, if it failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without_access: Vec<Access>,
     summary: String,
 }
 
@@ -116,7 +155,7 @@ const fn is_zero(number: &u64) -> bool {
 /// How a command ended.
 #[derive(Debug, Clone, Copy)]
 enum Ending {
-    Exited(ExitStatus),
+    Exited(Ended),
     TimedOut,
 }
 
@@ -133,10 +172,12 @@ async fn run(
         })
         .min(COMMAND_MAX_TIMEOUT);
     let (command, cwd) = (arguments.command.clone(), arguments.cwd);
+    let asked = arguments.access.unwrap_or_default();
+    let access = asked.clone();
     let started = Instant::now();
     let running = work::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
-            Located::Folder(folder) => folder.dir,
+            Located::Folder(folder) => folder,
             Located::File(file) => {
                 return Err(FileError::NotFolder {
                     path: shown(&file.path),
@@ -144,12 +185,38 @@ async fn run(
                 .into());
             }
         };
-        start::start(&command, &root, &folder)
+        start(&command, &root, &folder, &access)
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
     let duration = started.elapsed();
-    Ok(report(&arguments.command, ending, stdout, stderr, duration))
+    let mut ran = report(&arguments.command, ending, stdout, stderr, duration);
+    if ran.exit_code != Some(0) {
+        let all = [Access::Network, Access::Git].into_iter();
+        ran.without_access = all.filter(|access| !asked.contains(access)).collect();
+    }
+    Ok(ran)
+}
+
+fn start(
+    command: &str,
+    root: &ProjectRoot,
+    folder: &LocatedFolder,
+    access: &[Access],
+) -> Result<Running, ToolError> {
+    let own = root.own();
+    let owned = |path: &std::path::Path| -> PathBuf { path.to_owned() };
+    sandbox::start(Wanted {
+        command,
+        environment: environment(std::env::vars_os()),
+        project: root.dir(),
+        folder: (folder.path.clone(), &folder.dir),
+        network: Access::Network.within(access),
+        git: Access::Git.within(access),
+        secrets: own.secrets(),
+        unreachable: own.unchangeable().map(owned).collect(),
+        governing: own.governing().map(owned).collect(),
+    })
 }
 
 fn check(command: &str) -> Result<(), ToolError> {
@@ -197,14 +264,16 @@ async fn watch(
         };
         let exit = ctx.cancellation.run_until_cancelled(timeout(limit, exit));
         let ending = match exit.await {
-            None => return Err(Cancelled.into()),
-            Some(Err(_)) => Ending::TimedOut,
-            Some(Ok(Ok(status))) => Ending::Exited(status),
-            Some(Ok(Err(error))) => {
-                return Err(ToolError::new(format!("the command was lost: {error}")));
+            None => {
+                running.end().await;
+                return Err(Cancelled.into());
             }
+            Some(Err(_)) => {
+                running.end().await;
+                Ending::TimedOut
+            }
+            Some(Ok(ended)) => Ending::Exited(ended?),
         };
-        running.end();
         if !has_all {
             // What is still in the pipes. If it does not end, what has been read counts.
             let _ended = timeout(DRAIN, reading).await;
@@ -222,7 +291,7 @@ fn report(
     duration: Duration,
 ) -> Ran {
     let (exit_code, signal, timed_out) = match ending {
-        Ending::Exited(status) => (status.code(), status.signal(), false),
+        Ending::Exited(ended) => (ended.exit_code, ended.signal, false),
         Ending::TimedOut => (None, None, true),
     };
     let how = match (exit_code, signal) {
@@ -240,5 +309,6 @@ fn report(
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        without_access: Vec::new(),
     }
 }

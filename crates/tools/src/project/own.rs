@@ -33,7 +33,7 @@ pub(super) enum Own {
     Secret,
     /// It keeps sessions: nobody writes it, and the file tools do not read it.
     Store,
-    /// It decides what may run: the file tools do not write it.
+    /// It decides what may run: nobody writes it.
     Governing,
 }
 
@@ -131,13 +131,20 @@ impl OwnInside {
         secrets.map(|own| own.path.clone()).collect()
     }
 
-    /// The files in the project that commands must not change, by their paths from its top. What governs is not among
-    /// them: it stands at the top of most projects, and the kernel cannot protect a file without its folder.
+    /// The files in the project that commands must neither read nor change, by their paths from its top.
     #[cfg(target_os = "linux")]
     pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
         let kept = inside.filter(|(_, kind)| *kind != Own::Governing);
         kept.map(|(path, _)| path.as_path())
+    }
+
+    /// The files in the project that commands must not change, by their paths from its top.
+    #[cfg(target_os = "linux")]
+    pub(super) fn governing(&self) -> impl Iterator<Item = &Path> {
+        let inside = self.inside.iter();
+        let governing = inside.filter(|(_, kind)| *kind == Own::Governing);
+        governing.map(|(path, _)| path.as_path())
     }
 
     /// The folders of the project that commands cannot change because of what is in them or beneath.

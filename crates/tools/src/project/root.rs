@@ -104,8 +104,7 @@ impl ProjectRoot {
                 path: shown(&wanted),
             });
         }
-        let names = [wanted.file_name(), path.file_name()];
-        let secret = names.into_iter().flatten().any(is_secret);
+        let secret = is_secret(&wanted) || is_secret(&path);
         let secrecy = if self.is_own(&path, &metadata) {
             Secrecy::Own
         } else if secret {

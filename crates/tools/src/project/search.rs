@@ -131,7 +131,7 @@ fn search(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<Sear
         }
         Located::Folder(folder) => walk(root, &folder, Bounds::default(), stop, |met| {
             if met.kind == Kind::File && glob.matches(met.path, met.from_start) {
-                if is_secret(met.name) {
+                if is_secret(met.path) {
                     run.files.secret_files += 1;
                 } else if let Ok((file, bytes)) = open_regular(met.folder, met.name, met.path) {
                     let metadata = file.metadata();

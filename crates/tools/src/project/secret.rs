@@ -3,32 +3,79 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Names of files that hold secrets as a rule: such files are listed, but neither read, searched nor written. Upper and
-/// lower case count as equal.
-pub const SECRET_FILES: &[&str] = &[".env", ".env.*", "*.pem", "id_rsa*", "id_ed25519*"];
+/// Names of files that hold secrets as a rule, some with the folder they are in: such files are listed, but neither read,
+/// searched nor written. Upper and lower case count as equal.
+pub const SECRET_FILES: &[&str] = &[
+    ".env",
+    ".env.*",
+    "*.pem",
+    "id_rsa*",
+    "id_ed25519*",
+    "id_ecdsa*",
+    "id_dsa*",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".git-credentials",
+    ".htpasswd",
+    "*.tfstate",
+    "*.tfstate.backup",
+    ".aws/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".docker/config.json",
+    ".git/config",
+];
 
 /// Names of files and folders that decide what may run here: nothing is written to them or beneath them. Upper and lower
 /// case count as equal.
 pub const PROTECTED_NAMES: &[&str] = &[".git", "neuraxis.toml"];
 
+/// The short names that Windows gives to what [`PROTECTED_NAMES`] lists.
+const SHORT_NAMES: [&str; 2] = ["git~1", "neurax~1.tom"];
+
 /// Tells whether nothing may be written at this path.
 pub(super) fn is_protected(path: &Path) -> bool {
-    path.components().any(|part| {
-        let name = part.as_os_str().to_string_lossy();
-        PROTECTED_NAMES
-            .iter()
-            .any(|protected| name.eq_ignore_ascii_case(protected))
-    })
+    let mut names = path.components().map(|part| part.as_os_str());
+    names.any(|name| is_protected_name(&name.to_string_lossy()))
 }
 
-/// Tells whether a file of this name is never read.
-pub(super) fn is_secret(name: &OsStr) -> bool {
-    let name = name.to_string_lossy().to_lowercase();
+/// Tells whether nothing may be written to what goes by this name, in any spelling that some file system takes for it.
+pub(crate) fn is_protected_name(name: &str) -> bool {
+    let name: String = name.chars().filter(|letter| !is_ignored(*letter)).collect();
+    let name = name.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches([' ', '.']);
+    let mut protected = PROTECTED_NAMES.iter().chain(&SHORT_NAMES);
+    protected.any(|protected| name.eq_ignore_ascii_case(protected))
+}
+
+/// Tells whether the file system of macOS takes names with and without a letter for the same.
+const fn is_ignored(letter: char) -> bool {
+    matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Tells whether a file at this path is never read.
+pub(super) fn is_secret(path: &Path) -> bool {
+    let part = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().to_lowercase();
+    let (name, folder) = (
+        part(path.file_name()),
+        part(path.parent().and_then(Path::file_name)),
+    );
     // Windows opens `.env` under these names, too: with blanks or full stops behind it, or as `.env::$DATA`.
     let stream_of = name.split(':').next().unwrap_or_default();
     [name.as_str(), stream_of].iter().any(|name| {
         let name = name.trim_end_matches([' ', '.']);
-        SECRET_FILES.iter().any(|pattern| matches(pattern, name))
+        SECRET_FILES
+            .iter()
+            .any(|pattern| match pattern.split_once('/') {
+                Some((within, pattern)) => folder == within && matches(pattern, name),
+                None => matches(pattern, name),
+            })
     })
 }
 
@@ -57,15 +104,24 @@ mod tests {
             "id_rsa",
             "id_rsa.old",
             "id_ed25519.pub",
+            "tls/server.key",
+            "cert.p12",
+            ".netrc",
+            "home/.npmrc",
+            "id_ecdsa",
+            "prod.tfstate",
+            "home/.aws/credentials",
+            ".docker/config.json",
+            ".git/config",
         ] {
-            assert!(is_secret(OsStr::new(name)), "{name} was not recognized");
+            assert!(is_secret(Path::new(name)), "{name} was not recognized");
         }
     }
 
     #[test]
     fn other_spellings_that_open_the_same_file_on_windows_are_recognized() {
         for name in [".env ", ".env.", ".env::$DATA", "server.pem. ."] {
-            assert!(is_secret(OsStr::new(name)), "{name:?} was not recognized");
+            assert!(is_secret(Path::new(name)), "{name:?} was not recognized");
         }
     }
 
@@ -77,6 +133,12 @@ mod tests {
             ".git",
             ".git/hooks/x",
             "a/.Git/config",
+            ".git./x",
+            ".git /x",
+            "GIT~1/config",
+            ".git::$INDEX_ALLOCATION/x",
+            ".g\u{200c}it/config",
+            "NEURAX~1.TOM",
         ] {
             assert!(is_protected(Path::new(path)), "{path} was not protected");
         }
@@ -87,11 +149,18 @@ mod tests {
 
     #[test]
     fn names_that_only_look_similar_are_not_taken_for_secrets() {
-        for name in ["env", ".envrc", "environment", "pem", "my_id_rsa", "pem.rs"] {
-            assert!(
-                !is_secret(OsStr::new(name)),
-                "{name} was taken for a secret"
-            );
+        for name in [
+            "env",
+            ".envrc",
+            "environment",
+            "pem",
+            "my_id_rsa",
+            "pem.rs",
+            "key",
+            "config.json",
+            "credentials.rs",
+        ] {
+            assert!(!is_secret(Path::new(name)), "{name} was taken for a secret");
         }
     }
 }

@@ -90,7 +90,12 @@ impl Target {
         let (Some(name), Some(parent)) = (wanted.file_name(), wanted.parent()) else {
             return Err(invalid("names no file"));
         };
-        if is_secret(name) {
+        if is_protected(&wanted) {
+            return Err(FileError::Protected {
+                path: shown(&wanted),
+            });
+        }
+        if is_secret(&wanted) {
             return Err(FileError::SecretTarget {
                 path: shown(&wanted),
             });

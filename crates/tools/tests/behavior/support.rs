@@ -114,6 +114,8 @@ pub(crate) struct Project {
 
 impl Project {
     pub(crate) fn new() -> Self {
+        #[cfg(target_os = "linux")]
+        neuraxis_tools::use_sandbox_helper(env!("CARGO_BIN_EXE_neuraxis-sandbox"));
         let world = TempDir::new().unwrap();
         fs::create_dir(world.path().join("project")).unwrap();
         fs::write(world.path().join("outside.txt"), "SECRET outside\n").unwrap();

@@ -4,18 +4,17 @@ use neuraxis_core::Role;
 
 use crate::rules::ToolPatterns;
 
-/// What would be loosened. Only the first fault is told; the others come once that one is mended.
+/// What would be loosened: the keys, and how.
 #[derive(Default)]
-pub(super) struct Faults(std::cell::RefCell<Option<(String, String)>>);
+pub(super) struct Faults(std::cell::RefCell<Vec<(String, String)>>);
 
 impl Faults {
     pub(super) fn add(&self, at: &str, how: impl Into<String>) {
-        self.0
-            .borrow_mut()
-            .get_or_insert_with(|| (at.to_owned(), how.into()));
+        self.0.borrow_mut().push((at.to_owned(), how.into()));
     }
 
-    pub(super) fn first(self) -> Option<(String, String)> {
+    /// Returns all of them, in the order in which they were found.
+    pub(super) fn all(self) -> Vec<(String, String)> {
         self.0.into_inner()
     }
 

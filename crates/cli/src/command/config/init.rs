@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -30,6 +31,9 @@ impl Init {
         let written = file.and_then(|mut file| file.write_all(neuraxis_app::template().as_bytes()));
         written.map_err(|error| refused(path, error))?;
         Output::new().line(&format!("wrote {}", path.display()))?;
+        if setup.file().is_none() {
+            Progress::new().notice("what you write there counts once you ran `neuraxis trust add`");
+        }
         Ok(())
     }
 }

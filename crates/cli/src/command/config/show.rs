@@ -1,8 +1,10 @@
 //! `neuraxis config show`: what is in force, and from where.
 
 use clap::Args;
+use neuraxis_app::Config;
 
 use crate::error::CommandError;
+use crate::harmless::one_line;
 use crate::output::Output;
 use crate::setup::Setup;
 
@@ -15,7 +17,7 @@ Examples:
 /// Print every value in force, and where it comes from
 ///
 /// Each line is TOML: a key, its value, and after the # the file and line, the variable or the flag that sets it.
-/// Secrets are hidden. What no file of the working directory may set is commented out.
+/// Secrets are hidden. What a neuraxis.toml that nobody trusted says and that is ignored stands in comments at the top.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Show {}
@@ -35,16 +37,28 @@ impl Show {
         if config.models().is_empty() {
             text.push_str("# no [models.*]: a model server on this machine answers, and without one, rules do\n");
         }
+        text.push_str(&ignored(&config));
         for setting in config.settings() {
-            let mark = if setting.may_stand_anywhere() {
-                ""
-            } else {
-                "# "
-            };
             let (key, value, origin) = (setting.key, setting.value, setting.origin);
-            text.push_str(&format!("{mark}{key} = {value}  # {origin}\n"));
+            text.push_str(&format!("{key} = {value}  # {origin}\n"));
         }
         Output::new().text(&text)?;
         Ok(())
     }
+}
+
+/// Lists what of the file of the working directory is ignored.
+fn ignored(config: &Config) -> String {
+    let Some(found) = config.found() else {
+        return String::new();
+    };
+    let mut text = String::new();
+    if let Some(notice) = found.notice() {
+        text.push_str(&format!("# {}\n", one_line(&notice)));
+    }
+    for change in found.changes() {
+        let (key, value) = (one_line(&change.key), one_line(&change.value));
+        text.push_str(&format!("# ignored: {key} = {value}\n"));
+    }
+    text
 }

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal};
 
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
-    BuildError, Choice, Config, Contents, Environment, OpenError, OpenStore, PassedOver,
+    BuildError, Choice, Config, Contents, Environment, FoundFile, OpenError, OpenStore, PassedOver,
+    Trust,
 };
 
 use super::check::{Check, Outcome};
@@ -17,12 +18,12 @@ const SUBJECT: &str = "this machine";
 
 /// Looks at everything but the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
-    vec![
-        files(config, environment),
-        store(config).await,
-        project(config),
-        terminal(),
-    ]
+    let mut checks = vec![files(config, environment)];
+    checks.extend(config.found().map(trust));
+    checks.push(store(config).await);
+    checks.push(project(config));
+    checks.push(terminal());
+    checks
 }
 
 /// Tells of a configuration that cannot be read.
@@ -64,6 +65,27 @@ fn files(config: &Config, environment: &Environment) -> Check {
     let user = user.unwrap_or_default();
     let detail = format!("no neuraxis.toml here{user}: the defaults are in force");
     Check::new(SUBJECT, "files", Outcome::Ok, detail)
+}
+
+/// Tells how far the file of the working directory counts.
+fn trust(found: &FoundFile) -> Check {
+    let check = |outcome, detail: String| Check::new(SUBJECT, "trust", outcome, detail);
+    let path = found.path().display();
+    match (found.notice(), found.fault()) {
+        (Some(notice), Some(fault)) => {
+            check(Outcome::Warning, format!("{notice}: {fault}")).fix("mend or remove it")
+        }
+        (Some(notice), None) => check(Outcome::Warning, notice).fix(
+            "read what it would change with `neuraxis trust show`; if you want that, `neuraxis trust add`",
+        ),
+        (None, _) if found.trust() == Trust::Trusted => {
+            check(Outcome::Ok, format!("you trusted this ./{path}"))
+        }
+        (None, _) => check(
+            Outcome::Ok,
+            format!("nobody trusted ./{path}, and it says nothing that needs trust"),
+        ),
+    }
 }
 
 async fn store(config: &Config) -> Check {
@@ -146,6 +168,11 @@ fn fix_of_store(error: &StoreError) -> &'static str {
 
 fn project(config: &Config) -> Check {
     let root = config.project_root();
+    if !config.offers_project_tools() {
+        let detail = format!("{}: too wide, no tools are offered there", root.display());
+        return Check::new(SUBJECT, "project", Outcome::Warning, detail)
+            .fix("change to the folder of a project, or name this one with --set tools.root=.");
+    }
     match fs::read_dir(root) {
         Ok(_) => Check::new(SUBJECT, "project", Outcome::Ok, root.display().to_string()),
         Err(error) => {

@@ -19,13 +19,25 @@ pub(crate) struct Program {
     _stdout: BufReader<ChildStdout>,
 }
 
-/// Makes a command that starts the program in a folder, with nothing around it that a test did not put there.
+/// Makes a command that starts the program in a folder, with nothing around it that a test did not put there. A
+/// `neuraxis.toml` there is the test's own, and named.
 pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = stranger(folder);
+    if folder.join("neuraxis.toml").exists() {
+        command.args(["--config", "neuraxis.toml"]);
+    }
+    command
+}
+
+/// As [`command`], but a `neuraxis.toml` is only found.
+pub(crate) fn stranger(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
     command
         .current_dir(folder)
         .env_clear()
         .env("HOME", folder)
+        // It is the home folder, too, which is no project unless somebody says so.
+        .env("NEURAXIS_TOOLS__ROOT", folder)
         .env("PATH", "/usr/bin:/bin")
         .env("NEURAXIS_MODELS__REASONING__PROVIDER", "offline")
         .stdin(Stdio::null())

@@ -1,7 +1,7 @@
 //! The variables that a command gets.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::env;
+use std::ffi::{OsStr, OsString};
 
 /// The variables that are handed on to commands, if they are set: no other one is, since any may hold a secret. A `*` at
 /// the end stands for anything.
@@ -27,26 +27,56 @@ pub const COMMAND_ENVIRONMENT: &[&str] = &[
 ];
 
 /// What commands are told, so that they neither paint nor ask nor page.
-const SET: [(&str, &str); 6] = [
+const SET: [(&str, &str); 9] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", "true"),
+    // Looking at a repository does not write to it.
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_CONFIG_COUNT", GIT_CONFIGURATION_COUNT),
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
-/// Makes the environment of a command from that of this program. Temporary files and caches go to `temporary`.
+/// What git is told, over what a repository says: nothing that a repository brings along is run, nor is a password asked
+/// for.
+const GIT_CONFIGURATION: [(&str, &str); 6] = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.askPass", ""),
+    ("credential.helper", ""),
+    ("protocol.ext.allow", "never"),
+    ("safe.bareRepository", "explicit"),
+];
+const GIT_CONFIGURATION_COUNT: &str = "6";
+
+/// Makes the environment of a command from that of this program. The helper adds where temporary files go.
 pub(super) fn environment(
     ours: impl Iterator<Item = (OsString, OsString)>,
-    temporary: &Path,
 ) -> Vec<(OsString, OsString)> {
     let set = SET.map(|(name, value)| (name.into(), value.into()));
-    let folders = ["TMPDIR", "XDG_CACHE_HOME"].map(|name| (name.into(), temporary.into()));
+    let git = GIT_CONFIGURATION.iter().enumerate();
+    let git = git.flat_map(|(number, (key, value))| {
+        [("KEY", key), ("VALUE", value)]
+            .map(|(part, text)| (format!("GIT_CONFIG_{part}_{number}").into(), text.into()))
+    });
     ours.filter(|(name, _)| name.to_str().is_some_and(is_handed_on))
+        .map(|(name, value)| match name.to_str() {
+            Some("PATH") => (name, absolute_only(&value)),
+            _ => (name, value),
+        })
         .chain(set)
-        .chain(folders)
+        .chain(git)
         .collect()
+}
+
+/// Leaves out of a search path what leads into whatever folder a command is in: a project must not bring along its `git`.
+fn absolute_only(path: &OsStr) -> OsString {
+    let absolute = env::split_paths(path).filter(|folder| folder.is_absolute());
+    // What was split has no separators in it.
+    env::join_paths(absolute).unwrap_or_default()
 }
 
 fn is_handed_on(name: &str) -> bool {
@@ -65,7 +95,7 @@ mod tests {
     #[test]
     fn only_what_is_known_to_be_harmless_is_handed_on() {
         let ours = [
-            ("PATH", "/bin"),
+            ("PATH", ".:/bin::relative:/usr/bin:"),
             ("LC_ALL", "C"),
             ("OPENAI_API_KEY", "secret"),
             ("AWS_SECRET_ACCESS_KEY", "secret"),
@@ -74,7 +104,7 @@ mod tests {
             ("path", "secret"),
         ];
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
-        let made = environment(ours.into_iter(), Path::new("/tmp/x"));
+        let made = environment(ours.into_iter());
         let made: Vec<_> = made
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
@@ -82,16 +112,29 @@ mod tests {
         assert_eq!(
             made,
             [
-                "PATH=/bin",
+                "PATH=/bin:/usr/bin",
                 "LC_ALL=C",
                 "TERM=dumb",
                 "NO_COLOR=1",
                 "PAGER=cat",
                 "GIT_PAGER=cat",
                 "GIT_TERMINAL_PROMPT=0",
+                "GIT_EDITOR=true",
+                "GIT_OPTIONAL_LOCKS=0",
+                "GIT_CONFIG_COUNT=6",
                 "DEBIAN_FRONTEND=noninteractive",
-                "TMPDIR=/tmp/x",
-                "XDG_CACHE_HOME=/tmp/x",
+                "GIT_CONFIG_KEY_0=core.fsmonitor",
+                "GIT_CONFIG_VALUE_0=false",
+                "GIT_CONFIG_KEY_1=core.hooksPath",
+                "GIT_CONFIG_VALUE_1=/dev/null",
+                "GIT_CONFIG_KEY_2=core.askPass",
+                "GIT_CONFIG_VALUE_2=",
+                "GIT_CONFIG_KEY_3=credential.helper",
+                "GIT_CONFIG_VALUE_3=",
+                "GIT_CONFIG_KEY_4=protocol.ext.allow",
+                "GIT_CONFIG_VALUE_4=never",
+                "GIT_CONFIG_KEY_5=safe.bareRepository",
+                "GIT_CONFIG_VALUE_5=explicit",
             ]
         );
     }

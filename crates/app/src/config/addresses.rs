@@ -1,0 +1,147 @@
+//! Checks which keys go where: a key that the user named never goes to an address that the file of the working directory
+//! names, trusted or not.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use neuraxis_core::Role;
+
+use super::error::ConfigError;
+use super::layer::Layer;
+use super::models::{ModelConfig, ProviderConfig};
+use super::secret::without_secrets;
+use super::{Layers, ancestry};
+
+/// Checks that each key is named by the same file as the address that it is sent to, if that is the file of the working
+/// directory.
+pub(super) fn check_keys(
+    models: &BTreeMap<Role, ModelConfig>,
+    layers: &Layers,
+) -> Result<(), ConfigError> {
+    for (role, model) in models {
+        let keys = keys(role, model);
+        let foreign = |key: &&String| !layers.is_found(key);
+        let Some(key) = keys.iter().find(foreign) else {
+            continue;
+        };
+        if let Some(address) = layers.found_address(role, model) {
+            return Err(ConfigError::KeyElsewhere {
+                at: layers.origin_around(&address),
+                key_at: layers.origin_around(key),
+                key: key.clone(),
+                address,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Says which keys are sent where whoever is on the way can read them.
+pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers) -> Vec<String> {
+    let mut notices = Vec::new();
+    for (role, model) in models {
+        let Some(url) = base_url(model).filter(|url| is_open_to_others(url)) else {
+            continue;
+        };
+        if let Some(key) = keys(role, model).first() {
+            let at = layers.origin_around(&format!("models.{role}.base_url"));
+            let url = without_secrets(url);
+            notices.push(format!(
+                "{at}: the key that {key} names is sent to {url} unencrypted: whoever is on the way can read it; use https"
+            ));
+        }
+    }
+    notices
+}
+
+/// Returns the dotted paths of what names the keys of a model that is reached over a network.
+fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
+    if base_url(model).is_none() {
+        return Vec::new();
+    }
+    let mut keys = Vec::new();
+    if model.api_key_env.is_some() {
+        keys.push(format!("models.{role}.api_key_env"));
+    }
+    if model.api_key_file.is_some() {
+        keys.push(format!("models.{role}.api_key_file"));
+    }
+    if let ProviderConfig::OpenAi(config) = &model.provider {
+        let headers = config.headers_env.keys();
+        keys.extend(headers.map(|name| format!("models.{role}.headers_env.{name}")));
+    }
+    keys
+}
+
+fn base_url(model: &ModelConfig) -> Option<&str> {
+    match &model.provider {
+        ProviderConfig::OpenAi(config) => Some(&config.base_url),
+        ProviderConfig::DeepSeek(config) => Some(&config.base_url),
+        ProviderConfig::Llama(config) => Some(&config.base_url),
+        ProviderConfig::Offline | ProviderConfig::Cassette(_) => None,
+    }
+}
+
+impl Layers {
+    /// Tells whether the file of the working directory says what a key is.
+    fn is_found(&self, key: &str) -> bool {
+        // A name with a dot in it is not found by its path: then whoever sets the table around it counts.
+        let mut layers = ancestry(key).filter_map(|key| self.strongest(key));
+        layers.next().is_some_and(Layer::is_found)
+    }
+
+    /// Returns the dotted path of what the file of the working directory says about where a model is, if it does.
+    fn found_address(&self, role: &Role, model: &ModelConfig) -> Option<String> {
+        base_url(model)?;
+        let path = |key: &str| format!("models.{role}.{key}");
+        // Where no address is named, that of the provider is meant.
+        let address = match self.sets(&path("base_url")) {
+            true => "base_url",
+            false => "provider",
+        };
+        let mut keys = [address, "proxy", "ca_file"].map(path).into_iter();
+        keys.find(|key| self.sets(key) && self.is_found(key))
+    }
+}
+
+/// Tells whether what is sent to an address goes over a network in plain text.
+fn is_open_to_others(url: &str) -> bool {
+    let Some((scheme, rest)) = url.trim().split_once("://") else {
+        return false;
+    };
+    if !scheme.eq_ignore_ascii_case("http") {
+        return false;
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback = host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    !is_loopback
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_to_another_machine_is_open_to_others() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8080/v1", false),
+            ("http://[::1]:8080", false),
+            ("HTTP://Localhost", false),
+            ("https://api.example", false),
+            ("http://api.example/v1", true),
+            ("http://10.0.0.7:8080", true),
+            ("http://localhost@evil.example", true),
+            ("http://127.0.0.1.evil.example", true),
+        ] {
+            assert_eq!(is_open_to_others(url), expected, "{url}");
+        }
+    }
+}

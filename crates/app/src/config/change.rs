@@ -1,0 +1,170 @@
+//! What a found file would change if it were trusted, in words for the person who decides that.
+
+use neuraxis_brainstem::PolicyError;
+use toml::{Table, Value};
+
+use super::Layers;
+use super::secret::{self, is_variable_name};
+use super::settings::on_one_line;
+use crate::names::shown;
+
+/// The most characters of a value that are shown.
+const MAX_VALUE_CHARS: usize = 200;
+
+/// One thing that a found file would change if it were trusted.
+///
+/// The texts come from that file: they are cut, and hold no secrets, but a terminal has to make them harmless.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Change {
+    /// How dangerous it is: 0 is worst. The first field, since changes are sorted by it.
+    danger: u8,
+    /// The key's dotted path.
+    pub key: String,
+    /// The value as TOML on one line; secrets are hidden.
+    pub value: String,
+    /// What that does, in plain words.
+    pub meaning: String,
+}
+
+impl Change {
+    /// Describes a value that is no part of the policy. `whole` is all that the file says, `own` what the user's own
+    /// sources say.
+    pub(super) fn of(names: &[&str], value: &Value, whole: &Table, own: &Layers) -> Self {
+        let text = value.as_str().unwrap_or_default();
+        let (danger, meaning) = match names {
+            ["models", role, rest @ ..] => of_model(role, rest, text, &Keys { role, whole, own }),
+            ["tools", "root"] => (2, format!("lets tools read and write in {}", cut(text))),
+            ["tools", ..] => (3, "changes the tools".to_owned()),
+            ["store", "url"] => {
+                let url = secret::shown("store.url", text);
+                (4, format!("keeps your sessions in {}", cut(&url)))
+            }
+            ["store", "log", "folder"] => {
+                (4, format!("copies your conversations to {}", cut(text)))
+            }
+            ["store", ..] => (5, "changes how sessions are kept".to_owned()),
+            ["server", ..] => (5, "changes how the server is reached and used".to_owned()),
+            ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
+            ["config", ..] => (7, "has no effect".to_owned()),
+            _ => (4, "is unknown to this version".to_owned()),
+        };
+        Self::new(danger, names, value, meaning)
+    }
+
+    /// Describes a part of the policy that loosens it, or cannot stand.
+    pub(super) fn loosening(names: &[&str], value: &Value, fault: &PolicyError) -> Self {
+        match (fault, names) {
+            (PolicyError::Loosens { .. }, ["rules", ..]) if is_allowing(value) => {
+                let meaning = "loosens the policy: lets calls run without asking".to_owned();
+                Self::new(3, names, value, meaning)
+            }
+            (PolicyError::Loosens { how, .. }, _) => {
+                Self::new(3, names, value, format!("loosens the policy: {how}"))
+            }
+            _ => Self::unusable(names, value, &fault.to_string()),
+        }
+    }
+
+    /// Describes a part that is wrong.
+    pub(super) fn unusable(names: &[&str], value: &Value, why: &str) -> Self {
+        Self::new(6, names, value, format!("cannot be used: {}", cut(why)))
+    }
+
+    fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
+        let key = names.join(".");
+        let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
+        Self {
+            danger,
+            key: names.join("."),
+            value: cut(&on_one_line(&key, value)),
+            meaning,
+        }
+    }
+}
+
+fn is_allowing(rule: &Value) -> bool {
+    rule.get("answer").and_then(Value::as_str) == Some("allow")
+}
+
+/// Where the key of a model is named.
+struct Keys<'a> {
+    role: &'a str,
+    whole: &'a Table,
+    own: &'a Layers,
+}
+
+impl Keys<'_> {
+    /// Says which keys go where the model is.
+    fn sent(&self) -> String {
+        let section = self
+            .whole
+            .get("models")
+            .and_then(|models| models.get(self.role));
+        let named = |key: &str| section?.get(key)?.as_str();
+        if let Some(variable) = named("api_key_env") {
+            return format!(", and the key in {},", variable_name(variable));
+        }
+        if let Some(file) = named("api_key_file") {
+            return format!(", and what is in {},", cut(file));
+        }
+        let own = |key: &str| self.own.sets(&format!("models.{}.{key}", self.role));
+        if own("api_key_env") || own("api_key_file") || own("headers_env") {
+            return ", and your key,".to_owned();
+        }
+        String::new()
+    }
+}
+
+fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, String) {
+    match rest {
+        ["base_url"] => {
+            let sent = keys.sent();
+            let url = cut(&secret::without_secrets(text));
+            (0, format!("sends what you type{sent} to {url}"))
+        }
+        ["proxy"] => {
+            let proxy = cut(&secret::without_secrets(text));
+            (
+                0,
+                format!("sends all that goes to this model through {proxy}"),
+            )
+        }
+        ["headers_env", header] => {
+            let (variable, header) = (variable_name(text), shown(header));
+            (
+                1,
+                format!("sends the variable {variable} as the header {header}"),
+            )
+        }
+        ["api_key_env"] => (
+            1,
+            format!("sends the key in {} to this model", variable_name(text)),
+        ),
+        ["api_key_file"] => (1, format!("sends what is in {} to this model", cut(text))),
+        ["ca_file"] => {
+            let file = cut(text);
+            (
+                1,
+                format!("lets whoever has the certificates in {file} read along"),
+            )
+        }
+        ["provider"] => (1, format!("lets {} answer", cut(text))),
+        _ => (5, format!("changes the model of {}", shown(role))),
+    }
+}
+
+/// Returns the name of a variable; whoever wrote the key itself there does not see it again.
+fn variable_name(text: &str) -> &str {
+    match is_variable_name(text) {
+        true => text,
+        false => "***",
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

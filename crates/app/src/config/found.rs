@@ -1,0 +1,173 @@
+//! The `neuraxis.toml` that is found in the working directory. It may have come with a project that somebody else made, so
+//! it is opened with care, and what it says counts for little until a person trusted this very content.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use neuraxis_core::ContentHash;
+
+use super::change::Change;
+use super::read::{FILE_NAME, MAX_FILE_BYTES};
+use crate::environment::Environment;
+use crate::trust::{Links, Trust, TrustError, TrustList, open_regular};
+
+/// How many keys a notice names.
+const MAX_NAMED: usize = 6;
+
+/// The `neuraxis.toml` that was found in the working directory, and how far it counts.
+#[derive(Debug, Clone)]
+pub struct FoundFile {
+    path: PathBuf,
+    folder: PathBuf,
+    content: Option<ContentHash>,
+    trust: Trust,
+    changes: Vec<Change>,
+    fault: Option<String>,
+    list_fault: Option<String>,
+}
+
+impl FoundFile {
+    /// Returns the file, relative to the working directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the real path of the folder it stands in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the SHA-256 of what was read; nothing where it could not be read.
+    #[must_use]
+    pub const fn content(&self) -> Option<ContentHash> {
+        self.content
+    }
+
+    /// Returns what a person said about it.
+    #[must_use]
+    pub const fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// Returns what it would change if it were trusted, the most dangerous first. Of a file that is trusted this is only
+    /// known where it was read [as if it were not](super::Sources::without_trust).
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Returns why nothing of it can be used, if that is so.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Says on one line what of it is ignored; nothing where nothing is.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        let mut notice = format!("./{} is not trusted", self.path.display());
+        if self.trust == Trust::Changed {
+            notice = format!("./{} was changed since it was trusted", self.path.display());
+        }
+        if self.fault.is_some() {
+            notice.push_str("; it cannot be read and is ignored");
+        } else if self.changes.is_empty() {
+            return None;
+        } else {
+            notice.push_str("; ignored: ");
+            let named = self.changes.iter().take(MAX_NAMED);
+            let named: Vec<&str> = named.map(|change| change.key.as_str()).collect();
+            notice.push_str(&named.join(", "));
+            let more = self.changes.len().saturating_sub(MAX_NAMED);
+            if more > 0 {
+                notice.push_str(&format!(" and {more} more"));
+            }
+        }
+        notice.push_str(" (neuraxis trust show)");
+        if let Some(fault) = &self.list_fault {
+            notice.push_str(&format!("; {fault}"));
+        }
+        Some(notice)
+    }
+
+    pub(super) fn add_fault(&mut self, fault: String) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Adds what is ignored of it.
+    pub(super) fn add_changes(&mut self, changes: Vec<Change>) {
+        self.changes.extend(changes);
+        self.changes.sort();
+    }
+}
+
+/// Looks for the file, and reads it. Never waits: what is no regular file, or too large, is a fault of it.
+pub(super) fn look(environment: &Environment) -> Option<(FoundFile, String)> {
+    let working_dir = environment.working_dir();
+    let read = match read(&working_dir.join(FILE_NAME)) {
+        Err(error) if is_absent(&error) => return None,
+        read => read,
+    };
+    let mut found = FoundFile {
+        path: PathBuf::from(FILE_NAME),
+        folder: working_dir
+            .canonicalize()
+            .unwrap_or_else(|_| working_dir.to_owned()),
+        content: None,
+        trust: Trust::Unknown,
+        changes: Vec::new(),
+        fault: None,
+        list_fault: None,
+    };
+    let mut text = String::new();
+    match read {
+        Err(error) => found.fault = Some(error.to_string()),
+        Ok(bytes) => {
+            let content = ContentHash::of(&bytes);
+            found.content = Some(content);
+            match standing(environment, &found.folder, content) {
+                Ok(trust) => found.trust = trust,
+                Err(error) => found.list_fault = Some(error.to_string()),
+            }
+            match String::from_utf8(bytes) {
+                Ok(read) => text = read,
+                Err(error) => found.fault = Some(error.utf8_error().to_string()),
+            }
+        }
+    }
+    Some((found, text))
+}
+
+fn standing(
+    environment: &Environment,
+    folder: &Path,
+    content: ContentHash,
+) -> Result<Trust, TrustError> {
+    match TrustList::of(environment) {
+        Ok(list) => list.standing(folder, content),
+        // Without a place for answers nobody can have given one.
+        Err(_) => Ok(Trust::Unknown),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_regular(path, Links::Followed)?;
+    let mut bytes = Vec::new();
+    let mut bounded = file.take(MAX_FILE_BYTES + 1);
+    bounded.read_to_end(&mut bytes)?;
+    if bounded.limit() == 0 {
+        let message = format!("it has more than {MAX_FILE_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// Tells whether an error says that there is no such file.
+pub(super) fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}

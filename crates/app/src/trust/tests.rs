@@ -1,0 +1,93 @@
+//! Tests of the answers that are kept.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+fn list() -> (TrustList, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment::new("/").with_data_dir(folder.path().join("data/neuraxis"));
+    (TrustList::of(&environment).unwrap(), folder)
+}
+
+#[test]
+fn an_answer_holds_for_this_content_in_this_folder_alone() {
+    let (list, _folder) = list();
+    let (here, there) = (Path::new("/here"), Path::new("/there"));
+    let (first, second) = (ContentHash::of(b"1"), ContentHash::of(b"2"));
+    let standing = |folder, content| list.standing(folder, content).unwrap();
+    assert_eq!(standing(here, first), Trust::Unknown);
+    list.trust(here, first).unwrap();
+    assert_eq!(standing(here, first), Trust::Trusted);
+    assert_eq!(standing(here, second), Trust::Changed);
+    assert_eq!(standing(there, first), Trust::Unknown);
+    list.refuse(here, second).unwrap();
+    assert_eq!(standing(here, second), Trust::Refused);
+    assert_eq!(standing(here, first), Trust::Unknown);
+    assert!(list.forget(here).unwrap());
+    assert!(!list.forget(here).unwrap());
+    assert_eq!(standing(here, second), Trust::Unknown);
+}
+
+#[test]
+fn the_oldest_answers_are_forgotten_and_the_file_stays_small() {
+    let (list, _folder) = list();
+    let content = ContentHash::of(b"");
+    let answered = |number: usize| Answered {
+        folder: format!("/{number}"),
+        sha256: content,
+        answer: Answer::Trusted,
+    };
+    let folders = (0..MAX_FOLDERS).map(answered).collect();
+    list.write(&Answers { folders }).unwrap();
+    list.trust(Path::new("/new"), content).unwrap();
+    let standing = |folder| list.standing(Path::new(folder), content).unwrap();
+    assert_eq!(standing("/0"), Trust::Unknown);
+    assert_eq!(standing("/1"), Trust::Trusted);
+    assert_eq!(standing("/new"), Trust::Trusted);
+}
+
+#[test]
+fn without_a_folder_for_data_nothing_is_remembered() {
+    let error = TrustList::of(&Environment::new("/")).unwrap_err();
+    assert!(matches!(error, TrustError::NoDataFolder), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_file_is_its_owners_alone_and_no_other_is_believed() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let (list, folder) = list();
+    let content = ContentHash::of(b"");
+    list.trust(Path::new("/here"), content).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(list.file()), 0o600);
+    assert_eq!(mode(list.file().parent().unwrap()), 0o700);
+
+    let refused = || {
+        let error = list.standing(Path::new("/here"), content).unwrap_err();
+        assert!(matches!(error, TrustError::Foreign { .. }), "{error}");
+    };
+    fs::set_permissions(list.file(), fs::Permissions::from_mode(0o620)).unwrap();
+    refused();
+    fs::set_permissions(list.file(), fs::Permissions::from_mode(0o600)).unwrap();
+    let elsewhere = folder.path().join("elsewhere.toml");
+    fs::rename(list.file(), &elsewhere).unwrap();
+    symlink(&elsewhere, list.file()).unwrap();
+    refused();
+    fs::remove_file(list.file()).unwrap();
+    fs::create_dir(list.file()).unwrap();
+    refused();
+}
+
+#[test]
+fn what_is_no_list_is_an_error_and_not_overwritten() {
+    let (list, _folder) = list();
+    file::write(list.file(), "nonsense = 1").unwrap();
+    let error = list.trust(Path::new("/here"), ContentHash::of(b""));
+    assert!(matches!(error, Err(TrustError::Damaged { .. })));
+    assert_eq!(fs::read_to_string(list.file()).unwrap(), "nonsense = 1");
+}

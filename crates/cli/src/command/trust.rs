@@ -1,0 +1,162 @@
+//! `neuraxis trust`: whether the `neuraxis.toml` of a folder counts, which may have come with the project there.
+
+mod question;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use neuraxis_app::{Environment, FoundFile, TrustList};
+
+use crate::confirm::{is_somebody_there, says_yes};
+use crate::error::CommandError;
+use crate::output::Output;
+use crate::setup::Setup;
+pub(in crate::command) use question::ask_once;
+use question::described;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis trust
+  neuraxis trust show ~/src/project
+  neuraxis trust add
+  neuraxis trust remove ~/src/project";
+
+/// Trust the neuraxis.toml of a folder, or see what it would change
+///
+/// A neuraxis.toml in the working directory may have come with the project there. Until you trust its very content it may
+/// only tighten what is allowed, and everything else it says is ignored. A change to it is not trusted. What you trusted
+/// is kept in your data folder. A file that you name with --config needs no trust.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Trust {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show whether it is trusted, and what it would change, the most dangerous first (this is the default)
+    Show(Folder),
+    /// Trust its content as it is now
+    Add(Add),
+    /// Trust it no more, and forget what you said about it
+    Remove(Folder),
+}
+
+#[derive(Debug, Default, Args)]
+struct Folder {
+    /// The folder; the working directory if left out
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    #[command(flatten)]
+    folder: Folder,
+
+    /// Do not ask: needed where nobody can be asked
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Trust {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        match self.command.unwrap_or(Command::Show(Folder::default())) {
+            Command::Show(folder) => folder.show(setup),
+            Command::Add(add) => add.run(setup),
+            Command::Remove(folder) => folder.remove(setup),
+        }
+    }
+}
+
+impl Folder {
+    fn show(&self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = self.environment(setup)?;
+        let text = match found(setup, &environment)? {
+            Some(found) => described(&found),
+            None => format!("{}\n", self.nothing_here(&environment)),
+        };
+        Output::new().text(&text)?;
+        Ok(())
+    }
+
+    fn remove(&self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = setup.environment()?;
+        let folder = self.path(&environment);
+        // What was said about a folder that is gone can be forgotten, too.
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let said = match TrustList::of(&environment)?.forget(&folder)? {
+            true => "forgot what was said about",
+            false => "nothing was said about",
+        };
+        Output::new().line(&format!("{said} {}", file_of(&folder)))?;
+        Ok(())
+    }
+
+    /// Returns the surroundings of a program that is started in the folder.
+    fn environment(&self, setup: &Setup) -> Result<Environment, CommandError> {
+        let environment = setup.environment()?;
+        let folder = self.path(&environment);
+        let is_folder = std::fs::metadata(&folder).and_then(|metadata| match metadata.is_dir() {
+            true => Ok(()),
+            false => Err(std::io::ErrorKind::NotADirectory.into()),
+        });
+        is_folder
+            .with_context(|| format!("{} is no folder", folder.display()))
+            .map_err(CommandError::usage)?;
+        Ok(environment.with_working_dir(folder))
+    }
+
+    fn path(&self, environment: &Environment) -> PathBuf {
+        let here = environment.working_dir();
+        self.folder
+            .as_ref()
+            .map_or_else(|| here.to_owned(), |folder| here.join(folder))
+    }
+
+    fn nothing_here(&self, environment: &Environment) -> String {
+        format!("there is no {}", file_of(environment.working_dir()))
+    }
+}
+
+impl Add {
+    fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let environment = self.folder.environment(setup)?;
+        let Some(found) = found(setup, &environment)? else {
+            let error = anyhow!(self.folder.nothing_here(&environment));
+            return Err(CommandError::usage(error));
+        };
+        let content = match (found.fault(), found.content()) {
+            (None, Some(content)) => content,
+            (fault, _) => {
+                let fault = fault.unwrap_or("it cannot be read").to_owned();
+                let error = anyhow!(fault).context("what cannot be read cannot be trusted");
+                return Err(CommandError::usage(error));
+            }
+        };
+        if !self.yes {
+            if !is_somebody_there() {
+                let error = anyhow!("nobody is there to be asked");
+                return Err(CommandError::usage(error)
+                    .hint("read what `neuraxis trust show` says; --yes trusts it unasked"));
+            }
+            anstream::eprint!("{}", described(&found));
+            if !says_yes("Trust it?")? {
+                return Err(CommandError::failed(anyhow!("it is not trusted")));
+            }
+        }
+        TrustList::of(&environment)?.trust(found.folder(), content)?;
+        Output::new().line(&format!("trusted {}", file_of(found.folder())))?;
+        Ok(())
+    }
+}
+
+/// Looks what the file of a folder would change, whether it is trusted or not.
+fn found(setup: &Setup, environment: &Environment) -> Result<Option<FoundFile>, CommandError> {
+    Ok(setup.config_without_trust(environment)?.found().cloned())
+}
+
+fn file_of(folder: &Path) -> String {
+    folder.join("neuraxis.toml").display().to_string()
+}

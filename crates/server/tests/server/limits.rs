@@ -1,0 +1,95 @@
+//! What clients may use while there are no keys: modes, and places for runs.
+
+use serde_json::json;
+
+use crate::support::Program;
+
+#[tokio::test]
+async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
+    let program = Program::start().await;
+    let client = program.client();
+    for channel in ["chat", "code_task", "deep_research"] {
+        let body = json!({"message": "hello", "mode": "exploratory", "channel": channel});
+        let (status, problem) = client.ask("s", &body).await;
+        assert_eq!(status, 403, "{problem}");
+        assert_eq!(problem["type"], "/errors/mode-not-allowed");
+        assert_eq!(problem["allowed"], json!(["conservative", "moderate"]));
+    }
+    for mode in ["conservative", "moderate"] {
+        let body = json!({"message": "hello", "mode": mode});
+        assert_eq!(client.ask("s", &body).await.0, 200, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_says_which_modes_clients_may_choose() {
+    let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        command.env("NEURAXIS_SERVER__MODES", r#"["conservative"]"#);
+    });
+    let program = program.await;
+    let client = program.client();
+    let asked = |mode: &str| json!({"message": "hello", "mode": mode});
+    assert_eq!(client.ask("s", &asked("conservative")).await.0, 200);
+    for body in [asked("moderate"), json!({"message": "hello"})] {
+        let (status, problem) = client.ask("s", &body).await;
+        assert_eq!(status, 403, "{problem}");
+        assert_eq!(problem["allowed"], json!(["conservative"]));
+    }
+    let (status, _) = client.ask("s", &asked("modest")).await;
+    assert_eq!(status, 400, "there is no such mode");
+}
+
+#[tokio::test]
+async fn a_mode_that_the_configuration_makes_freer_than_moderate_is_not_for_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[modes.strict]\nroles = ['*']\ntools.read_only = 'allow'\n\
+        [modes.loose]\nroles = ['*']\ntools.read_only = 'allow'\ntools.idempotent = 'allow'\n\
+        [modes.gullible]\nroles = ['*']\ntools.read_only = 'allow'\nafter_untrusted = 'allow'\n";
+    std::fs::write(folder.path().join("my.toml"), text).unwrap();
+    let program = Program::start_in(folder, |command| {
+        command.args(["--config", "my.toml"]);
+    });
+    let program = program.await;
+    for (mode, expected) in [("strict", 200), ("loose", 403), ("gullible", 403)] {
+        let body = json!({"message": "hello", "mode": mode});
+        let (status, said) = program.client().ask("s", &body).await;
+        assert_eq!(status, expected, "{mode}: {said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over() {
+    use crate::support::client::answer;
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];
+    let (program, mut gate) = gated_program_with(&variables).await;
+    let client = program.client();
+    let frames = client.listen("s", &waiting_turn()).await;
+    gate.reached().await;
+    // Who began it does not matter, nor that nobody listens any more.
+    drop(frames);
+
+    let next = json!({"message": "hello"});
+    let response = client.turn("another", &next).send().await.unwrap();
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["retry-after"], "5");
+    let text = response.text().await.unwrap();
+    assert!(text.contains("/errors/too-many-runs"), "{text}");
+
+    gate.open().await;
+    let mut tries = 0;
+    loop {
+        let (status, said) = answer(client.turn("another", &next)).await;
+        match status {
+            200 => break,
+            503 if tries < 10_000 => tries += 1,
+            _ => panic!("{status} {said}"),
+        }
+    }
+    for _ in 0..3 {
+        let (status, said) = client.ask("another", &next).await;
+        assert!([200, 503].contains(&status), "{said}");
+    }
+}

@@ -1,0 +1,111 @@
+//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever they are.
+//!
+//! With access to git, a repository is open but for what decides which programs git runs: hooks and configuration.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::{self, FileType};
+use std::path::{Path, PathBuf};
+
+use super::order::{Access, Run};
+use crate::project::is_protected_name;
+
+/// What of a repository stays closed. `commondir` would name another folder for all of it.
+const OF_REPOSITORY: [&str; 4] = ["hooks", "config", "config.worktree", "commondir"];
+
+/// How many names of a project are looked at.
+const MAX_ENTRIES: usize = 10_000;
+
+/// How deep repositories of submodules are looked for in that of their project.
+const MAX_MODULE_DEPTH: usize = 4;
+
+/// Paths in a project, from its top.
+#[derive(Debug, Default)]
+pub(super) struct Closed {
+    /// They must not be changed.
+    pub(super) sealed: Vec<PathBuf>,
+    /// They must stay where they are, since something in them is sealed.
+    pub(super) held: Vec<PathBuf>,
+}
+
+/// Finds what a command must not change in the project that is the working directory.
+pub(super) fn in_project(run: &Run) -> Closed {
+    let mut closed = Closed::default();
+    for path in protected() {
+        if run.git == Access::Open && path.is_dir() {
+            for repository in repositories(path) {
+                let parts = OF_REPOSITORY.map(|name| repository.join(name));
+                closed
+                    .sealed
+                    .extend(parts.into_iter().filter(|part| part.exists()));
+                closed.held.push(repository);
+            }
+        } else {
+            closed.sealed.push(path);
+        }
+    }
+    let governing = run.governing.iter().map(PathBuf::from);
+    closed.sealed.extend(governing.filter(|path| path.exists()));
+    closed
+}
+
+/// Finds what is not there yet of that which a command with access to git must not change.
+pub(super) fn absent() -> Vec<PathBuf> {
+    let repositories = protected()
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .flat_map(repositories);
+    let parts = repositories.flat_map(|repository| OF_REPOSITORY.map(|name| repository.join(name)));
+    parts
+        .filter(|part| part.symlink_metadata().is_err())
+        .collect()
+}
+
+/// The files and folders of protected names, those at the top first. What lies beyond [`MAX_ENTRIES`] names is not
+/// looked at.
+fn protected() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = VecDeque::from([PathBuf::from(".")]);
+    let mut left = MAX_ENTRIES;
+    while let Some(folder) = open.pop_front() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return found;
+            }
+            let path = folder.join(entry.file_name());
+            if is_protected_name(&entry.file_name().to_string_lossy()) {
+                found.push(path);
+            } else if entry.file_type().is_ok_and(|kind: FileType| kind.is_dir()) {
+                open.push_back(path);
+            }
+        }
+    }
+    found
+}
+
+/// A repository with those of its submodules and linked working trees.
+fn repositories(top: PathBuf) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![(top.join("modules"), 0), (top.join("worktrees"), 0)];
+    found.push(top);
+    while let Some((folder, depth)) = open.pop() {
+        for entry in folders(&folder) {
+            if entry.join("HEAD").exists() {
+                open.push((entry.join("modules"), depth + 1));
+                found.push(entry);
+            } else if depth < MAX_MODULE_DEPTH {
+                open.push((entry, depth + 1));
+            }
+        }
+    }
+    found
+}
+
+fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name() != Some(OsStr::new("objects")))
+}

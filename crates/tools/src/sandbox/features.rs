@@ -1,0 +1,131 @@
+//! Which parts of the sandbox this machine's kernel can give.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::helper;
+use super::order::Answer;
+
+/// The version of Landlock from which on a command cannot empty files that it may not write.
+pub(super) const LANDLOCK_WITH_TRUNCATE: u32 = 3;
+/// The version of Landlock from which on a command cannot send signals to processes outside.
+const LANDLOCK_WITH_SIGNALS: u32 = 6;
+
+/// A part of the sandbox that not every machine can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SandboxFeature {
+    /// A command sees its own processes only, and all of them end with it (a pid namespace).
+    Processes,
+    /// The file system cannot be changed but in the project, and `.git` and `neuraxis.toml` are closed by themselves (a
+    /// mount namespace).
+    Files,
+    /// Shared memory is the command's own (an ipc namespace).
+    SharedMemory,
+    /// The network is a loopback of the command's own (a network namespace).
+    Network,
+    /// Unix sockets and other ways out are closed (seccomp).
+    SystemCalls,
+}
+
+impl SandboxFeature {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Processes,
+        Self::Files,
+        Self::SharedMemory,
+        Self::Network,
+        Self::SystemCalls,
+    ];
+
+    /// The kernel's word for what it takes.
+    #[must_use]
+    pub const fn mechanism(self) -> &'static str {
+        match self {
+            Self::Processes => "pid namespace",
+            Self::Files => "mount namespace",
+            Self::SharedMemory => "ipc namespace",
+            Self::Network => "network namespace",
+            Self::SystemCalls => "seccomp",
+        }
+    }
+
+    /// What a command can do, or cannot be used for, where this is missing.
+    #[must_use]
+    pub const fn without(self) -> &'static str {
+        match self {
+            Self::Processes => "commands see the processes of others",
+            Self::Files => {
+                "commands can change permissions, owners and times of files outside the project that the user owns; to close \
+                 `.git` and `neuraxis.toml`, they can make, rename and remove nothing directly in the folders of these; and \
+                 access to git is refused"
+            }
+            Self::SharedMemory => "commands have no System V shared memory",
+            Self::Network => {
+                "commands have no loopback: without access to the network they have no sockets at all"
+            }
+            Self::SystemCalls => {
+                "commands can connect to Unix sockets, such as that of Docker or of a desktop session, and start programs \
+                 outside the sandbox through them; where there is no network namespace, they reach the network, too"
+            }
+        }
+    }
+}
+
+impl fmt::Display for SandboxFeature {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.mechanism())
+    }
+}
+
+/// The parts of the sandbox that this machine can give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SandboxFeatures {
+    /// The version of Landlock that the kernel has and this program knows.
+    pub landlock: u32,
+    /// What is missing, each with the reason.
+    pub missing: Vec<(SandboxFeature, String)>,
+}
+
+impl SandboxFeatures {
+    /// Tells whether a part is in force for every command.
+    #[must_use]
+    pub fn has(&self, feature: SandboxFeature) -> bool {
+        self.missing.iter().all(|(missing, _)| *missing != feature)
+    }
+
+    /// What commands can do here that they could not where all is in force: a sentence part each.
+    pub fn gaps(&self) -> impl Iterator<Item = &'static str> {
+        let signals = (self.landlock < LANDLOCK_WITH_SIGNALS
+            && !self.has(SandboxFeature::Processes))
+        .then_some("commands can send signals to other processes of the user");
+        let missing = self.missing.iter().map(|(feature, _)| feature.without());
+        missing.chain(signals)
+    }
+
+    pub(super) fn in_force(&self) -> impl Iterator<Item = SandboxFeature> {
+        let all = SandboxFeature::ALL.into_iter();
+        all.filter(|feature| self.has(*feature))
+    }
+}
+
+/// Finds out which parts of the sandbox this machine can give: once, by trying.
+///
+/// # Errors
+///
+/// Says why no command is run here at all.
+pub fn sandbox_features() -> Result<&'static SandboxFeatures, String> {
+    static FOUND: OnceLock<Result<SandboxFeatures, String>> = OnceLock::new();
+    let program = helper::program()?;
+    let found = FOUND.get_or_init(|| match helper::probe(&program) {
+        Ok(Answer::Found { landlock, missing }) => Ok(SandboxFeatures { landlock, missing }),
+        Ok(Answer::Refused(why) | Answer::Failed(why)) => Err(why),
+        Ok(Answer::Ended(_)) => Err("the sandbox's helper answered something else".to_owned()),
+        Err(error) => Err(format!("the sandbox's helper cannot be started: {error}")),
+    });
+    found.as_ref().map_err(Clone::clone)
+}

@@ -1,0 +1,91 @@
+//! Which files a command can open for what (Landlock).
+//!
+//! It also keeps a command from looking into processes outside, this program and its keys included, and (since Linux 6.12)
+//! from sending them signals.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+};
+
+/// The newest set of rights that is asked for; of these an older kernel grants what it knows.
+const RIGHTS: ABI = ABI::V6;
+
+/// Devices that may be written to. Nothing of what is written there lasts.
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
+
+/// The most names of a folder that holds something out of reach; what is beyond them is out of reach, too.
+const MAX_NEIGHBORS: usize = 10_000;
+
+/// What a command can open.
+#[derive(Debug)]
+pub(super) struct Reach<'a> {
+    pub(super) project: &'a Path,
+    pub(super) temporary: &'a Path,
+    /// Devices that are the command's own.
+    pub(super) devices: Vec<&'static str>,
+    /// Files that it must not read, absolute.
+    pub(super) secrets: Vec<PathBuf>,
+    /// Files in the project that it must not write, absolute.
+    pub(super) unchangeable: Vec<PathBuf>,
+}
+
+/// Confines this process and all that is started from it. Returns the version of Landlock, 0 if there is none.
+pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
+    let (all, read) = (AccessFs::from_all(RIGHTS), AccessFs::from_read(RIGHTS));
+    let rules = Ruleset::default()
+        .handle_access(all)?
+        .scope(Scope::from_all(RIGHTS))?
+        .create()?
+        .add_rules(path_beneath_rules(["/"], AccessFs::ReadDir))?
+        .add_rules(path_beneath_rules(DEVICES, all))?
+        .add_rules(path_beneath_rules(&reach.devices, all))?
+        .add_rules(path_beneath_rules([reach.temporary], all))?;
+    let rules = grant_but(rules, Path::new("/"), &reach.secrets, read)?;
+    let status = grant_but(rules, reach.project, &reach.unchangeable, all)?.restrict_self()?;
+    Ok(match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as u32,
+        _ => 0,
+    })
+}
+/// Grants rights to everything beneath a folder but to some files and folders. Rights always hold for all that is beneath a
+/// place, so on the way to those each neighbor gets them and the folders themselves do not.
+fn grant_but(
+    rules: RulesetCreated,
+    folder: &Path,
+    out_of_reach: &[PathBuf],
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let mut granted = Vec::new();
+    collect_but(folder, out_of_reach, &mut granted);
+    // What is gone by now, or cannot be opened, needs no rights.
+    rules.add_rules(path_beneath_rules(granted, rights))
+}
+
+fn collect_but(place: &Path, out_of_reach: &[PathBuf], granted: &mut Vec<PathBuf>) {
+    if !out_of_reach.iter().any(|path| path.starts_with(place)) {
+        granted.push(place.to_owned());
+        return;
+    }
+    if out_of_reach.iter().any(|path| path == place) {
+        return;
+    }
+    let on_the_way = out_of_reach.iter().filter_map(|path| {
+        let next = path.strip_prefix(place).ok()?.components().next()?;
+        Some(place.join(next))
+    });
+    let mut neighbors: Vec<PathBuf> = on_the_way.collect();
+    // Who may not list a folder may still use what he knows to be in it.
+    let listed = fs::read_dir(place).into_iter().flatten().flatten();
+    // Rights through a symlink would be rights to what it leads to.
+    let listed = listed.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    neighbors.extend(listed.map(|entry| entry.path()).take(MAX_NEIGHBORS));
+    neighbors.sort();
+    neighbors.dedup();
+    for neighbor in neighbors {
+        collect_but(&neighbor, out_of_reach, granted);
+    }
+}

@@ -1,0 +1,228 @@
+//! Starts the helper process, and talks with it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use cap_std::fs::{Dir, MetadataExt};
+use neuraxis_ports::ToolError;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::time::timeout;
+
+use super::channel::Channel;
+use super::features::{SandboxFeature, sandbox_features};
+use super::order::{Access, Answer, Ended, Identity, Order, Run};
+use super::{inside, supervise};
+
+/// This program, whatever became of its file.
+pub(super) const PROGRAM: &str = "/proc/self/exe";
+
+/// The arguments by which a process learns that it is one of the helpers.
+const SUPERVISOR: &str = "--neuraxis-sandbox=supervisor";
+pub(super) const INSIDE: &str = "--neuraxis-sandbox=inside";
+
+/// How long the supervisor is waited for once it was told to end everything.
+const MAX_ENDING: Duration = Duration::from_secs(5);
+/// How long finding out what a machine can give may take.
+const MAX_PROBE: Duration = Duration::from_secs(10);
+/// The most bytes of an answer.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+static HELPER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Does the work of the sandbox's helper process and returns its exit code, if this process was started as that.
+///
+/// Commands are run by the program itself, started a second time. So `main` has to call this before anything else, above
+/// all before it starts a thread, and to return the exit code if there is one.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     if let Some(code) = neuraxis_tools::run_sandbox_helper() {
+///         return code;
+///     }
+///     // What the program is for.
+///     ExitCode::SUCCESS
+/// }
+/// ```
+pub fn run_sandbox_helper() -> Option<ExitCode> {
+    let asked = env::args_os().nth(1);
+    if asked.as_deref() == Some(OsStr::new(SUPERVISOR)) {
+        return Some(supervise::main());
+    }
+    if asked.as_deref() == Some(OsStr::new(INSIDE)) {
+        return Some(inside::main());
+    }
+    let _named_before = HELPER.set(PathBuf::from(PROGRAM));
+    None
+}
+
+/// Names another program that runs commands, for a program whose `main` cannot call [`run_sandbox_helper`], such as a test:
+/// one that does nothing but call it, as `neuraxis-sandbox` of this crate. The first call counts.
+pub fn use_sandbox_helper(program: impl Into<PathBuf>) {
+    let _named_before = HELPER.set(program.into());
+}
+
+pub(super) fn program() -> Result<PathBuf, String> {
+    let named = HELPER.get().cloned();
+    named.ok_or_else(|| {
+        "this program does not call neuraxis_tools::run_sandbox_helper first in its main, so it cannot run commands"
+            .to_owned()
+    })
+}
+
+/// Finds out what this machine can give.
+pub(super) fn probe(program: &PathBuf) -> io::Result<Answer> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(MAX_PROBE))?;
+    let mut supervisor = Command::new(program)
+        .arg(SUPERVISOR)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut channel = Channel::new(ours);
+    let order = Order {
+        features: SandboxFeature::ALL.into(),
+        temporary: env::temp_dir().into_os_string(),
+        run: None,
+    };
+    let answer = channel.write(&order).and_then(|()| channel.read());
+    // Without this end it ends by itself.
+    drop(channel);
+    supervisor.wait()?;
+    answer?.ok_or_else(|| io::Error::other("it ended without an answer"))
+}
+
+/// A command to be run.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) project: &'a Dir,
+    /// The folder to run it in, by its path from the top of the project and by its handle.
+    pub(crate) folder: (PathBuf, &'a Dir),
+    pub(crate) network: Access,
+    pub(crate) git: Access,
+    /// Files that it must not read, absolute.
+    pub(crate) secrets: Vec<PathBuf>,
+    /// Files in the project that it must neither read nor change, from the project's top.
+    pub(crate) unreachable: Vec<PathBuf>,
+    /// Files in the project that it must not change, from the project's top.
+    pub(crate) governing: Vec<PathBuf>,
+}
+
+/// A command under way. Dropped, it is ended with everything it started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    supervisor: Child,
+    channel: tokio::net::UnixStream,
+}
+
+/// Starts a command, confined. May block for as long as it takes to start a process.
+pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
+    let features = sandbox_features().map_err(|why| refused(&why))?;
+    let program = program().map_err(|why| refused(&why))?;
+    let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
+    // The folder by its handle: its path may lead elsewhere by now.
+    let top = format!("/proc/self/fd/{}", wanted.project.as_raw_fd());
+    let mut supervisor = Command::new(program);
+    supervisor
+        .arg(SUPERVISOR)
+        .env_clear()
+        .envs(wanted.environment.clone())
+        .current_dir(top)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let supervisor = tokio::process::Command::from(supervisor).spawn();
+    let supervisor = supervisor.map_err(|error| failed(&error))?;
+    let order = Order {
+        features: features.in_force().collect(),
+        temporary: env::temp_dir().into_os_string(),
+        run: Some(run(wanted).map_err(|error| failed(&error))?),
+    };
+    let channel = Channel::new(ours);
+    let channel = channel.write(&order).and_then(|()| channel.into_async());
+    let channel = channel.map_err(|error| failed(&error))?;
+    Ok(Running {
+        supervisor,
+        channel,
+    })
+}
+
+fn run(wanted: Wanted<'_>) -> io::Result<Run> {
+    let bytes = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
+    let (folder, handle) = wanted.folder;
+    Ok(Run {
+        command: wanted.command.to_owned(),
+        project: identity(wanted.project)?,
+        folder: folder.into_os_string(),
+        folder_identity: identity(handle)?,
+        network: wanted.network,
+        git: wanted.git,
+        secrets: bytes(wanted.secrets),
+        unreachable: bytes(wanted.unreachable),
+        governing: bytes(wanted.governing),
+    })
+}
+
+fn identity(folder: &Dir) -> io::Result<Identity> {
+    let found = folder.dir_metadata()?;
+    Ok(Identity::new(found.dev(), found.ino()))
+}
+
+impl Running {
+    /// Returns what it writes to its two outputs; nothing the second time.
+    pub(crate) fn output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        Some((
+            self.supervisor.stdout.take()?,
+            self.supervisor.stderr.take()?,
+        ))
+    }
+
+    /// Waits until it has ended by itself, and with it everything it started.
+    pub(crate) async fn wait(&mut self) -> Result<Ended, ToolError> {
+        let mut answer = Vec::new();
+        let mut channel = (&mut self.channel).take(MAX_ANSWER_BYTES);
+        let read = channel.read_to_end(&mut answer).await;
+        read.map_err(|error| failed(&error))?;
+        let _status = self.supervisor.wait().await;
+        match serde_json::from_slice(&answer) {
+            Ok(Answer::Ended(ended)) => Ok(ended),
+            Ok(Answer::Refused(why)) => Err(refused(&why)),
+            Ok(Answer::Failed(why)) => Err(failed(&io::Error::other(why))),
+            Ok(Answer::Found { .. }) | Err(_) => Err(ToolError::new(
+                "the command was lost: its supervisor was ended",
+            )),
+        }
+    }
+
+    /// Ends it, with everything it started.
+    pub(crate) async fn end(&mut self) {
+        let _gone = self.channel.shutdown().await;
+        let _ended = timeout(MAX_ENDING, self.supervisor.wait()).await;
+    }
+}
+
+fn refused(why: &str) -> ToolError {
+    ToolError::permanent(format!(
+        "no_sandbox: commands cannot be confined here, so none is run: {why}; go on without it"
+    ))
+}
+
+fn failed(error: &io::Error) -> ToolError {
+    ToolError::temporary(format!(
+        "start_failed: the command cannot be started: {error}"
+    ))
+}

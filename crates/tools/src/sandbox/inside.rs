@@ -1,0 +1,228 @@
+//! The process inside: shuts itself in, starts the command, and waits for it.
+//!
+//! Where there is a pid namespace it is the first process in it: with it ends all that the command started.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, getpid, set_dumpable_behavior,
+    set_parent_process_death_signal, wait,
+};
+
+use super::channel::Channel;
+use super::closed::{self, Closed};
+use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
+use super::files::{self, Reach};
+use super::mounts::{self, Processes};
+use super::order::{Access, Answer, Ended, Identity, Order, Run};
+use super::{network, privileges, system_calls};
+
+/// Does its work and answers the supervisor.
+pub(super) fn main() -> ExitCode {
+    let answered = set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(io::Error::from)
+        .and_then(|()| {
+            let mut supervisor = Channel::of_this_process()?;
+            let Some(order) = supervisor.read::<Order>()? else {
+                return Ok(());
+            };
+            let answer = work(order).unwrap_or_else(Answer::Refused);
+            supervisor.write(&answer)
+        });
+    answered.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+}
+
+fn work(order: Order) -> Result<Answer, String> {
+    let mut shut = Shutting {
+        wanted: order.features,
+        missing: Vec::new(),
+        is_trying: order.run.is_none(),
+    };
+    let temporary = PathBuf::from(order.temporary);
+    let Some(run) = order.run else {
+        let landlock = shut.in_with(&temporary, &temporary, None)?;
+        let missing = shut.missing;
+        return Ok(Answer::Found { landlock, missing });
+    };
+    let project = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
+    shut.in_with(&project, &temporary, Some(&run))?;
+    Ok(match execute(&run.command) {
+        Ok(ended) => Answer::Ended(ended),
+        Err(error) => Answer::Failed(error.to_string()),
+    })
+}
+
+/// What is to be put in force, one after the other.
+#[derive(Debug)]
+struct Shutting {
+    wanted: BTreeSet<SandboxFeature>,
+    missing: Vec<(SandboxFeature, String)>,
+    /// Whether a part that cannot be had is noted; otherwise it is refused.
+    is_trying: bool,
+}
+
+impl Shutting {
+    /// Shuts this process in. Returns the version of Landlock.
+    fn in_with(
+        &mut self,
+        project: &Path,
+        temporary: &Path,
+        run: Option<&Run>,
+    ) -> Result<u32, String> {
+        let namespace = |flag| move || unshare(flag).map_err(|error| error.to_string());
+        self.put(
+            SandboxFeature::SharedMemory,
+            namespace(CloneFlags::CLONE_NEWIPC),
+        )?;
+        if run.is_none_or(|run| run.network == Access::Closed) {
+            self.put(SandboxFeature::Network, || {
+                unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string())?;
+                network::bring_up_loopback().map_err(|error| error.to_string())
+            })?;
+        }
+        let mut closed = run.map(closed::in_project).unwrap_or_default();
+        let mut devices = Vec::new();
+        self.put(SandboxFeature::Files, || {
+            unshare(CloneFlags::CLONE_NEWNS).map_err(|error| error.to_string())?;
+            let processes = if getpid() == Pid::INIT {
+                Processes::Own
+            } else {
+                Processes::All
+            };
+            devices = mounts::close(project, temporary, &closed, processes)
+                .map_err(|error| error.to_string())?;
+            Ok(())
+        })?;
+        if self.has(SandboxFeature::Files) {
+            closed = Closed::default();
+        } else if run.is_some_and(|run| run.git == Access::Open) {
+            return Err("access to git takes a mount namespace, which this machine does not give; go on without it".to_owned());
+        }
+        if let Some(run) = run {
+            enter(project, run)?;
+        }
+        let landlock = files::confine(&reach(project, temporary, devices, closed, run));
+        let landlock = landlock.map_err(|error| error.to_string())?;
+        self.check_landlock(landlock)?;
+        privileges::give_up().map_err(|error| format!("privileges cannot be given up: {error}"))?;
+        let network = run.map_or(Access::Closed, |run| run.network);
+        let features = self.wanted.clone();
+        self.put(SandboxFeature::SystemCalls, || {
+            system_calls::close(&features, network).map_err(|error| error.to_string())
+        })?;
+        Ok(landlock)
+    }
+
+    fn put(
+        &mut self,
+        feature: SandboxFeature,
+        put: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        if !self.wanted.contains(&feature) {
+            return Ok(());
+        }
+        match put() {
+            Err(why) if self.is_trying => {
+                self.wanted.remove(&feature);
+                self.missing.push((feature, why));
+                Ok(())
+            }
+            put => put.map_err(|why| format!("{feature}: {why}")),
+        }
+    }
+
+    fn has(&self, feature: SandboxFeature) -> bool {
+        self.wanted.contains(&feature)
+    }
+
+    fn check_landlock(&self, version: u32) -> Result<(), String> {
+        if version == 0 {
+            return Err("it takes Linux 5.13 or newer, with Landlock".to_owned());
+        }
+        if version < LANDLOCK_WITH_TRUNCATE && !self.has(SandboxFeature::Files) {
+            return Err("without a mount namespace it takes Linux 6.2 or newer: before that, a command could empty any file \
+                of the user"
+                .to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Goes to the folder of the command, by paths as they lead from here on, if those are the folders that were meant.
+fn enter(project: &Path, run: &Run) -> Result<(), String> {
+    for (path, meant) in [
+        (project, run.project),
+        (Path::new(&run.folder), run.folder_identity),
+    ] {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        let entered = env::set_current_dir(path).and_then(|()| fs::metadata("."));
+        match entered {
+            Ok(found) if Identity::from(&found) == meant => {}
+            Ok(_) => {
+                return Err(format!(
+                    "the folder {} was replaced meanwhile",
+                    path.display()
+                ));
+            }
+            Err(error) => {
+                return Err(format!(
+                    "the folder {} cannot be entered: {error}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reach<'a>(
+    project: &'a Path,
+    temporary: &'a Path,
+    devices: Vec<&'static str>,
+    closed: Closed,
+    run: Option<&Run>,
+) -> Reach<'a> {
+    let secrets = run.into_iter().flat_map(|run| &run.secrets);
+    let unreachable = run.into_iter().flat_map(|run| &run.unreachable);
+    let unreachable = unreachable.map(PathBuf::from).chain(closed.sealed);
+    // Without its `./`, as paths that are come upon are written.
+    let absolute = |path: PathBuf| project.join(path.strip_prefix(".").unwrap_or(&path));
+    Reach {
+        project,
+        temporary,
+        devices,
+        secrets: secrets.map(PathBuf::from).collect(),
+        unchangeable: unreachable.map(absolute).collect(),
+    }
+}
+
+/// Runs a command, and takes leave of all who lost their parent meanwhile.
+fn execute(command: &str) -> io::Result<Ended> {
+    // What is started is no longer bound by this.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let shell = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .spawn()?;
+    loop {
+        let ended = wait(WaitOptions::empty())?;
+        if let Some((process, status)) = ended
+            && process.as_raw_nonzero().get().unsigned_abs() == shell.id()
+        {
+            return Ok(Ended {
+                exit_code: status.exit_status(),
+                signal: status.terminating_signal(),
+            });
+        }
+    }
+}

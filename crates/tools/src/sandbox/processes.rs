@@ -1,0 +1,56 @@
+//! Ends all that descends from this process.
+
+use std::collections::HashMap;
+use std::fs;
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+
+/// Ends all descendants of this process, which has to be their subreaper: whoever lost his parent is its child then.
+pub(super) fn end_descendants() {
+    loop {
+        for process in descendants() {
+            // It may have ended meanwhile; nobody else has its number before it was waited for.
+            let _gone = kill_process(process, Signal::KILL);
+        }
+        // Fails when there is no child any more, and so no descendant.
+        if wait(WaitOptions::empty()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends one child, and what ends with it.
+pub(super) fn end(child: Pid) {
+    let _gone = kill_process(child, Signal::KILL);
+}
+
+fn descendants() -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some(pid) = pid
+            && let Some(parent) = parent(pid)
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = open.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            found.extend(Pid::from_raw(child));
+            open.push(child);
+        }
+    }
+    found
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in parentheses, may hold anything.
+    let (_, after_name) = status.rsplit_once(')')?;
+    after_name.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,174 @@
+//! The supervisor: ends what a command started, and removes its temporary folder, however it comes to its end.
+//!
+//! It stays outside of the sandbox, in a session of its own. It holds an end of a socket whose other end is the program's:
+//! when that is closed, by the program or by its death, all is over.
+
+use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use close_fds::CloseFdsBuilder;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
+use tempfile::TempDir;
+
+use super::channel::Channel;
+use super::closed;
+use super::features::SandboxFeature;
+use super::helper::{INSIDE, PROGRAM};
+use super::order::{Access, Answer, Order};
+use super::{privileges, processes};
+
+/// The first descriptor that is neither input nor output.
+const FIRST_OTHER: i32 = 3;
+
+/// Where a command finds a folder of its own.
+const FOLDERS: [&str; 2] = ["TMPDIR", "XDG_CACHE_HOME"];
+
+/// Does its work and answers the program.
+pub(super) fn main() -> ExitCode {
+    match supervise() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn supervise() -> io::Result<()> {
+    // Fails for the leader of a session, which is what is wanted.
+    let _leads = setsid();
+    // The command gets none of what this program, or who started it, had open.
+    CloseFdsBuilder::new().cloexecfrom(FIRST_OTHER);
+    set_child_subreaper(Some(getpid()))?;
+    let mut program = Channel::of_this_process()?;
+    let Some(order) = program.read::<Order>()? else {
+        return Ok(());
+    };
+    let answer = serve(&program, order).unwrap_or_else(|error| Answer::Failed(error.to_string()));
+    program.write(&answer)
+}
+
+fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
+    let private = Permissions::from_mode(0o700);
+    let temporary = tempfile::Builder::new()
+        .prefix("neuraxis-")
+        .permissions(private)
+        .tempdir_in(&order.temporary)?;
+    let project = Dir::open_ambient_dir(".", ambient_authority())?;
+    let has_git = order
+        .run
+        .as_ref()
+        .is_some_and(|run| run.git == Access::Open);
+    let absent = if has_git {
+        closed::absent()
+    } else {
+        Vec::new()
+    };
+    let missing = match namespaces(&mut order.features) {
+        Err(why) if order.run.is_some() => {
+            return Ok(Answer::Refused(format!(
+                "{}: {why}",
+                SandboxFeature::Processes
+            )));
+        }
+        missing => missing.err(),
+    };
+    let answer = run(program, order, temporary.path());
+    processes::end_descendants();
+    remove(&project, &absent);
+    close(temporary);
+    let answer = answer?;
+    Ok(match (answer, missing) {
+        (
+            Answer::Found {
+                landlock,
+                missing: mut others,
+            },
+            Some(why),
+        ) => {
+            others.insert(0, (SandboxFeature::Processes, why));
+            Answer::Found {
+                landlock,
+                missing: others,
+            }
+        }
+        (answer, _) => answer,
+    })
+}
+
+/// Opens what is to be opened outside already. A part that cannot be had is no longer asked for.
+fn namespaces(features: &mut BTreeSet<SandboxFeature>) -> Result<(), String> {
+    if !features.contains(&SandboxFeature::Processes) {
+        return Ok(());
+    }
+    privileges::enter_namespaces().map_err(|error| {
+        features.remove(&SandboxFeature::Processes);
+        error.to_string()
+    })
+}
+
+/// Starts the process inside and waits for its answer, or for the program's end.
+fn run(program: &Channel, mut order: Order, temporary: &Path) -> io::Result<Answer> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let folder = temporary.canonicalize()?;
+    let child = Command::new(PROGRAM)
+        .arg(INSIDE)
+        .envs(FOLDERS.map(|name| (name, &folder)))
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .spawn()?;
+    order.temporary = folder.into_os_string();
+    let mut inside = Channel::new(ours);
+    let answer = inside
+        .write(&order)
+        .and_then(|()| wait(program, &mut inside));
+    // The first process of a namespace takes all others with it.
+    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    child.map(processes::end);
+    answer
+}
+
+fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Answer> {
+    let mut sockets = [
+        PollFd::new(inside, PollFlags::IN),
+        PollFd::new(program, PollFlags::IN),
+    ];
+    while poll(&mut sockets, None)? == 0 {}
+    let [from_inside, _] = &sockets;
+    if from_inside.revents().is_empty() {
+        return Err(io::Error::other("nobody waits for it any more"));
+    }
+    inside
+        .read()?
+        .ok_or_else(|| io::Error::other("the process that runs it was ended"))
+}
+
+/// Removes what a command made of that which it must not change, and which was not there before.
+fn remove(project: &Dir, made: &[PathBuf]) {
+    for path in made {
+        let _not_there = project.remove_file(path);
+        let _not_there = project.remove_dir_all(path);
+    }
+}
+
+/// Removes the temporary folder, also where a command took its own rights to what is in it.
+fn close(temporary: TempDir) {
+    let path = temporary.path().to_owned();
+    if temporary.close().is_err() {
+        open_folders(&path);
+        let _left = std::fs::remove_dir_all(&path);
+    }
+}
+
+fn open_folders(folder: &Path) {
+    let _not_ours = std::fs::set_permissions(folder, Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_folders(&entry.path());
+        }
+    }
+}
