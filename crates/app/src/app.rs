@@ -284,9 +284,9 @@ pub enum BuildError {
         /// Why not.
         source: OpenError,
     },
-    /// Another process keeps the database locked.
+    /// The database would open, but not now: another process keeps it locked, or the disk is full.
     #[error("{at:#}: store.url: the database cannot be opened now")]
-    DatabaseLocked {
+    DatabaseBusy {
         /// Where it is configured.
         at: Origin,
         /// Why not.

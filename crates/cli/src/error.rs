@@ -194,9 +194,12 @@ impl From<BuildError> for CommandError {
             return Self::failed(error).hint(hint);
         }
         match &error {
-            BuildError::DatabaseLocked { .. } => {
-                return Self::failed(error)
-                    .hint("try again in a moment, once the other process has let go of it");
+            BuildError::DatabaseBusy { source, .. } => {
+                let hint = match source {
+                    OpenError::Full { .. } => "make room on the disk, and try again",
+                    _ => "try again in a moment, once the other process has let go of it",
+                };
+                return Self::failed(error).hint(hint);
             }
             BuildError::Database {
                 source: OpenError::Store(StoreError::Damaged(_)),

@@ -132,7 +132,7 @@ impl Orchestrator {
         self.engine.tasks.spawn(driver.drive(None));
         let guard = CancelOnDrop(link);
         let end = guard.0.end().await;
-        Ok(execution(&guard.0, end.as_deref(), &history))
+        Ok(execution(&guard.0, end.ok().as_deref(), &history))
     }
 
     fn ungoverned_spec(&self, run_id: RunId, system_prompt: Option<&str>) -> RunSpec {

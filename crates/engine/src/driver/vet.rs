@@ -217,12 +217,12 @@ impl Lookup {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
-        let (Some(store), Some(lease), Some(grant)) =
+        let (Some(store), Some(held), Some(grant)) =
             (&self.engine.store, &self.log.lease, after.grants().last())
         else {
             return false;
         };
-        if let Err(error) = store.remember(lease, grant).await {
+        if let Err(error) = store.remember(&held.lease, grant).await {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
@@ -236,11 +236,12 @@ impl Lookup {
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {
         match (&self.engine.store, &self.log.lease) {
-            (Some(store), Some(lease)) => {
-                let remembered = store.remembered(&lease.session).await?;
+            (Some(store), Some(held)) => {
+                let session = &held.lease.session;
+                let remembered = store.remembered(session).await?;
                 if !remembered.grants().is_empty() {
                     // What was slipped in behind the back of the store allows nothing.
-                    store.verify(&lease.session, None).await?;
+                    store.verify(session, None).await?;
                 }
                 Ok(remembered)
             }

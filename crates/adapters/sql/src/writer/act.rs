@@ -33,6 +33,8 @@ pub(crate) enum Act {
         body: String,
     },
     Revoke(SessionId, u32),
+    /// Writes the number of a lease that nobody gets.
+    Probe,
     /// What ended runs used, as JSON, found out from their records.
     KeepMetrics(Vec<(RunId, String)>),
 }
@@ -59,6 +61,7 @@ impl Act {
             | Self::Delete(_)
             | Self::Prune(_)
             | Self::Revoke(..)
+            | Self::Probe
             | Self::KeepMetrics(_) => None,
         }
     }
@@ -90,6 +93,7 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
+            Act::Probe => drop(self.next_token(link).await?),
             Act::KeepMetrics(runs) => {
                 for (run, metrics) in runs {
                     keep_metrics(link, *run, metrics).await?;

@@ -1,6 +1,7 @@
 //! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
 
 use neuraxis::core::{AgentId, CountLabel, RecordBody};
+use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
@@ -49,15 +50,16 @@ pub(in crate::command) async fn show(
     if let Err(error) = view.follow(handle, events, attendance).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
-        handle.result().await;
+        // However it ended, nobody hears of it.
+        let _ = handle.result().await;
         // A terminal that went away is why.
         return Err(interrupt
             .happened()
             .map_or(error, CommandError::interrupted));
     }
-    let Some(result) = handle.result().await else {
-        let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
-        return Err(CommandError::failed(error));
+    let result = match handle.result().await {
+        Ok(result) => result,
+        Err(why) => return Err(left(handle, why)),
     };
     view.finish(&result)?;
     if result.finish_reason == Some(FinishReason::Length) {
@@ -67,6 +69,19 @@ pub(in crate::command) async fn show(
         view.notice(&waiting::how_to_allow(reception.put_off, &why));
     }
     verdict(&result, interrupt, |failure| view.has_told(failure))
+}
+
+/// Says that a run was left without an end.
+fn left(run: &RunHandle, why: NoResult) -> CommandError {
+    match why {
+        NoResult::Unrecorded(_) => {
+            let hint = format!("`neuraxis runs resume {}` goes on with it", run.run_id());
+            CommandError::failed(why).hint(hint)
+        }
+        _ => CommandError::failed(anyhow::anyhow!(
+            "the run crashed: this is a defect of neuraxis"
+        )),
+    }
 }
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.

@@ -111,9 +111,10 @@ async fn store(config: &Config) -> Check {
                     "make the folder, or name another file".to_owned()
                 }
                 BuildError::Database { source, .. } => fix_of_database(source),
-                BuildError::DatabaseLocked { .. } => {
-                    "try again once the other process has let go of it".to_owned()
-                }
+                BuildError::DatabaseBusy { source, .. } => match source {
+                    OpenError::Full { .. } => "make room on the disk".to_owned(),
+                    _ => "try again once the other process has let go of it".to_owned(),
+                },
                 _ => invocation::again("`neuraxis config show` says where it was set").into_owned(),
             };
             failed("store", error).fix(fix)
