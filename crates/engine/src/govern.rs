@@ -88,11 +88,28 @@ impl Orchestrator {
         if let Some(messages) = known.history {
             asked = asked.with_history(messages);
         }
-        match engine.policy.evaluate_request(&asked) {
+        self.evaluate(asked)
+    }
+
+    /// Decides about a request as if it had no plan: one that was made before had that of its user.
+    pub(crate) fn decide_without_plan(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        let engine = &self.engine;
+        let asked = Request::new(&request.mode, &request.channel, &request.message)
+            .with_tools(engine.catalog.all_specs())
+            .with_roles(&engine.roles);
+        self.evaluate(asked)
+    }
+
+    fn evaluate(&self, mut asked: Request<'_>) -> Result<Decision, RequestError> {
+        let policy = &self.engine.policy;
+        match policy.evaluate_request(&asked) {
             // Roles without a model of their own are served by those there are: so it was configured.
             Err(neuraxis_brainstem::RequestError::NoRole { .. }) => {
                 asked.roles = None;
-                Ok(engine.policy.evaluate_request(&asked)?)
+                Ok(policy.evaluate_request(&asked)?)
             }
             decided => Ok(decided?),
         }

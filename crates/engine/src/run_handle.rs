@@ -193,6 +193,7 @@ impl RunHandle {
             arguments_hash,
             decision,
             by,
+            code: None,
         }))
     }
 }

@@ -36,3 +36,4 @@ mod tools;
 mod traces;
 mod vouching;
 mod waiting;
+mod warrants;

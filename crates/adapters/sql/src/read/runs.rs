@@ -11,13 +11,18 @@ use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, Value, values};
 
+/// Who holds a run that was imported, until somebody begins it: no store has that for a name.
+pub(crate) const IMPORTED: &str = "imported";
+
 /// Reads runs in a few words. A lease that has run out is nobody's: nothing clears it when its holder dies.
 fn select(dialect: Dialect) -> String {
     let now = dialect.now();
     format!(
         "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, records, \
          CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
-         THEN 1 ELSE 0 END AS BIGINT), CASE WHEN leased_until > {now} THEN leased_until END \
+         THEN 1 ELSE 0 END AS BIGINT), CASE WHEN leased_until > {now} THEN leased_until END, \
+         CAST(CASE WHEN ended_at IS NULL AND holder = '{IMPORTED}' THEN 1 ELSE 0 END AS BIGINT), \
+         CAST(CASE WHEN leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT) \
          FROM runs JOIN sessions ON sessions.key = runs.session"
     )
 }
@@ -126,6 +131,8 @@ fn summary(row: &Row) -> Result<RunSummary, Failure> {
     }
     summary.records = row.int(9)?.cast_unsigned();
     summary.has_mail = row.int(10)? != 0;
+    summary.imported = row.int(12)? != 0;
+    summary.released = row.int(13)? != 0;
     if let Some(millis) = row.maybe_int(11)? {
         let until = Timestamp::from_millisecond(millis);
         summary.leased_until = Some(until.map_err(|_| damaged("lease"))?);

@@ -17,6 +17,7 @@ pub(crate) enum Act {
     Begin(SessionId, RunId),
     Renew(RunLease),
     Release(RunLease),
+    MarkImported(RunLease),
     Abandon(RunLease),
     Post {
         run: RunId,
@@ -52,6 +53,7 @@ impl Act {
             Self::Begin(_, run) | Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
+            | Self::MarkImported(lease)
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::Remember { lease, .. } => Some(lease.run),
@@ -75,6 +77,7 @@ impl Task {
             }
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
+            Act::MarkImported(lease) => self.mark_imported(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,
             Act::Post {
                 run,

@@ -40,6 +40,7 @@ fn asks_about_it() -> Vetting {
                 pattern: CALLS.to_owned(),
             },
         ],
+        again: false,
     }
 }
 
