@@ -24,7 +24,7 @@ use neuraxis_brainstem::Told;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
     EffectId, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus,
-    RunTree, SessionId, Stamp, Step, Transcript,
+    RunTree, SessionId, Stamp, Step, ToolName, Transcript,
 };
 use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -61,6 +61,8 @@ pub(crate) struct RunScope {
     pub(crate) trace: TraceContext,
     /// What governance decided; without it everything offered may run.
     pub(crate) decision: Option<Arc<Decision>>,
+    /// The tools that the policy in force offers to such a request, where the decision is one of the past.
+    pub(crate) offered_now: Option<Arc<[ToolName]>>,
 }
 
 /// One run at work.
@@ -319,7 +321,10 @@ impl Driver {
         tokio::select! {
             // In this order: a wish to end is heard before more is begun, and the same run goes the same way each time.
             biased;
-            Some(input) = self.inbox.recv() => return Ok(*input),
+            Some(mut input) = self.inbox.recv() => {
+                self.engine.approval_key.sign_input(self.scope.run_id, &mut input);
+                return Ok(*input);
+            }
             work = self.work.next() => return self.work_over(work),
             () = self.alarm.rings_at(due) => {}
         }
@@ -436,6 +441,12 @@ pub(crate) fn told(
         let step = tree.advance(stamp, input)?;
         all.effects.extend(step.effects);
         all.records.extend(step.records);
+        // What was asked and is answered by now is not asked any more.
+        let pending = tree.pending();
+        all.effects.retain(|effect| match effect {
+            Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
+            _ => true,
+        });
         (all.status, all.wake_at) = (step.status, step.wake_at);
     }
     Ok(all)

@@ -126,6 +126,7 @@ impl Orchestrator {
             delivery: Delivery::Whole,
             trace: trace_of(run_id),
             decision: None,
+            offered_now: None,
         };
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::start(engine, scope, None, spec, history.clone()).await?;

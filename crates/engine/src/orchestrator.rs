@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::AgentTool;
+use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::decisions::Decisions;
@@ -72,6 +73,7 @@ pub(crate) struct Engine {
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) approval_key: ApprovalKey,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) retry: RetryPolicy,
@@ -338,6 +340,7 @@ impl Orchestrator {
                 delivery: request.delivery,
                 trace: trace.clone(),
                 decision: spec.decision.clone(),
+                offered_now: None,
             };
             Driver::start(engine, scope, lease, spec, history).await
         };

@@ -213,6 +213,7 @@ impl RunHandle {
             arguments_hash,
             decision,
             by,
+            code: None,
         }))
     }
 }

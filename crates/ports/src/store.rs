@@ -125,6 +125,14 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     /// [`StoreError::Stale`] if somebody else has the run by now.
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
 
+    /// Marks the run of a lease as one that was imported: [`RunSummary::imported`] says so until it is begun again. Marking
+    /// it twice changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if the lease is no longer valid.
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError>;
+
     /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
     ///
     /// # Errors

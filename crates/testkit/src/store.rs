@@ -45,6 +45,7 @@ pub enum StoreOperation {
     Prune,
     Renew,
     Release,
+    MarkImported,
     Run,
     Runs,
     Unfinished,
@@ -213,6 +214,11 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.pass(StoreOperation::Release, self.inner.release(lease))
             .await
+    }
+
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        let marked = self.inner.mark_imported(lease);
+        self.pass(StoreOperation::MarkImported, marked).await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {

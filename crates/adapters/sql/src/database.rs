@@ -5,7 +5,7 @@ mod postgres;
 mod sqlite;
 
 pub(crate) use header::Header;
-pub(crate) use sqlite::path as file_of;
+pub(crate) use sqlite::{path as file_of, tighten};
 
 use std::time::Duration;
 

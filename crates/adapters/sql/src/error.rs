@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use neuraxis_ports::StoreError;
 use sqlx::Error;
 
+use crate::own_file::UnsafeFile;
+
 /// Why a database cannot be used. No variant holds a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +28,9 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The file, or one beside it, is not one's own.
+    #[error("the database is not opened")]
+    Unsafe(#[from] UnsafeFile),
     /// The log cannot be copied to its folder.
     #[error("the log cannot be copied to {}", folder.display())]
     LogCopy {

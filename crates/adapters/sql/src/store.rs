@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::config::SqlConfig;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
 use crate::log_copy::Copier;
@@ -60,6 +60,9 @@ impl SqlStore {
     /// else, or was written by a newer version. Nothing is changed then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Arc::new(Database::open(config).await?);
+        if let Some(file) = config.file() {
+            database::tighten(&file);
+        }
         let settings = Settings {
             holder: Uuid::new_v4().to_string(),
             lease: config.lease,
@@ -186,6 +189,10 @@ impl SessionStore for SqlStore {
 
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.act(Act::Release(lease.clone())).await.map(drop)
+    }
+
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::MarkImported(lease.clone())).await.map(drop)
     }
 
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {

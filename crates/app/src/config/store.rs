@@ -1,5 +1,6 @@
 //! The section `[store]`: where sessions are kept. What its keys mean to a database is said in `neuraxis-sql`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use neuraxis_sql::{Durability, LogCopy, SqlConfig};
@@ -36,6 +37,9 @@ pub struct StoreConfig {
     pub max_connections: u32,
     /// How long a locked file or a silent server is waited for, in milliseconds. 5,000.
     pub patience_ms: u64,
+    /// The file with the key by which approvals count, 64 hexadecimal digits; it has to be there. Servers that share a
+    /// database need the same one. The file `approval.key` in the user's data folder, which is made if it is missing.
+    pub approval_key_file: Option<PathBuf>,
     /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out.
     pub log: Option<LogCopy>,
 }
@@ -49,6 +53,7 @@ impl Default for StoreConfig {
             lease_ms: whole_millis(database.lease),
             max_connections: database.max_connections,
             patience_ms: whole_millis(database.patience),
+            approval_key_file: None,
             log: None,
         }
     }
@@ -111,7 +116,11 @@ impl StoreConfig {
                 ("log.files", number(log.files.into())),
             ]
         });
-        let keys = keys.into_iter().chain(log);
+        let key_file = self.approval_key_file.iter().map(|file| {
+            let file = file.display().to_string();
+            ("approval_key_file", Value::String(file))
+        });
+        let keys = keys.into_iter().chain(key_file).chain(log);
         keys.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }

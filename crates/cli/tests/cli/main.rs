@@ -40,5 +40,6 @@ mod terminal;
 mod told;
 mod tools;
 mod trust;
+mod warrants;
 mod writing;
 mod wrong;

@@ -37,3 +37,4 @@ mod tools;
 mod traces;
 mod vouching;
 mod waiting;
+mod warrants;

@@ -66,6 +66,10 @@ pub struct RunSummary {
     pub records: u64,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
+    /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled.
+    pub released: bool,
+    /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere.
+    pub imported: bool,
     /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
     /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
     pub leased_until: Option<Timestamp>,
@@ -87,6 +91,8 @@ impl RunSummary {
             pending: Vec::new(),
             records: 0,
             has_mail: false,
+            released: false,
+            imported: false,
             leased_until: None,
         }
     }

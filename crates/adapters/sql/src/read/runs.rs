@@ -14,13 +14,18 @@ use crate::error::Failure;
 use crate::lease_clock::{Look, StoredLease};
 use crate::link::{Link, Row, Value, values};
 
-/// Reads runs in a few words, and last what the database's clock says.
+/// Who holds a run that was imported, until somebody begins it: no store has that for a name.
+pub(crate) const IMPORTED: &str = "imported";
+
+/// Reads runs in a few words, with their leases and what the database's clock says.
 fn select(dialect: Dialect) -> String {
     let now = dialect.now();
     format!(
         "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, records, \
          CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
-         THEN 1 ELSE 0 END AS BIGINT), leased_until, lease_ms, {now} \
+         THEN 1 ELSE 0 END AS BIGINT), leased_until, lease_ms, {now}, \
+         CAST(CASE WHEN ended_at IS NULL AND holder = '{IMPORTED}' THEN 1 ELSE 0 END AS BIGINT), \
+         CAST(CASE WHEN leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT) \
          FROM runs JOIN sessions ON sessions.key = runs.session"
     )
 }
@@ -161,6 +166,8 @@ fn summary(row: &Row, lease: Option<StoredLease>) -> Result<RunSummary, Failure>
     }
     summary.records = row.int(9)?.cast_unsigned();
     summary.has_mail = row.int(10)? != 0;
+    summary.imported = row.int(14)? != 0;
+    summary.released = row.int(15)? != 0;
     if let Some(lease) = lease {
         let until = Timestamp::from_millisecond(lease.until);
         summary.leased_until = Some(until.map_err(|_| damaged("lease"))?);

@@ -17,6 +17,7 @@ pub(crate) enum Act {
     Begin(SessionId, RunId),
     Renew(RunLease),
     Release(RunLease),
+    MarkImported(RunLease),
     Abandon(RunLease),
     Post {
         run: RunId,
@@ -54,6 +55,7 @@ impl Act {
             Self::Begin(_, run) | Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
+            | Self::MarkImported(lease)
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::Remember { lease, .. } => Some(lease.run),
@@ -78,6 +80,7 @@ impl Task {
             }
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
+            Act::MarkImported(lease) => self.mark_imported(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,
             Act::Post {
                 run,

@@ -226,3 +226,46 @@ async fn a_store_that_was_closed_has_no_file_open() {
         assert_eq!(open_files(&file), 0, "round {round}");
     }
 }
+
+fn mode_of(path: &std::path::Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_the_file_or_of_one_beside_it_is_refused_and_not_followed() {
+    for name in ["sessions.db", "sessions.db-wal", "sessions.db-journal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(name)).unwrap();
+        let error = SqlStore::open(&config_in(folder.path())).await.unwrap_err();
+        assert!(matches!(error, OpenError::Unsafe(_)), "{name}: {error:?}");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_others_could_read_is_theirs_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    open(&config).await.close().await;
+    let file = folder.path().join("sessions.db");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o664)).unwrap();
+    open(&config).await.close().await;
+    assert_eq!(mode_of(&file), 0o600);
+}
+
+#[tokio::test]
+async fn a_file_of_another_user_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    open(&config).await.close().await;
+    let file = folder.path().join("sessions.db");
+    if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can give a file away");
+        return;
+    }
+    let error = SqlStore::open(&config).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("uid 12345"), "{cause}");
+}

@@ -1,6 +1,8 @@
 //! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
 
-use neuraxis::core::{AgentId, CountLabel, RecordBody};
+use std::sync::Arc;
+
+use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
 use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
@@ -68,7 +70,10 @@ pub(in crate::command) async fn show(
     if let Some(why) = reception.turned_away(handle) {
         view.notice(&waiting::how_to_allow(reception.put_off, &why));
     }
-    verdict(&result, interrupt, |failure| view.has_told(failure))
+    let records = || handle.records();
+    verdict(&result, interrupt, records, |failure| {
+        view.has_told(failure)
+    })
 }
 
 /// Says that a run was left without an end.
@@ -114,6 +119,7 @@ pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
 pub(super) fn verdict(
     result: &OrchestratorResult,
     interrupt: &Interrupt,
+    records: impl FnOnce() -> Vec<Arc<Record>>,
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
     if result.status == RunStatus::Done {
@@ -130,7 +136,7 @@ pub(super) fn verdict(
         return Err(CommandError::interrupted(signal));
     }
     if result.status == RunStatus::Waiting {
-        return Err(waiting::of(result));
+        return Err(waiting::of(result, &records()));
     }
     let reason = result.finish_reason.as_ref();
     let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);

@@ -21,6 +21,7 @@ fn grant(number: u32, scope: GrantScope) -> Grant {
         at: START,
         by: Some("ada\u{202e}".to_owned()),
         policy_hash: ContentHash::of(b"policy"),
+        code: None,
     }
 }
 
