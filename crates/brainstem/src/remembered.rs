@@ -64,6 +64,7 @@ impl Policy {
             at,
             by,
             policy_hash: self.hash(),
+            code: None,
         });
         if !is_added {
             return Err(GrantError::TooMany);

@@ -159,6 +159,10 @@ access = ['network']
         (r#"{"command":"cargo fetch"}"#, "allow"),
         (r#"{"command":"cargo build"}"#, "allow"),
         (r#"{"command":"cargo fetch","access":[]}"#, "allow"),
+        (
+            r#"{"command":"cargo fetch","access":null,"cwd":null}"#,
+            "allow",
+        ),
         (r#"{"command":"cargo fetch","access":["network"]}"#, "allow"),
         (r#"{"command":"cargo build","access":["network"]}"#, "ask"),
         (r#"{"command":"cargo build","access":"network"}"#, "ask"),
