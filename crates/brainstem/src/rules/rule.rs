@@ -183,12 +183,18 @@ impl Rule {
     fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {
         let asked = facts.access();
         let asks_nothing = asked.items.is_empty() && !asked.is_unclear;
-        if self.answer == Answer::Allow && (asks_nothing || facts.parts().is_none()) {
+        if self.answer == Answer::Allow && (asks_nothing || !self.is_about_command(facts)) {
             return Fit::Yes;
         }
         self.enough(&asked.items, asked.is_unclear, |access| {
             listed.contains(access)
         })
+    }
+
+    /// Tells whether the rule or the call is about a command: of another tool's arguments, `access` may mean anything.
+    fn is_about_command(&self, facts: &Facts<'_>) -> bool {
+        let is_commands = |condition: &Condition| matches!(condition, Condition::Commands { .. });
+        self.conditions.iter().any(is_commands) || facts.parts().is_some()
     }
 
     fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {
