@@ -12,6 +12,9 @@ use neuraxis::core::{
     ToolSpec,
 };
 
+#[cfg(target_os = "linux")]
+use neuraxis::tools::sandbox_features;
+
 use super::arguments::laid_out;
 use super::subject::{self, Mark, Row};
 use crate::harmless::{in_order, one_line, plain_to_see};
@@ -131,6 +134,9 @@ pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usiz
     let rows: Vec<Row> = std::iter::once(title).chain(lines).collect();
     page.theirs(&rows);
     page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
+    if let Some(gaps) = gaps(&asked.tool) {
+        page.ours(ALERT, &format!("├ on this machine {gaps}"));
+    }
     if let Some(agent) = descent(&asked.lineage) {
         page.ours(Style::new(), &format!("├ {agent}"));
     }
@@ -143,6 +149,20 @@ pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usiz
     (page.text, page.hidden)
 }
 
+/// Says what this machine does not keep a command from.
+#[cfg(target_os = "linux")]
+fn gaps(tool: &str) -> Option<String> {
+    // Where there is no sandbox, the call runs nothing and says so.
+    let features = sandbox_features().ok().filter(|_| tool == "run_command")?;
+    let gaps: Vec<&str> = features.gaps().collect();
+    (!gaps.is_empty()).then(|| gaps.join("; "))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn gaps(_: &str) -> Option<String> {
+    None
+}
+
 /// Says which calls a remembered answer is about.
 pub(crate) fn scope(scope: &GrantScope) -> String {
     let plain = said;
@@ -150,8 +170,16 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
         GrantScope::Arguments { .. } => "exactly this call".to_owned(),
         GrantScope::Command { pattern, access } => {
             let names: Vec<&str> = access.iter().map(|access| access.as_str()).collect();
-            let with = if names.is_empty() { "" } else { " with access to " };
-            format!("commands like {}{with}{}", plain(pattern), names.join(" and "))
+            let with = if names.is_empty() {
+                ""
+            } else {
+                " with access to "
+            };
+            format!(
+                "commands like {}{with}{}",
+                plain(pattern),
+                names.join(" and ")
+            )
         }
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
         GrantScope::Path { pattern } => format!("paths like {}", plain(pattern)),

@@ -377,7 +377,17 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     let list = machine.run(list).stdout_of(0);
     let run: serde_json::Value = serde_json::from_str(&list).unwrap();
     let run = run[0]["run_id"].as_str().unwrap();
-    let deny = ["approvals", "deny", run, "--reason", "not now"];
+    let show = [&["approvals", "show", run], &settings[..]].concat();
+    let shown = machine.run(show).stdout_of(0);
+    let name = shown.strip_prefix("question ").unwrap().lines().next();
+    let deny = [
+        "approvals",
+        "deny",
+        run,
+        name.unwrap(),
+        "--reason",
+        "not now",
+    ];
     let note = machine.run([&deny, &settings[..]].concat());
     assert_eq!(note.code, Some(0), "{note:?}");
     assert!(note.stderr.contains("the decision is kept"), "{note:?}");
@@ -395,7 +405,8 @@ fn an_answer_that_comes_too_late_is_told_so() {
 
     let script = "#!/bin/sh\nrun=$(\"$OURS\" runs list --set store.url=sqlite://sessions.db --format json \
         | sed -n 's/.*\"run_id\":\"\\([^\"]*\\)\".*/\\1/p')\n\
-        \"$OURS\" approvals deny \"$run\" --reason 'not now' --set store.url=sqlite://sessions.db\n\
+        question=$(\"$OURS\" approvals show \"$run\" --set store.url=sqlite://sessions.db | sed -n 's/^question //p')\n\
+        \"$OURS\" approvals deny \"$run\" \"$question\" --reason 'not now' --set store.url=sqlite://sessions.db\n\
         until \"$OURS\" runs list --set store.url=sqlite://sessions.db --format json | grep -q done; do sleep 0.1; done\n\
         echo '{\"time_zone\":\"Asia/Seoul\"}' > \"$1\"\n";
     let machine = Machine::new().with_file("slow-editor", script);
