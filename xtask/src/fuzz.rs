@@ -8,11 +8,14 @@ use clap::{Args, ValueEnum};
 
 use crate::cargo::{program, succeed, succeeds, workspace_root};
 
-/// The package of the targets that read what a model server sends. It is none of the workspace's, as the other is none.
+/// The package of the targets that read what a model server sends. None of these packages belongs to the workspace.
 const WIRE: &str = "crates/adapters/wire/fuzz";
 
 /// The package of the targets that read files, and what models write.
 const APP: &str = "crates/app/fuzz";
+
+/// The package of the target that judges commands.
+const BRAINSTEM: &str = "crates/brainstem/fuzz";
 
 /// The longest input that is tried, in bytes: room for the longest of those that the tests replay.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -58,6 +61,8 @@ enum Target {
     Record,
     /// Exported sessions.
     Archive,
+    /// Command lines.
+    Command,
 }
 
 impl Target {
@@ -73,6 +78,7 @@ impl Target {
             Self::Patch => "patch",
             Self::Record => "record",
             Self::Archive => "archive",
+            Self::Command => "command",
         }
     }
 
@@ -81,6 +87,7 @@ impl Target {
         match self {
             Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
             Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
+            Self::Command => BRAINSTEM,
         }
     }
 
@@ -90,6 +97,7 @@ impl Target {
             Self::Markup => "adapters/deepseek",
             Self::Sse | Self::Chat | Self::Responses | Self::Errors => "adapters/wire",
             Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
+            Self::Command => "brainstem",
         };
         let crates = workspace_root().join("crates");
         crates.join(owner).join("tests/corpus").join(self.name())
@@ -159,7 +167,7 @@ mod tests {
     #[test]
     fn every_target_has_inputs_and_stands_in_the_manifest() {
         let targets = Target::value_variants();
-        for package in [WIRE, APP] {
+        for package in [WIRE, APP, BRAINSTEM] {
             let manifest = manifest(package);
             let targets = targets.iter().filter(|target| target.package() == package);
             assert_eq!(manifest.matches("[[bin]]").count(), targets.count());
