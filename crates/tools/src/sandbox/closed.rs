@@ -38,7 +38,7 @@ pub(super) fn in_project(run: &Run) -> Closed {
                 closed
                     .sealed
                     .extend(parts.into_iter().filter(|part| part.exists()));
-                closed.held.push(repository);
+                closed.held.insert(repository);
             }
         } else {
             closed.sealed.push(path);
@@ -46,6 +46,8 @@ pub(super) fn in_project(run: &Run) -> Closed {
     }
     let governing = run.governing.iter().map(PathBuf::from);
     closed.sealed.extend(governing.filter(|path| path.exists()));
+    let above = closed.sealed.iter().flat_map(|path| folders_above(path));
+    closed.held.extend(above);
     closed
 }
 
@@ -53,7 +55,7 @@ pub(super) fn in_project(run: &Run) -> Closed {
 fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let above = path.ancestors().skip(1);
     above
-        .take_while(|folder| *folder != Path::new("."))
+        .take_while(|folder| !matches!(folder.to_str(), Some("" | ".")))
         .map(Path::to_owned)
 }
 
