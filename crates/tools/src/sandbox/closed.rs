@@ -1,4 +1,5 @@
-//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever they are.
+//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever
+//! they are.
 //!
 //! With access to git, a repository is open but for what decides which programs git runs: hooks and configuration.
 
@@ -32,12 +33,14 @@ pub(super) struct Closed {
 pub(super) fn in_project(run: &Run) -> Closed {
     let mut closed = Closed::default();
     for path in protected() {
+        closed.held.extend(folders_above(&path));
         if run.git == Access::Open && path.is_dir() {
             for repository in repositories(path) {
                 let parts = OF_REPOSITORY.map(|name| repository.join(name));
                 closed
                     .sealed
                     .extend(parts.into_iter().filter(|part| part.exists()));
+                closed.held.extend(folders_above(&repository));
                 closed.held.insert(repository);
             }
         } else {
@@ -46,8 +49,6 @@ pub(super) fn in_project(run: &Run) -> Closed {
     }
     let governing = run.governing.iter().map(PathBuf::from);
     closed.sealed.extend(governing.filter(|path| path.exists()));
-    let above = closed.sealed.iter().flat_map(|path| folders_above(path));
-    closed.held.extend(above);
     closed
 }
 
@@ -55,7 +56,7 @@ pub(super) fn in_project(run: &Run) -> Closed {
 fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let above = path.ancestors().skip(1);
     above
-        .take_while(|folder| !matches!(folder.to_str(), Some("" | ".")))
+        .take_while(|folder| *folder != Path::new("."))
         .map(Path::to_owned)
 }
 
