@@ -10,6 +10,7 @@ use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, ProjectError};
 
+use crate::approval_key::{self, ApprovalKeyError};
 use crate::config::{Config, Origin, Provider};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
@@ -107,7 +108,15 @@ impl App {
         tape: Tape,
         extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
     ) -> Result<Self, BuildError> {
-        let builder = Orchestrator::builder()
+        let key = approval_key::read(config, environment).map_err(|source| {
+            let at = config.origin("store.approval_key_file");
+            BuildError::ApprovalKey { at, source }
+        })?;
+        let builder = Orchestrator::builder();
+        let builder = key
+            .into_iter()
+            .fold(builder, OrchestratorBuilder::approval_key);
+        let builder = builder
             .policy(config.policy().clone())
             .root(root(config))
             .store(opened.sessions())
@@ -284,9 +293,17 @@ pub enum BuildError {
         /// Why not.
         source: OpenError,
     },
-    /// Another process keeps the database locked.
+    /// There is no key by which approvals count.
+    #[error("{at:#}: store.approval_key_file: approvals need a key")]
+    ApprovalKey {
+        /// Where it is configured.
+        at: Origin,
+        /// Why there is none.
+        source: ApprovalKeyError,
+    },
+    /// The database would open, but not now: another process keeps it locked, or the disk is full.
     #[error("{at:#}: store.url: the database cannot be opened now")]
-    DatabaseLocked {
+    DatabaseBusy {
         /// Where it is configured.
         at: Origin,
         /// Why not.

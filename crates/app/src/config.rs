@@ -42,6 +42,7 @@ pub use settings::Setting;
 pub use sources::Sources;
 pub use store::StoreConfig;
 
+use crate::approval_key;
 use crate::environment::Environment;
 
 /// What SQLite appends to the name of a database for the files that belong to it.
@@ -195,6 +196,9 @@ impl Config {
         let models = self.models.values();
         for file in models.filter_map(|model| model.api_key_file.as_ref()) {
             own = own.secret(environment.working_dir().join(file));
+        }
+        if let Some(file) = approval_key::file(self, environment) {
+            own = own.secret(file);
         }
         let database = self.store.database();
         if let Some(file) = database.file() {

@@ -26,6 +26,7 @@
 //! ```
 
 mod app;
+mod approval_key;
 mod config;
 mod discover;
 mod environment;
@@ -36,6 +37,7 @@ mod template;
 mod trust;
 
 pub use app::{App, BuildError};
+pub use approval_key::ApprovalKeyError;
 pub use config::{
     Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig, Origin, Provider,
     ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,

@@ -64,7 +64,9 @@ impl OpenStore {
                 at: config.origin("store.log.folder"),
                 source,
             },
-            source @ OpenError::Locked { .. } => BuildError::DatabaseLocked { at, source },
+            source @ (OpenError::Locked { .. } | OpenError::Full { .. }) => {
+                BuildError::DatabaseBusy { at, source }
+            }
             source => BuildError::Database { at, source },
         })?;
         Ok(Self {

@@ -55,7 +55,10 @@ impl Policy {
             let Ok(patterns) = ToolPatterns::check(&at, patterns) else {
                 continue;
             };
-            let mut named = tools.iter().filter(|tool| patterns.matches(&tool.name)).peekable();
+            let mut named = tools
+                .iter()
+                .filter(|tool| patterns.matches(&tool.name))
+                .peekable();
             let usual = || COMMANDS.map(str::to_owned).to_vec();
             let arguments = rule.arguments.clone().unwrap_or_else(usual);
             if named.peek().is_some() && named.all(|tool| !may_take(tool, &arguments)) {

@@ -8,9 +8,7 @@ use neuraxis_core::{
 use crate::config::Answer;
 use crate::policy::Policy;
 use crate::request::Call;
-use crate::rules::{
-    CommandPattern, Facts, Fit, HostPattern, Led, Part, path_glob, rememberable,
-};
+use crate::rules::{CommandPattern, Facts, Fit, HostPattern, Led, Part, path_glob, rememberable};
 
 /// Why an answer is not remembered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +64,7 @@ impl Policy {
             at,
             by,
             policy_hash: self.hash(),
+            code: None,
         });
         if !is_added {
             return Err(GrantError::TooMany);

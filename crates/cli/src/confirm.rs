@@ -1,4 +1,4 @@
-//! Asks a person at a terminal: before something is deleted, and before a file is trusted.
+//! Asks a person at a terminal: before something is deleted, trusted, allowed or taken up.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -9,7 +9,7 @@ use neuraxis::engine::{ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, OpenError, TrustError};
 
-use crate::harmless::{harmless, one_line};
+use crate::harmless::{harmless, one_line, plain_to_see};
 use crate::interrupt::Signal;
 use crate::invocation;
 
@@ -137,7 +137,7 @@ impl CommandError {
             write_cause(out, &cause.to_string())?;
         }
         for hint in &self.hints {
-            writeln!(out, "{HINT}hint{HINT:#}: {hint}")?;
+            writeln!(out, "{HINT}hint{HINT:#}: {}", harmless(hint))?;
         }
         Ok(())
     }
@@ -194,9 +194,12 @@ impl From<BuildError> for CommandError {
             return Self::failed(error).hint(hint);
         }
         match &error {
-            BuildError::DatabaseLocked { .. } => {
-                return Self::failed(error)
-                    .hint("try again in a moment, once the other process has let go of it");
+            BuildError::DatabaseBusy { source, .. } => {
+                let hint = match source {
+                    OpenError::Full { .. } => "make room on the disk, and try again",
+                    _ => "try again in a moment, once the other process has let go of it",
+                };
+                return Self::failed(error).hint(hint);
             }
             BuildError::Database {
                 source: OpenError::Store(StoreError::Damaged(_)),
@@ -280,14 +283,30 @@ impl From<ResumeError> for CommandError {
                 "`neuraxis runs show {run}` shows what it came to; `neuraxis runs fork {run}` goes on from there"
             )),
             ResumeError::Elsewhere { ref folder, .. } => {
+                // What a record says may be anything, and the line is meant to be pasted.
+                let folder = quoted(&plain_to_see(folder));
                 let hint = format!("or name that folder as `tools.root`: --set tools.root={folder}");
                 Self::usage(error).hint(hint)
+            }
+            ResumeError::Imported(run) | ResumeError::NoFolder(run) => {
+                Self::failed(error).hint(format!(
+                    "`neuraxis runs resume {run}` shows its open calls and asks you"
+                ))
             }
             ResumeError::Restore(_) => {
                 Self::failed(error).hint("`neuraxis runs replay` says where its records differ")
             }
             error => Self::failed(error),
         }
+    }
+}
+
+/// Returns a text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -321,5 +340,43 @@ impl From<io::Error> for CommandError {
             return Self::new(Kind::OutputClosed, error);
         }
         Self::failed(anyhow::Error::new(error).context("cannot write to standard output"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(error: &CommandError) -> String {
+        let mut told = Vec::new();
+        error.write(&mut told).unwrap();
+        anstream::adapter::strip_str(str::from_utf8(&told).unwrap()).to_string()
+    }
+
+    #[test]
+    fn a_folder_that_a_record_names_is_one_harmless_word_of_a_shell() {
+        let folder = "/tmp/x\u{7}\u{202e}; rm -rf $(pwd) 'quoted'";
+        let run = neuraxis::core::RunId(neuraxis::core::uuid::Uuid::nil());
+        let folder = folder.into();
+        let told = told(&CommandError::from(ResumeError::Elsewhere { run, folder }));
+        let hint = told.lines().find(|line| line.starts_with("hint")).unwrap();
+        let word = r"--set tools.root='/tmp/x␇⟨U+202E⟩; rm -rf $(pwd) '\''quoted'\'''";
+        assert!(hint.ends_with(word), "{hint}");
+    }
+
+    #[test]
+    fn a_plain_folder_needs_no_quotes() {
+        assert_eq!(quoted("/home/me/my-project_2"), "/home/me/my-project_2");
+        assert_eq!(quoted("/home/me/my project"), "'/home/me/my project'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_hint_moves_no_cursor() {
+        let mut told = Vec::new();
+        let error = CommandError::failed(anyhow::anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
+        error.write(&mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(!told.contains(['\u{7}', '\u{202e}', '\u{9b}']), "{told:?}");
     }
 }

@@ -192,6 +192,9 @@ pub struct Approved {
     /// Who gave it, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The code it was given with: see [`ApprovalDecided::code`](crate::ApprovalDecided::code).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ContentHash>,
 }
 
 /// One tool call to be run.

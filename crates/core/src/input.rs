@@ -15,7 +15,7 @@ use crate::error::LlmError;
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Attempt, EffectId, InputId, Role, ToolCallId, ToolName};
 use crate::json::{ContentHash, JsonText};
-use crate::limits::MicroUsd;
+use crate::limits::{Limits, MicroUsd};
 use crate::message::Message;
 use crate::outcome::ToolOutcome;
 use crate::record::RoleDowngraded;
@@ -208,6 +208,9 @@ pub enum Vetting {
         /// What the person may be offered to remember, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         choices: Vec<GrantScope>,
+        /// The approval that is on record does not count: whoever checked cannot tell that it was given here.
+        #[serde(default, skip_serializing_if = "is_false")]
+        again: bool,
     },
     /// Policy forbids it.
     Deny {
@@ -241,6 +244,7 @@ impl Vetting {
             rule: None,
             remember: Remember::Never,
             choices: Vec::new(),
+            again: false,
         }
     }
 
@@ -268,6 +272,7 @@ impl Vetting {
                 rule,
                 remember,
                 choices: Vec::new(),
+                again: false,
             },
             Verdict::Deny { reason, rule } => Self::Deny { reason, rule },
         }
@@ -278,6 +283,15 @@ impl Vetting {
     pub fn bringing_untrusted(mut self) -> Self {
         if let Self::Run { untrusted, .. } | Self::Ask { untrusted, .. } = &mut self {
             *untrusted = true;
+        }
+        self
+    }
+
+    /// Says that an approval which is on record does not count, where a person has to approve the call.
+    #[must_use]
+    pub fn asking_again(mut self) -> Self {
+        if let Self::Ask { again, .. } = &mut self {
+            *again = true;
         }
         self
     }
@@ -316,9 +330,26 @@ pub struct ApprovalDecided {
     /// What was decided.
     #[serde(flatten)]
     pub decision: ApprovalDecision,
-    /// Who decided, where known.
+    /// Who decided, where known: a note, not proof of an identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The keyed hash by which an engine knows an approval that it took itself from one that was written into its store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ContentHash>,
+}
+
+impl ApprovalDecided {
+    /// Returns the hash of the arguments that would run: those that were shown, or those that were put in their place.
+    #[must_use]
+    pub fn final_arguments(&self) -> ContentHash {
+        match &self.decision {
+            ApprovalDecision::Approve {
+                arguments: Some(edited),
+                ..
+            } => edited.hash(),
+            _ => self.arguments_hash,
+        }
+    }
 }
 
 /// What a person decided about a call.
@@ -468,4 +499,52 @@ pub struct Resumed {
     pub id: InputId,
     /// Why it had stopped, for the log.
     pub reason: String,
+    /// What is checked anew.
+    #[serde(default, skip_serializing_if = "Recheck::is_nothing")]
+    pub recheck: Recheck,
+    /// What the run may use from here on, where that is less than is on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Box<Limits>>,
+}
+
+/// What is checked anew when a run is taken up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recheck {
+    /// Nothing: what is on record decides. So it is in logs of versions that did not look.
+    #[default]
+    Nothing,
+    /// Every call before it starts or is made again: one that was found fit to run and waits for its turn, and one that
+    /// had begun.
+    Calls,
+}
+
+impl Recheck {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands the field over by reference"
+    )]
+    const fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+}
+
+impl Resumed {
+    /// Takes the run up as it is on record.
+    #[must_use]
+    pub fn new(id: InputId, reason: impl Into<String>) -> Self {
+        Self {
+            id,
+            reason: reason.into(),
+            recheck: Recheck::Nothing,
+            limits: None,
+        }
+    }
+
+    /// Has every call checked anew before it starts or is made again.
+    #[must_use]
+    pub const fn checking_calls(mut self) -> Self {
+        self.recheck = Recheck::Calls;
+        self
+    }
 }

@@ -77,8 +77,8 @@ pub use uuid;
 
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
-    ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
-    Access, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing,
+    Access, ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
+    ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing,
     RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
 pub use effect::{
@@ -94,7 +94,7 @@ pub use ids::{
 pub use inbox::{ClientResult, InboxEntry, InboxInput};
 pub use input::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, Input, ModelFailed,
-    ModelReplied, NextAttempt, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
+    ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
 };
 pub use json::{ContentHash, JsonText};
 pub use limits::{AgentLimits, Limits, MicroUsd};
@@ -120,7 +120,7 @@ pub use record::{
     ToolStatus, Waiting, Warning,
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
-pub use run::{MAX_TURNS_PROMPT, RunTree, Step, is_last_answer};
+pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RunTree, Step, is_last_answer};
 pub use spec::{AgentSpec, ClientTools, ForkPoint, RunSpec};
 pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use transcript::{PrefixDigest, Transcript};

@@ -31,6 +31,7 @@ mod model_call;
 mod model_failed;
 mod model_replied;
 mod notes;
+mod open_calls;
 mod repeats;
 mod restore;
 mod resumed;
@@ -70,6 +71,7 @@ use ways::Ways;
 
 pub(crate) use context::shortened;
 pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
+pub use open_calls::{CallStage, OpenCall};
 pub(crate) use self_check::{checked, corrected};
 pub(crate) use tool_finished::left_of;
 
@@ -112,6 +114,17 @@ pub struct RunTree {
     /// How many bytes its records weigh.
     log_bytes: u64,
     warned_of_log: bool,
+    /// How often in a row it was taken up without anything coming of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    taken_up: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over by reference"
+)]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl RunTree {
@@ -129,6 +142,7 @@ impl RunTree {
             return Err(InputError::TimeReversed);
         }
         let mut draft = Draft::new(self.spec.run_id, stamp);
+        let is_taking_up = matches!(input, Input::Resumed(_));
         match input {
             Input::ModelReplied(replied) => self.model_replied(&mut draft, replied),
             Input::ModelFailed(failed) => self.model_failed(&mut draft, failed),
@@ -144,7 +158,19 @@ impl RunTree {
                 Ok(())
             }
         }?;
-        Ok(self.conclude(draft))
+        let comes_to_something = !is_taking_up && !draft.records.is_empty();
+        let step = self.conclude(draft);
+        if comes_to_something || self.status == RunStatus::Waiting {
+            self.taken_up = 0;
+        }
+        Ok(step)
+    }
+
+    /// Returns how often in a row the run was taken up without anything coming of it: no answer of a model, a tool or a
+    /// person was recorded since, and the run did not come to wait.
+    #[must_use]
+    pub const fn taken_up_in_vain(&self) -> u32 {
+        self.taken_up
     }
 
     /// Returns the run's id.

@@ -13,6 +13,7 @@ use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
 use crate::orchestrator::Orchestrator;
 use crate::resume::ResumeError;
+use crate::taking_up::Taker;
 
 /// A call that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,16 +97,25 @@ impl Orchestrator {
             let call = call.clone();
             return Err(ResumeError::Expired { call, at });
         }
-        self.check_folder(run_id, &records)?;
+        self.check_folder(run_id, &records, Taker::Engine)?;
         let decided = ApprovalDecided {
             id: InputId::new(self.engine.ids.new_id().to_string()),
             tool_call_id: call.clone(),
             arguments_hash,
             decision,
             by,
+            code: None,
         };
         self.post(run_id, InboxInput::ApprovalDecided(decided))
             .await
+    }
+
+    /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
+    /// [`decide_approval`](Self::decide_approval), [`resume`](Self::resume) or [`post`](Self::post) needs that.
+    #[must_use]
+    pub fn sign_approval(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
+        self.engine.approval_key.sign(run, &mut decided);
+        decided
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
@@ -130,7 +140,10 @@ impl Orchestrator {
             }
             let records = store.records(run.run_id, Seq(0)).await?;
             // A run of another folder is for the processes there; taking it up says so.
-            if self.check_folder(run.run_id, &records).is_err() {
+            if self
+                .check_folder(run.run_id, &records, Taker::Engine)
+                .is_err()
+            {
                 continue;
             }
             for waiting in read_open(&run.session, &records) {
@@ -210,5 +223,6 @@ fn expiry_of(request: &ApprovalRequested) -> InboxInput {
         arguments_hash: request.arguments_hash,
         decision: ApprovalDecision::Expired,
         by: None,
+        code: None,
     })
 }

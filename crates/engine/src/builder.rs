@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
+use crate::approval_key::ApprovalKey;
 use crate::catalog::{CatalogError, ToolCatalog};
 use crate::decisions::Decisions;
 use crate::foreign_tool::ForeignTool;
@@ -43,6 +44,7 @@ pub struct OrchestratorBuilder {
     vouched: Option<Vouched>,
     sinks: Vec<Arc<dyn TraceSink>>,
     approver: Arc<dyn Approver>,
+    approval_key: Option<ApprovalKey>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     retry: RetryPolicy,
@@ -61,6 +63,9 @@ pub enum BuildError {
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
+    /// No key for approvals could be made.
+    #[error("the system gives no randomness for the key of approvals")]
+    NoRandomness(#[source] std::io::Error),
 }
 
 impl OrchestratorBuilder {
@@ -79,6 +84,7 @@ impl OrchestratorBuilder {
             vouched: None,
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
+            approval_key: None,
             clock: Arc::new(SystemClock),
             ids: Arc::new(UuidV7),
             retry: RetryPolicy::default(),
@@ -224,6 +230,18 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Sets the key by which approvals count. One that is read back from the store, be it of a call or for the rest of a
+    /// session, counts only if it was given through an engine with the same key: what was written into the store in
+    /// another way lets nothing run, and a person is asked again.
+    ///
+    /// Engines on the same store need the same key. Without one, each makes its own: what was allowed before it was built
+    /// is asked about again.
+    #[must_use]
+    pub fn approval_key(mut self, key: ApprovalKey) -> Self {
+        self.approval_key = Some(key);
+        self
+    }
+
     /// Sets the clock, in place of the system's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -286,6 +304,10 @@ impl OrchestratorBuilder {
             catalog.add(Arc::new(tool))?;
         }
         check_agents(&self.agents, &catalog)?;
+        let approval_key = match self.approval_key {
+            Some(key) => key,
+            None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
+        };
         let shutdown = CancellationToken::new();
         let roles = self.models.keys().cloned().collect();
         Ok(Orchestrator::new(Engine {
@@ -303,6 +325,7 @@ impl OrchestratorBuilder {
             tool_call_limit: self.tool_call_limit,
             sinks: self.sinks,
             approver: self.approver,
+            approval_key,
             clock: self.clock,
             ids: self.ids,
             retry: self.retry,

@@ -1,4 +1,4 @@
-//! Ends runs whose logs cannot be replayed, so that they do not keep their sessions busy for ever.
+//! Ends runs that nobody can or may go on with, so that they do not keep their sessions busy for ever.
 //!
 //! What a run of another version of the loop has said and done stays: another run goes on from there.
 
@@ -18,17 +18,21 @@ use crate::reservation::{AtWork, reserve};
 use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
 
-/// Why a log does not give back its run.
+/// Why nobody goes on with a run.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
-    /// It can be read, but not replayed.
+pub(crate) enum Unresumable {
+    /// Its log can be read, but not replayed.
     Log(RestoreError),
-    /// It cannot even be read.
+    /// Its log cannot even be read.
     Damaged(String),
+    /// Its log does not say what governance decided, so that nothing would govern it.
+    Undecided,
+    /// It was taken up again and again, and nothing came of it.
+    InVain(u32),
 }
 
 /// Without what stands in the records: a record of the closing holds it.
-impl fmt::Display for Unreadable {
+impl fmt::Display for Unresumable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(RestoreError::Diverged { seq, .. }) => {
@@ -36,18 +40,23 @@ impl fmt::Display for Unreadable {
             }
             Self::Log(error) => error.fmt(f),
             Self::Damaged(why) => write!(f, "the log cannot be read: {why}"),
+            Self::Undecided => f.write_str("its log holds no decision, so that nothing governs it"),
+            Self::InVain(times) => write!(
+                f,
+                "it was taken up {times} times, and each time its process died or it crashed before anything came of it"
+            ),
         }
     }
 }
 
 impl Orchestrator {
-    /// Ends a run whose log cannot be replayed. If only the loop has changed since, another run goes on at its next turn.
+    /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.
     pub(crate) async fn close(
         &self,
         store: &Arc<dyn SessionStore>,
         run_id: RunId,
         mut records: Vec<Arc<Record>>,
-        why: Unreadable,
+        why: Unresumable,
         place: AtWork,
     ) -> Result<RunHandle, ResumeError> {
         let session = store.run(run_id).await?.session;
@@ -75,11 +84,14 @@ impl Orchestrator {
         }
         drop(place);
         tracing::warn!(run = %run_id, why = %told, "the run was ended as interrupted");
-        if matches!(why, Unreadable::Log(RestoreError::OtherVersion { .. })) {
+        if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
             match self.go_on_from(store, &records).await {
                 Ok(Some(handle)) => return Ok(handle),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(run = %run_id, %error, "no other run goes on from it"),
+                Err(error) => {
+                    let error: &(dyn std::error::Error + 'static) = &error;
+                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
+                }
             }
         }
         Err(ResumeError::Closed {
@@ -112,8 +124,17 @@ impl Orchestrator {
             turn,
         });
         spec.run_id = RunId(self.engine.ids.new_id());
+        let Some(decision) = decision_of(records) else {
+            return Ok(None);
+        };
+        let in_force = self.in_force(session, &spec, &decision);
+        let mut decision = Arc::unwrap_or_clone(decision);
+        decision.tools.retain(|tool| in_force.tools.contains(tool));
         spec.messages.clear();
-        spec.decision = decision_of(records);
+        spec.decision = Some(Arc::new(decision));
+        if let Some(limits) = in_force.limits {
+            spec.root.limits = *limits;
+        }
         // A new run is no way around a limit.
         let left = |most: u32| most.saturating_sub(turn.0).max(1);
         spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);

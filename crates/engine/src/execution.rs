@@ -126,13 +126,14 @@ impl Orchestrator {
             delivery: Delivery::Whole,
             trace: trace_of(run_id),
             decision: None,
+            offered_now: None,
         };
         let engine = Arc::clone(&self.engine);
         let (driver, link) = Driver::start(engine, scope, None, spec, history.clone()).await?;
         self.engine.tasks.spawn(driver.drive(None));
         let guard = CancelOnDrop(link);
         let end = guard.0.end().await;
-        Ok(execution(&guard.0, end.as_deref(), &history))
+        Ok(execution(&guard.0, end.ok().as_deref(), &history))
     }
 
     fn ungoverned_spec(&self, run_id: RunId, system_prompt: Option<&str>) -> RunSpec {

@@ -91,6 +91,18 @@ impl Orchestrator {
         Ok(engine.policy.evaluate_request(&asked)?)
     }
 
+    /// Decides about a request as if it had no plan: one that was made before had that of its user.
+    pub(crate) fn decide_without_plan(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        let engine = &self.engine;
+        let asked = Request::new(&request.mode, &request.channel, &request.message)
+            .with_tools(engine.catalog.all_specs())
+            .with_roles(&engine.roles);
+        Ok(engine.policy.evaluate_request(&asked)?)
+    }
+
     /// Finds out what matters to the policy. Nothing is asked of the store that does not.
     async fn known(
         &self,

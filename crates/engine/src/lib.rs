@@ -30,6 +30,7 @@
 
 mod agent_tool;
 mod answers;
+mod approval_key;
 mod approvals;
 mod archive;
 mod builder;
@@ -59,10 +60,12 @@ mod steps;
 mod stored_run;
 mod suspension;
 mod system;
+mod taking_up;
 mod traces;
 mod vouching;
 
 pub use agent_tool::AgentTool;
+pub use approval_key::ApprovalKey;
 pub use approvals::{Swept, WaitingApproval};
 pub use archive::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
@@ -81,7 +84,8 @@ pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, ResumeError};
-pub use run_handle::{AnswerError, RunEnded, RunHandle};
+pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
+pub use taking_up::OpenCall;
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

@@ -9,7 +9,8 @@ use neuraxis_core::{
     SessionId, ToolName,
 };
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, ModelInfo, SessionStore, TraceContext, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelInfo, SessionStore, StoreError, TraceContext,
+    TraceSink,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::AgentTool;
+use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::decisions::Decisions;
@@ -28,7 +30,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
-use crate::run_handle::{RunHandle, RunLink};
+use crate::run_handle::{NoResult, RunHandle, RunLink};
 use crate::vouching::Vouched;
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
@@ -71,6 +73,7 @@ pub(crate) struct Engine {
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) approval_key: ApprovalKey,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) retry: RetryPolicy,
@@ -203,7 +206,7 @@ impl Orchestrator {
     /// # Errors
     ///
     /// A [`RequestError`] if the request is refused before a run exists. Once there is a run there is a result, however
-    /// badly it goes.
+    /// badly it goes, unless it was left without an end: [`RequestError::NoResult`].
     ///
     /// # Cancel safety
     ///
@@ -238,10 +241,15 @@ impl Orchestrator {
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
         let end = handle.link.end().await;
         drop(guard);
-        Ok(end.map_or_else(
-            || result::of_crashed(&handle),
-            |end| result::of_run(&handle, &end),
-        ))
+        match end {
+            Ok(end) => Ok(result::of_run(&handle, &end)),
+            Err(NoResult::Stopped) if !self.is_shutting_down() => Ok(result::of_crashed(&handle)),
+            Err(source) => Err(RequestError::NoResult {
+                session: handle.session_id,
+                run: handle.link.run_id,
+                source,
+            }),
+        }
     }
 
     /// Begins a run and returns at once, with a handle on it and its events. A request that was made before under the same
@@ -332,6 +340,7 @@ impl Orchestrator {
                 delivery: request.delivery,
                 trace: trace.clone(),
                 decision: spec.decision.clone(),
+                offered_now: None,
             };
             Driver::start(engine, scope, lease, spec, history).await
         };
@@ -358,6 +367,18 @@ impl Orchestrator {
     pub fn models(&self) -> impl Iterator<Item = (&Role, ModelInfo)> {
         let models = self.engine.models.iter();
         models.map(|(role, model)| (role, model.info()))
+    }
+
+    /// Tells whether the store takes records at this moment, and so the engine turns.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub async fn probe_store(&self) -> Result<(), StoreError> {
+        match &self.engine.store {
+            Some(store) => store.probe().await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the policy that decides about requests.

@@ -4,18 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    ApprovalDecided, Attempt, Decision, Effect, EffectId, InboxEntry, InboxInput, Input,
-    InputError, InputId, Record, RecordBody, RestoreError, Resumed, RunId, RunStatus, RunTree, Seq,
-    SessionId, Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome, Transcript, jiff::Timestamp,
+    ApprovalDecided, Attempt, CallStage, Decision, Effect, EffectId, InboxEntry, InboxInput, Input,
+    InputError, InputId, Limits, OpenCall, Record, RecordBody, RestoreError, Resumed, RunId,
+    RunStatus, RunTree, Seq, SessionId, Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome,
+    Transcript, jiff::Timestamp,
 };
 use neuraxis_ports::StoreError;
 
-use crate::closing::Unreadable;
-use crate::driver::{Driver, RunScope, told};
+use crate::closing::Unresumable;
+use crate::driver::{Driver, Moment, RunScope, told};
 use crate::orchestrator::{Orchestrator, trace_of};
 use crate::request::Delivery;
 use crate::reservation::{AtWork, reserve};
 use crate::run_handle::RunHandle;
+use crate::taking_up::{InForce, MAX_TIMES_IN_VAIN, Taker, spec_of};
 
 /// What somebody brings a run that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,19 +70,27 @@ pub enum ResumeError {
         /// The folder.
         folder: Arc<str>,
     },
+    /// The run offers tools that work on files, and its log does not say in which folder.
+    #[error(
+        "the log of run {0} does not say in which folder its tools work: only a person can let it go on"
+    )]
+    NoFolder(RunId),
+    /// The run was imported: what its log says was written elsewhere.
+    #[error("run {0} was imported: only a person can let it go on")]
+    Imported(RunId),
     /// The run is at work: in this process, where its handle takes answers, or somewhere.
     #[error("run {0} is at work")]
     AtWork(RunId),
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
     Restore(#[from] RestoreError),
-    /// The run's log cannot be replayed, so that nobody could go on with it. It was ended as interrupted, and its session
-    /// is free.
+    /// Nobody can or may go on with the run: its log cannot be replayed, holds no decision, or taking it up failed time and
+    /// again. It was ended as interrupted, and its session is free.
     #[error("run {run} could not go on and was ended as interrupted: {why}")]
     Closed {
         /// The run.
         run: RunId,
-        /// Why its log cannot be replayed.
+        /// Why.
         why: String,
     },
     /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that
@@ -108,12 +118,17 @@ pub enum ResumeError {
 
 impl Orchestrator {
     /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
-    /// it waits for. Its finished calls are not made again, and those in doubt only if their class allows.
+    /// it waits for. Its finished calls are not made again. Every other one is checked anew before it runs, by the tool and
+    /// the policy as they are here and now, and of these and what is on record the stricter holds; one in doubt is made
+    /// again only if both of its classes allow that.
+    ///
+    /// A run that was imported is left to [`resume_by_person`](Self::resume_by_person). One whose log holds no decision is
+    /// ended, and so is one that was taken up twice in a row without anything coming of it.
     ///
     /// # Errors
     ///
-    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, or does not wait for such an
-    /// answer.
+    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, is left to a person, or does
+    /// not wait for such an answer.
     ///
     /// # Cancel safety
     ///
@@ -123,18 +138,35 @@ impl Orchestrator {
         run_id: RunId,
         answers: Vec<Answer>,
     ) -> Result<RunHandle, ResumeError> {
+        self.resume_as(run_id, answers, Taker::Engine).await
+    }
+
+    pub(crate) async fn resume_as(
+        &self,
+        run_id: RunId,
+        mut answers: Vec<Answer>,
+        taker: Taker,
+    ) -> Result<RunHandle, ResumeError> {
         if self.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let summary = store.run(run_id).await?;
+        if summary.imported && taker == Taker::Engine {
+            return Err(ResumeError::Imported(run_id));
+        }
         if self.engine.vouched.is_some() {
-            let session = store.run(run_id).await?.session;
-            self.vouch(store.as_ref(), &session).await?;
+            self.vouch(store.as_ref(), &summary.session).await?;
+        }
+        for answer in &mut answers {
+            if let Answer::Approval(decided) = answer {
+                self.engine.approval_key.sign(run_id, decided);
+            }
         }
         let records = match store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(why)) => {
-                let why = Unreadable::Damaged(why);
+                let why = Unresumable::Damaged(why);
                 return self.close(store, run_id, Vec::new(), why, place).await;
             }
             records => records?,
@@ -145,21 +177,36 @@ impl Orchestrator {
         if records.is_empty() {
             return Err(RestoreError::NoStart.into());
         }
-        self.check_folder(run_id, &records)?;
-        let decision = decision_of(&records);
+        self.check_folder(run_id, &records, taker)?;
+        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
+        let (Some(decision), Some(spec)) = (decision_of(&records), spec_of(&records)) else {
+            let why = Unresumable::Undecided;
+            return self.close(store, run_id, records, why, place).await;
+        };
+        let InForce { tools, limits } = self.in_force(&session_id, spec, &decision);
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
-        let read = RestoredRun::read(history.clone(), records.clone(), &answers, &[]);
+        let read = RestoredRun::read(
+            history.clone(),
+            records.clone(),
+            (&answers, &[]),
+            limits.as_deref(),
+        );
         let may_have_mail = matches!(read, Err(ResumeError::NothingToDo));
         match read {
             Err(ResumeError::Restore(why)) => {
-                let why = Unreadable::Log(why);
+                let why = Unresumable::Log(why);
                 return self.close(store, run_id, records, why, place).await;
             }
             Err(error) if !may_have_mail => return Err(error),
+            // One that was given back each time was stopped in order: nothing is wrong with it.
+            Ok(run) if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN && !summary.released => {
+                let why = Unresumable::InVain(run.tree.taken_up_in_vain());
+                return self.close(store, run_id, records, why, place).await;
+            }
             _ => {}
         }
-        let session_id = session_of(&records).ok_or(RestoreError::NoStart)?;
+        let asked = Moment::now(self.engine.clock.as_ref());
         let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = store.inbox(&lease).await?;
@@ -171,17 +218,19 @@ impl Orchestrator {
         let last = records.last().map_or(Seq(0), |record| record.seq);
         let newer = store.records(run_id, last).await?;
         let records = records.into_iter().chain(newer).collect();
-        let run = RestoredRun::read(history, records, &answers, &posted)?;
+        let brought = (answers.as_slice(), posted.as_slice());
+        let run = RestoredRun::read(history, records, brought, limits.as_deref())?;
         let trace = trace_of(run_id);
         let scope = RunScope {
             run_id,
             session_id: Some(session_id.clone()),
             delivery: Delivery::Streamed,
             trace: trace.clone(),
-            decision,
+            decision: Some(decision),
+            offered_now: Some(tools),
         };
         let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        let (driver, link) = Driver::take_up(engine, scope, (lease, asked), run).await?;
         let handle = RunHandle {
             link,
             session_id,
@@ -191,21 +240,6 @@ impl Orchestrator {
         place.reached_by(&handle);
         self.set_to_work(driver, place);
         Ok(handle)
-    }
-
-    /// Refuses a run whose tools work on the files of another folder.
-    pub(crate) fn check_folder(
-        &self,
-        run: RunId,
-        records: &[Arc<Record>],
-    ) -> Result<(), ResumeError> {
-        match folder_of(records) {
-            Some(folder) if self.engine.root.as_ref() != Some(folder) => {
-                let folder = Arc::clone(folder);
-                Err(ResumeError::Elsewhere { run, folder })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
@@ -218,8 +252,11 @@ impl Orchestrator {
     /// # Cancel safety
     ///
     /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
-    pub async fn post(&self, run_id: RunId, input: InboxInput) -> Result<(), ResumeError> {
+    pub async fn post(&self, run_id: RunId, mut input: InboxInput) -> Result<(), ResumeError> {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        if let InboxInput::ApprovalDecided(decided) = &mut input {
+            self.engine.approval_key.sign(run_id, decided);
+        }
         let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
         let here = {
@@ -234,7 +271,8 @@ impl Orchestrator {
             // Another process drives it and looks into the inbox by itself.
             Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
             Err(error) => {
-                tracing::warn!(run = %run_id, %error, "the input is kept, but the run does not go on here");
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
             }
         }
         Ok(())
@@ -253,12 +291,13 @@ pub(crate) struct RestoredRun {
 
 impl RestoredRun {
     /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, it is first
-    /// told that it was taken up again, so that what was under way is asked for anew: the approver, too.
+    /// told that it was taken up again, so that what was under way is asked for anew, the approver too, and every call is
+    /// checked before it starts.
     pub(crate) fn read(
         history: Transcript,
         records: Vec<Arc<Record>>,
-        answers: &[Answer],
-        posted: &[InboxEntry],
+        (answers, posted): (&[Answer], &[InboxEntry]),
+        limits: Option<&Limits>,
     ) -> Result<Self, ResumeError> {
         let (tree, open) = RunTree::restore(history.clone(), &records)?;
         if tree.status().is_ended() {
@@ -270,8 +309,9 @@ impl RestoredRun {
         if waits && !is_answered && !open.iter().any(is_asking) {
             return Err(ResumeError::NothingToDo);
         }
-        let is_taken_up = !waits || !is_answered;
-        let taken_up = is_taken_up.then(|| Input::Resumed(taken_up(&records)));
+        let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
+        let is_taken_up = !waits || !is_answered || tree.open_calls().iter().any(would_start);
+        let taken_up = is_taken_up.then(|| Input::Resumed(taken_up(&records, limits)));
         let answers = answers.iter().map(|answer| input(&records, answer));
         let inputs = taken_up.into_iter().map(Ok).chain(answers);
         let run = Self {
@@ -357,14 +397,6 @@ fn session_of(records: &[Arc<Record>]) -> Option<SessionId> {
     }
 }
 
-/// Returns the folder that a run's tools work in, where they work on files.
-fn folder_of(records: &[Arc<Record>]) -> Option<&Arc<str>> {
-    match &records.first()?.body {
-        RecordBody::RunStarted(started) => started.spec.folder.as_ref(),
-        _ => None,
-    }
-}
-
 /// Returns what governance decided about a run.
 pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Arc<Decision>> {
     records
@@ -377,10 +409,10 @@ pub(crate) fn decision_of(records: &[Arc<Record>]) -> Option<Arc<Decision>> {
 }
 
 /// A taking-up has an id of its own for each that the log has seen.
-fn taken_up(records: &[Arc<Record>]) -> Resumed {
+fn taken_up(records: &[Arc<Record>], limits: Option<&Limits>) -> Resumed {
     let after = records.last().map_or(Seq(0), |record| record.seq);
-    Resumed {
-        id: InputId::new(format!("resumed-after-{after}")),
-        reason: "the run was taken up again".to_owned(),
-    }
+    let id = InputId::new(format!("resumed-after-{after}"));
+    let mut resumed = Resumed::new(id, "the run was taken up again").checking_calls();
+    resumed.limits = limits.map(|limits| Box::new(*limits));
+    resumed
 }

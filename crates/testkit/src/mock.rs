@@ -70,6 +70,7 @@ mock! {
         async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
         async fn renew(&self, lease: &RunLease) -> Result<(), StoreError>;
         async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
+        async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError>;
         async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
         async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
         async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;

@@ -22,6 +22,8 @@ pub(crate) struct Run {
     records: Vec<Arc<Record>>,
     bytes: u64,
     inbox: Vec<Posted>,
+    /// It was imported, and nobody has begun it again since.
+    imported: bool,
 }
 
 /// When a lease runs out.
@@ -66,6 +68,7 @@ impl Run {
             records: Vec::new(),
             bytes: 0,
             inbox: Vec::new(),
+            imported: false,
         }
     }
 
@@ -90,6 +93,7 @@ impl Run {
     pub(crate) fn lease_to(&mut self, token: u64, lease: Duration) {
         self.token = token;
         self.lease = LeaseEnd::after(lease);
+        self.imported = false;
     }
 
     /// Begins the time of the lease anew.
@@ -97,8 +101,12 @@ impl Run {
         if self.lease.is_none() || self.has_ended() {
             return Err(StoreError::Stale(self.id));
         }
-        self.lease_to(self.token, lease);
+        self.lease = LeaseEnd::after(lease);
         Ok(())
+    }
+
+    pub(crate) const fn mark_imported(&mut self) {
+        self.imported = true;
     }
 
     pub(crate) const fn release(&mut self) {
@@ -243,6 +251,8 @@ impl Run {
         let held = self
             .lease
             .filter(|lease| !lease.is_over() && !self.has_ended());
+        summary.released = self.lease.is_none();
+        summary.imported = self.imported && summary.ended_at.is_none();
         summary.leased_until = held.map(|lease| lease.told);
         summary.has_mail = self.inbox.iter().any(|posted| posted.entry.is_some());
         summary

@@ -133,6 +133,10 @@ impl SessionStore for MemoryStore {
         self.shelves().leased(lease).map(Run::release)
     }
 
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.shelves().leased(lease).map(Run::mark_imported)
+    }
+
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.shelves().abandon_run(lease)
     }

@@ -27,8 +27,10 @@
 mod config;
 mod database;
 mod error;
+mod lease_clock;
 mod link;
 mod log_copy;
+mod own_file;
 mod read;
 mod schema;
 mod step;
@@ -38,4 +40,5 @@ mod writer;
 pub use config::{Durability, SqlConfig};
 pub use error::OpenError;
 pub use log_copy::LogCopy;
+pub use own_file::UnsafeFile;
 pub use store::{Contents, SqlStore};

@@ -3,7 +3,7 @@
 //!
 //! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::OpenError;
+use crate::own_file;
 use crate::step::{self, Line, Step, lines};
 
 /// The file that is written to. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
@@ -246,11 +247,9 @@ fn create(folder: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)?;
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(folder.join(FILE))
+    own_file::check_folder(folder).map_err(io::Error::other)?;
+    own_file::tighten_folder(folder);
+    own_file::append_to(&folder.join(FILE))
 }
 
 /// Adds the records of a step, those that are kept beside as well.

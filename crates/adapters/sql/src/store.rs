@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::config::SqlConfig;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::error::{Failure, OpenError};
 use crate::link::Link;
 use crate::log_copy::Copier;
@@ -60,6 +60,9 @@ impl SqlStore {
     /// else, or was written by a newer version. Nothing is changed then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Arc::new(Database::open(config).await?);
+        if let Some(file) = config.file() {
+            database::tighten(&file);
+        }
         let settings = Settings {
             holder: Uuid::new_v4().to_string(),
             lease: config.lease,
@@ -188,6 +191,10 @@ impl SessionStore for SqlStore {
         self.act(Act::Release(lease.clone())).await.map(drop)
     }
 
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::MarkImported(lease.clone())).await.map(drop)
+    }
+
     async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
         self.act(Act::Abandon(lease.clone())).await.map(drop)
     }
@@ -207,26 +214,26 @@ impl SessionStore for SqlStore {
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::find(&mut self.link().await?, dialect, run).await;
+        let database = &self.0.database;
+        let found = read::runs::find(&mut self.link().await?, database, run).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::of_session(&mut self.link().await?, dialect, session).await;
+        let database = &self.0.database;
+        let found = read::runs::of_session(&mut self.link().await?, database, session).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::list(&mut self.link().await?, dialect, filter).await;
+        let database = &self.0.database;
+        let found = read::runs::list(&mut self.link().await?, database, filter).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::unfinished(&mut self.link().await?, dialect).await;
+        let database = &self.0.database;
+        let found = read::runs::unfinished(&mut self.link().await?, database).await;
         found.map_err(|failure| self.told(failure))
     }
 
@@ -251,6 +258,10 @@ impl SessionStore for SqlStore {
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         let act = Act::Settle(lease.clone(), ids.to_vec());
         self.act(act).await.map(drop)
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.act(Act::Probe).await.map(drop)
     }
 
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {

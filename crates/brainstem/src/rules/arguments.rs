@@ -233,7 +233,9 @@ mod tests {
 
     #[test]
     fn many_names_are_compared_in_a_time_that_grows_no_faster_than_they_do() {
-        let fields: Vec<String> = (0..200_000).map(|number| format!("\"a{number}\":0")).collect();
+        let fields: Vec<String> = (0..200_000)
+            .map(|number| format!("\"a{number}\":0"))
+            .collect();
         assert!(!texts(&format!("{{{}}}", fields.join(","))).1);
         assert!(texts(&format!("{{{},\"a0\":0}}", fields.join(","))).1);
     }

@@ -228,7 +228,11 @@ impl<'a> Facts<'a> {
     pub(crate) fn access(&self) -> &Found<Access> {
         self.access.get_or_init(|| {
             let texts = self.arguments().texts(&["access"]);
-            let known = |text: &&str| Access::ALL.into_iter().find(|access| access.as_str() == *text);
+            let known = |text: &&str| {
+                Access::ALL
+                    .into_iter()
+                    .find(|access| access.as_str() == *text)
+            };
             let items: Vec<Access> = texts.found.iter().filter_map(known).collect();
             Found {
                 is_unclear: texts.is_unclear && self.arguments().has_any(&["access"])

@@ -135,7 +135,9 @@ impl Rule {
                 names: Some(names),
             } => {
                 let parts = facts.parts_in(names).unwrap_or_default();
-                let fits = parts.iter().map(|part| self.fits_part(patterns, part, facts));
+                let fits = parts
+                    .iter()
+                    .map(|part| self.fits_part(patterns, part, facts));
                 let all = self.answer == Answer::Allow;
                 if all { fits.min() } else { fits.max() }.unwrap_or(Fit::No)
             }
@@ -180,7 +182,9 @@ impl Rule {
         if self.answer == Answer::Allow && (asks_nothing || facts.parts().is_none()) {
             return Fit::Yes;
         }
-        self.enough(&asked.items, asked.is_unclear, |access| listed.contains(access))
+        self.enough(&asked.items, asked.is_unclear, |access| {
+            listed.contains(access)
+        })
     }
 
     fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {

@@ -33,7 +33,12 @@ fn arguments(fields: &[(&str, &str)]) -> String {
 
 fn judged(policy: &Policy, command: &str) -> &'static str {
     let arguments = arguments(&[("command", command)]);
-    word(&judge_in(policy, &Mode::MODERATE, "run_command", &arguments))
+    word(&judge_in(
+        policy,
+        &Mode::MODERATE,
+        "run_command",
+        &arguments,
+    ))
 }
 
 #[test]
@@ -85,7 +90,12 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
 fn what_a_command_allows_it_allows_at_the_root_unless_the_rule_names_the_folder() {
     let in_folder = |policy: &Policy, folder: &str| {
         let arguments = arguments(&[("command", "git status"), ("cwd", folder)]);
-        word(&judge_in(policy, &Mode::MODERATE, "run_command", &arguments))
+        word(&judge_in(
+            policy,
+            &Mode::MODERATE,
+            "run_command",
+            &arguments,
+        ))
     };
     let policy = layered(LOOK_AROUND);
     for folder in ["", ".", "./", "src/..", "/home/me/project"] {
@@ -153,9 +163,15 @@ access = ['network']
         (r#"{"command":"cargo build","access":["network"]}"#, "ask"),
         (r#"{"command":"cargo build","access":"network"}"#, "ask"),
         (r#"{"command":"cargo build","access":["all"]}"#, "ask"),
-        (r#"{"command":"cargo build","access":{"network":true}}"#, "ask"),
+        (
+            r#"{"command":"cargo build","access":{"network":true}}"#,
+            "ask",
+        ),
         (r#"{"command":"cargo fetch","access":["git"]}"#, "deny"),
-        (r#"{"command":"cargo fetch","access":["network","git"]}"#, "deny"),
+        (
+            r#"{"command":"cargo fetch","access":["network","git"]}"#,
+            "deny",
+        ),
         (r#"{"command":"cargo test"}"#, "allow"),
         (r#"{"command":"cargo test","access":["network"]}"#, "deny"),
     ] {
@@ -166,7 +182,11 @@ access = ['network']
     let policy = layered("[rules.all]\nanswer = 'allow'\ntools = ['*']");
     for (tool, arguments, expected) in [
         ("run_command", r#"{"command":"ls"}"#, "allow"),
-        ("run_command", r#"{"command":"ls","access":["network"]}"#, "ask"),
+        (
+            "run_command",
+            r#"{"command":"ls","access":["network"]}"#,
+            "ask",
+        ),
         ("github__create_issue", r#"{"access":"public"}"#, "allow"),
     ] {
         let verdict = judge_in(&policy, &Mode::MODERATE, tool, arguments);
@@ -303,7 +323,13 @@ commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD']
     ] {
         assert_eq!(judged(&policy, command), "deny", "{command}");
     }
-    for command in ["rm -r x", "rm f", "git push", "git push origin force", "git reset HEAD"] {
+    for command in [
+        "rm -r x",
+        "rm f",
+        "git push",
+        "git push origin force",
+        "git reset HEAD",
+    ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }
 }
@@ -366,7 +392,8 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
         let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
         let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
         let arguments = JsonText::from_text(arguments);
-        let choices = policy.grant_choices(&decision, &Call::new(&named("run_command"), &arguments));
+        let choices =
+            policy.grant_choices(&decision, &Call::new(&named("run_command"), &arguments));
         assert!(matches!(choices[0], GrantScope::Arguments { .. }));
         choices.get(1).cloned()
     };
@@ -410,7 +437,10 @@ fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_o
             r#"{"command":"cargo fetch","access":["network"]}"#,
             with("cargo fetch **", &[Access::Network]),
         ),
-        (r#"{"command":"cargo test","cwd":"."}"#, with("cargo test **", &[])),
+        (
+            r#"{"command":"cargo test","cwd":"."}"#,
+            with("cargo test **", &[]),
+        ),
         (r#"{"command":"cargo test","cwd":"crates/core"}"#, None),
         (r#"{"command":"cargo test","access":["all"]}"#, None),
     ] {
@@ -432,9 +462,15 @@ fn a_remembered_command_covers_its_folder_its_access_and_no_option_that_leads_el
         .remember(&mut remembered, &decision, &call, scope, now, None)
         .unwrap();
     for (arguments, expected) in [
-        (r#"{"command":"cargo fetch --locked","access":["network"]}"#, "allow"),
+        (
+            r#"{"command":"cargo fetch --locked","access":["network"]}"#,
+            "allow",
+        ),
         (r#"{"command":"cargo fetch"}"#, "allow"),
-        (r#"{"command":"cargo fetch","access":["network","git"]}"#, "ask"),
+        (
+            r#"{"command":"cargo fetch","access":["network","git"]}"#,
+            "ask",
+        ),
         (r#"{"command":"cargo fetch","cwd":"x"}"#, "ask"),
         (r#"{"command":"cargo fetch --config x=1"}"#, "ask"),
         (r#"{"command":"cargo fetch --manifest-path ../x"}"#, "ask"),
@@ -469,7 +505,10 @@ fn with_schema(name: &str, schema: &str) -> ToolSpec {
 #[test]
 fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
     let tools = [
-        with_schema("run_command", r#"{"properties":{"command":{"type":"string"}}}"#),
+        with_schema(
+            "run_command",
+            r#"{"properties":{"command":{"type":"string"}}}"#,
+        ),
         with_schema("run_code", r#"{"properties":{"code":{"type":"string"}}}"#),
         with_schema("anything", r#"{"type":"object"}"#),
     ];
@@ -481,7 +520,9 @@ fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
     };
     assert_eq!(
         told("'run_code'", ""),
-        ["rules.no.commands can never match: none of the rule's tools takes an argument named command, cmd, script; name the one that holds the command under arguments"]
+        [
+            "rules.no.commands can never match: none of the rule's tools takes an argument named command, cmd, script; name the one that holds the command under arguments"
+        ]
     );
     assert_eq!(told("'run_command'", "arguments = ['cmdline']").len(), 1);
     assert!(told("'run_code'", "arguments = ['code']").is_empty());
@@ -520,7 +561,13 @@ fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_ru
         assert_eq!(found[0].0, "rules.r.commands");
         assert!(found[0].1.contains(part), "{pattern}: {}", found[0].1);
     }
-    for pattern in ["git status", "ls **", "make test", "sh scripts/check.sh", "cargo test"] {
+    for pattern in [
+        "git status",
+        "ls **",
+        "make test",
+        "sh scripts/check.sh",
+        "cargo test",
+    ] {
         assert_eq!(cautions(pattern), [], "{pattern}");
     }
 }

@@ -23,9 +23,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Takes a run up. Where a process holds it that may have died, its lease is waited for.
 pub(in crate::command) async fn take_up(app: &App, run: RunId) -> Result<RunHandle, CommandError> {
+    let resume = async || app.orchestrator.resume(run, Vec::new()).await;
+    take_up_with(app, run, resume).await
+}
+
+/// As [`take_up`], for a person who was shown what the run has open.
+pub(in crate::command) async fn take_up_by_person(
+    app: &App,
+    run: RunId,
+) -> Result<RunHandle, CommandError> {
+    let resume = async || app.orchestrator.resume_by_person(run).await;
+    take_up_with(app, run, resume).await
+}
+
+async fn take_up_with(
+    app: &App,
+    run: RunId,
+    resume: impl AsyncFn() -> Result<RunHandle, ResumeError>,
+) -> Result<RunHandle, CommandError> {
     let mut patience = Patience::default();
     loop {
-        match app.orchestrator.resume(run, Vec::new()).await {
+        match resume().await {
             Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                 patience.wait(app.store.as_ref(), run).await?;
             }
@@ -62,7 +80,7 @@ pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), Command
             return Ok(());
         }
         if summary.leased_until.is_none() {
-            match app.orchestrator.resume(run, Vec::new()).await {
+            match app.orchestrator.resume_by_person(run).await {
                 // It hears of the wish when it is taken up, here or by whoever was quicker.
                 Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
                 Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
@@ -215,7 +233,8 @@ impl Patience {
             return Ok(run);
         };
         ask::cancel(&run, signal.reason());
-        run.result().await;
+        // However it ended, it is over here.
+        let _ = run.result().await;
         Err(CommandError::interrupted(signal))
     }
 }

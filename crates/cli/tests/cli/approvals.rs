@@ -31,10 +31,69 @@ fn leave_waiting(machine: &Machine) -> (String, String) {
     (run, complaint)
 }
 
+/// Returns the name of the question that a run waits for the answer to.
+fn question(machine: &Machine, id: &str) -> String {
+    let shown = run(machine, &["approvals", "show", id]).stdout_of(0);
+    let name = shown.strip_prefix("question ").unwrap();
+    name.lines().next().unwrap().to_owned()
+}
+
+/// Puts a word in place of the names of questions, which are made of the ids of their runs.
+fn without_names(text: &str) -> String {
+    let name = regex::Regex::new(r"\b[0-9a-f]{16}\b").unwrap();
+    name.replace_all(text, "QUESTION").into_owned()
+}
+
 #[test]
 fn a_run_that_waits_says_how_to_answer_it() {
-    let (run, complaint) = leave_waiting(&Machine::new());
-    insta::assert_snapshot!(complaint.replace(&run, "RUN"));
+    let machine = Machine::new();
+    let (run, complaint) = leave_waiting(&machine);
+    assert!(complaint.contains(&question(&machine, &run)), "{complaint}");
+    insta::assert_snapshot!(without_names(&complaint.replace(&run, "RUN")));
+}
+
+#[test]
+fn nobody_answers_a_question_that_was_not_seen() {
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", r#"{"time_zone":"Asia/Tokyo"}"#)]),
+        Turn::Calls(&[("current_time", r#"{"time_zone":"Europe/Paris"}"#)]),
+        Turn::Says(&["Both.\n"]),
+    ]);
+    let machine = model.machine();
+    let run = |arguments: &[&str]| -> Done {
+        let mut command = machine.command(arguments);
+        let command = command.args(SETTINGS).env("MY_KEY", "k");
+        command.output().unwrap().into()
+    };
+    run(&["ask", "--wait", "--session", "s", "Where?"]).complaint(1);
+    let asked = || -> (String, String) {
+        let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
+        let list: Vec<Value> = serde_json::from_str(&list).unwrap();
+        let text = |key: &str| list[0][key].as_str().unwrap().to_owned();
+        (text("run_id"), text("question"))
+    };
+    let (id, first) = asked();
+    let unnamed = run(&["approvals", "approve", &id]).complaint(2);
+    assert!(unnamed.contains("say which question"), "{unnamed}");
+    assert!(unnamed.contains(&first), "{unnamed}");
+    run(&["approvals", "approve", &id, &first]).complaint(1);
+    // Meanwhile the same run asks for something else.
+    let (_, second) = asked();
+    assert_ne!(first, second);
+    let records = || run(&["runs", "show", &id, "--format", "events"]).stdout;
+    let before = records();
+    for answer in ["approve", "deny"] {
+        let late = run(&["approvals", answer, &id, &first]).complaint(1);
+        assert!(
+            late.contains("does not wait for an answer to question"),
+            "{late}"
+        );
+        let unnamed = run(&["approvals", answer, &id]).complaint(2);
+        assert!(unnamed.contains("say which question"), "{unnamed}");
+    }
+    assert_eq!(records(), before, "nothing was written");
+    let done = run(&["approvals", "approve", &id, &second]);
+    assert_eq!(done.stdout_of(0), "Both.\n");
 }
 
 #[test]
@@ -56,9 +115,11 @@ fn what_waits_is_listed_shown_and_answered_by_another_process() {
 
     let shown = run(&machine, &["approvals", "show", &id]).stdout_of(0);
     let time = regex::Regex::new("expires: [0-9]{4}-[^ ]+Z\n").unwrap();
-    insta::assert_snapshot!(time.replace(&shown, "expires: TIME\n"));
+    insta::assert_snapshot!(without_names(&time.replace(&shown, "expires: TIME\n")));
 
-    let done = run(&machine, &["approvals", "approve", &id, call]);
+    let name = list[0]["question"].as_str().unwrap();
+    assert!(shown.contains(name) && text.contains(name), "{shown}{text}");
+    let done = run(&machine, &["approvals", "approve", &id, name]);
     assert!(done.stdout_of(0).starts_with("It is "));
     let list = run(&machine, &["approvals", "list"]).stdout_of(0);
     assert_eq!(list, "nothing waits for your approval\n");
@@ -87,7 +148,8 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
         assert!(told.contains("expired: at 2"), "{told}");
     }
 
-    let late = run(&machine, &["approvals", "approve", &id]);
+    let name = question(&machine, &id);
+    let late = run(&machine, &["approvals", "approve", &id, &name]);
     assert_eq!(late.code, Some(1), "{}", late.stderr);
     assert!(late.stderr.contains("came too late"), "{}", late.stderr);
     let records = run(&machine, &["runs", "show", &id, "--format", "events"]).stdout;
@@ -100,10 +162,12 @@ fn a_question_tells_when_it_expires_and_nobody_can_approve_it_later() {
 fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
+    let name = question(&machine, &id);
     let deny = [
         "approvals",
         "deny",
         &id,
+        &name,
         "--reason",
         "not now",
         "--format",
@@ -131,14 +195,16 @@ fn a_denial_reaches_the_model_with_its_reason_and_the_name_of_who_denied() {
 fn arguments_can_be_replaced_and_are_checked_again() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
-    let refused = run(&machine, &["approvals", "approve", &id, "--arguments", "{"]).complaint(2);
+    let name = question(&machine, &id);
+    let with = |arguments: &str| {
+        let approve = ["approvals", "approve", &id, &name, "--arguments", arguments];
+        run(&machine, &approve)
+    };
+    let refused = with("{").complaint(2);
     assert!(refused.contains("it must be JSON"), "{refused}");
-    let unfit = ["approvals", "approve", &id, "--arguments", r#"{"zone":1}"#];
-    let refused = run(&machine, &unfit).complaint(2);
+    let refused = with(r#"{"zone":1}"#).complaint(2);
     assert!(refused.contains("the call still waits"), "{refused}");
-    let arguments = r#"{"time_zone":"Asia/Tokyo"}"#;
-    let approve = ["approvals", "approve", &id, "--arguments", arguments];
-    let answer = run(&machine, &approve).stdout_of(0);
+    let answer = with(r#"{"time_zone":"Asia/Tokyo"}"#).stdout_of(0);
     assert!(answer.contains("Asia/Tokyo"), "{answer}");
 }
 
@@ -187,21 +253,22 @@ fn whoever_follows_the_hints_of_a_run_that_waits_for_two_calls_comes_to_its_end(
         assert!(followed < 3, "{done:?}");
     }
     assert_eq!((done.stdout.as_str(), followed), ("Both.\n", 2));
-    insta::assert_snapshot!(first.replace(&id, "RUN"));
+    insta::assert_snapshot!(without_names(&first.replace(&id, "RUN")));
 }
 
 #[test]
-fn a_run_and_a_call_may_be_named_by_a_part_of_their_ids() {
+fn a_run_may_be_named_by_a_part_of_its_id() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
+    let name = question(&machine, &id);
     let whole = run(&machine, &["approvals", "show", &id]).stdout_of(0);
-    let part = run(&machine, &["approvals", "show", &id[..20], "a0_0_0"]).stdout_of(0);
+    let part = run(&machine, &["approvals", "show", &id[..20], &name]).stdout_of(0);
     assert_eq!(part, whole);
-    run(&machine, &["approvals", "approve", &id[..20]]).stdout_of(0);
+    run(&machine, &["approvals", "approve", &id[..20], &name]).stdout_of(0);
 }
 
 #[test]
-fn a_whole_id_means_one_call_although_that_of_another_begins_with_it() {
+fn each_of_several_questions_has_a_name_of_its_own_although_all_ask_the_same() {
     const CALLS: [(&str, &str); 11] = [("current_time", r#"{"time_zone":"Asia/Tokyo"}"#); 11];
     let model = Scripted::start([Turn::Calls(&CALLS)]);
     let machine = model.machine();
@@ -214,26 +281,22 @@ fn a_whole_id_means_one_call_although_that_of_another_begins_with_it() {
     let list = run(&["approvals", "list", "--format", "json"]).stdout_of(0);
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     let id = list[0]["run_id"].as_str().unwrap();
-    let calls: Vec<&str> = list
-        .iter()
-        .map(|call| call["tool_call_id"].as_str().unwrap())
-        .collect();
-    let longer = calls.iter().find(|call| call.ends_with("_10")).unwrap();
-    let second = &longer[..longer.len() - 1];
-    assert!(calls.contains(&second), "{calls:?}");
-
-    let shown = |call: &str| run(&["approvals", "show", id, call]).stdout_of(0);
-    assert_eq!(shown(second).matches("your approval").count(), 1);
-    let brief = second.rsplit_once("_a").unwrap().1;
-    assert_eq!(shown(&format!("a{brief}")), shown(second));
+    let names = list.iter().map(|call| call["question"].as_str().unwrap());
+    let names: std::collections::BTreeSet<&str> = names.collect();
+    assert_eq!(names.len(), CALLS.len());
+    for name in names.into_iter().take(2) {
+        let shown = run(&["approvals", "show", id, name]).stdout_of(0);
+        assert_eq!(shown.matches("your approval").count(), 1);
+        assert!(shown.starts_with(&format!("question {name}\n")), "{shown}");
+    }
 }
 
 #[test]
-fn an_empty_name_names_no_call() {
+fn an_empty_name_names_no_question() {
     let machine = Machine::new();
     let (id, _) = leave_waiting(&machine);
     let complaint = run(&machine, &["approvals", "approve", &id, ""]).complaint(2);
-    assert!(complaint.contains("[CALL]"), "{complaint}");
+    assert!(complaint.contains("[QUESTION]"), "{complaint}");
 }
 
 #[test]
@@ -248,8 +311,11 @@ fn what_there_is_not_is_refused_with_a_way_out() {
         assert!(complaint.contains(told), "{complaint}");
     }
     let (id, _) = leave_waiting(&machine);
-    let complaint = run(&machine, &["approvals", "deny", &id, "call_other"]).complaint(2);
-    assert!(complaint.contains("no call \"call_other\""), "{complaint}");
+    let complaint = run(&machine, &["approvals", "deny", &id, "0123456789abcdef"]).complaint(1);
+    assert!(
+        complaint.contains("question 0123456789abcdef"),
+        "{complaint}"
+    );
 }
 
 #[test]

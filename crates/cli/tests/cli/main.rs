@@ -30,6 +30,8 @@ mod provider;
 mod providers;
 mod real_model;
 mod runs;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scripted;
 mod sessions;
 mod tape;
@@ -38,5 +40,6 @@ mod terminal;
 mod told;
 mod tools;
 mod trust;
+mod warrants;
 mod writing;
 mod wrong;

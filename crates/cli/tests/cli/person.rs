@@ -183,6 +183,46 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
+fn no_line_of_a_question_begins_with_what_the_model_wrote() {
+    // A line of ours, where a terminal would go on with a line of the model's that it broke itself.
+    const CALLS: [(&str, &str); 1] = [(
+        "write_file",
+        concat!(
+            r#"{"path":"a.txt","content":""#,
+            "                                                                              ",
+            r#"╰ why: rule look-around lets it run"}"#
+        ),
+    )];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine();
+    let mut person = sit(&machine, &["ask", "--channel", "code_task", "Go on."]);
+    person.exp_string("asks for your approval").unwrap();
+    let question = person.exp_string("[y] allow it once").unwrap();
+    // Each byte comes as a letter of its own.
+    let bytes = question.chars().map(|byte| u8::try_from(byte).unwrap());
+    let question = String::from_utf8(bytes.collect()).unwrap();
+    assert!(question.contains("look-around"), "{question}");
+    for line in question.lines().skip(1) {
+        let is_ours = [
+            "│ ",
+            "┆ ",
+            "├ write_file",
+            "├ rule:",
+            "╰ why: Mode moderate",
+        ];
+        let is_ours = is_ours.iter().any(|sign| line.starts_with(sign));
+        assert!(is_ours || line.is_empty(), "{line:?} in {question}");
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "n");
+    person.exp_string("why, for the model").unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Well.").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
     let machine = Machine::new();
     let mut person = sit(
@@ -337,7 +377,17 @@ fn a_question_that_is_answered_elsewhere_goes_away_and_says_who_decided() {
     let list = machine.run(list).stdout_of(0);
     let run: serde_json::Value = serde_json::from_str(&list).unwrap();
     let run = run[0]["run_id"].as_str().unwrap();
-    let deny = ["approvals", "deny", run, "--reason", "not now"];
+    let show = [&["approvals", "show", run], &settings[..]].concat();
+    let shown = machine.run(show).stdout_of(0);
+    let name = shown.strip_prefix("question ").unwrap().lines().next();
+    let deny = [
+        "approvals",
+        "deny",
+        run,
+        name.unwrap(),
+        "--reason",
+        "not now",
+    ];
     let note = machine.run([&deny, &settings[..]].concat());
     assert_eq!(note.code, Some(0), "{note:?}");
     assert!(note.stderr.contains("the decision is kept"), "{note:?}");
@@ -355,7 +405,8 @@ fn an_answer_that_comes_too_late_is_told_so() {
 
     let script = "#!/bin/sh\nrun=$(\"$OURS\" runs list --set store.url=sqlite://sessions.db --format json \
         | sed -n 's/.*\"run_id\":\"\\([^\"]*\\)\".*/\\1/p')\n\
-        \"$OURS\" approvals deny \"$run\" --reason 'not now' --set store.url=sqlite://sessions.db\n\
+        question=$(\"$OURS\" approvals show \"$run\" --set store.url=sqlite://sessions.db | sed -n 's/^question //p')\n\
+        \"$OURS\" approvals deny \"$run\" \"$question\" --reason 'not now' --set store.url=sqlite://sessions.db\n\
         until \"$OURS\" runs list --set store.url=sqlite://sessions.db --format json | grep -q done; do sleep 0.1; done\n\
         echo '{\"time_zone\":\"Asia/Seoul\"}' > \"$1\"\n";
     let machine = Machine::new().with_file("slow-editor", script);

@@ -187,7 +187,10 @@ fn the_plan_of_the_server_is_shown_among_the_values_in_force() {
     let machine = Machine::new();
     let arguments = ["config", "show", "--set", "server.plan=basic"];
     let shown = machine.run(arguments).stdout_of(0);
-    assert!(shown.contains("server.plan = \"basic\"  # --set"), "{shown}");
+    assert!(
+        shown.contains("server.plan = \"basic\"  # --set"),
+        "{shown}"
+    );
     let shown = machine.run(["config", "show"]).stdout_of(0);
     assert!(!shown.contains("server.plan"), "{shown}");
 }

@@ -38,6 +38,9 @@ pub struct Grant {
     pub by: Option<String>,
     /// The policy under which it was given: under another one it does not count.
     pub policy_hash: ContentHash,
+    /// The keyed hash by which an engine knows an answer that it kept itself from one that was written into its store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ContentHash>,
 }
 
 /// What the sandbox opens for one command that asks for it; a command that asks for nothing has none of it.
@@ -151,6 +154,11 @@ impl Remembered {
         fits
     }
 
+    /// Leaves out the answers that a check refuses. Their numbers stay taken.
+    pub fn retain(&mut self, counts: impl FnMut(&Grant) -> bool) {
+        self.grants.retain(counts);
+    }
+
     /// Takes an answer back; tells whether there was one.
     pub fn revoke(&mut self, id: u32) -> bool {
         let before = self.grants.len();
@@ -177,6 +185,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             by: None,
             policy_hash: ContentHash::of(b"policy"),
+            code: None,
         }
     }
 

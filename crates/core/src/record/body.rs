@@ -10,7 +10,7 @@ use crate::decision::{Decision, GrantScope, RuleRef};
 use crate::duration;
 use crate::error::LlmError;
 use crate::finish::RunOutcome;
-use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, SessionId, ToolCallId};
+use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, RunId, SessionId, ToolCallId};
 use crate::input::{
     Advised, ApprovalDecided, Cancelled, NextAttempt, Resumed, Steered, Vetted, is_false,
 };
@@ -88,7 +88,7 @@ bodies! {
     /// A message came for the run at work.
     #[serde(serialize_with = "addressed::steered")]
     Steered(Box<Steered>) = "steered";
-    /// The turn limit was reached while the loop would have gone on.
+/// The turn limit was reached while the loop would have gone on.
     MaxTurnsReached(Box<MaxTurnsReached>) = "max_turns_reached";
     /// The model was asked for its last answer.
     MaxTurnsPromptInjected(Box<MaxTurnsPromptInjected>) = "max_turns_prompt_injected";
@@ -391,6 +391,26 @@ pub struct ApprovalRequested {
     /// When the question is no longer open; none if it stays open for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+}
+
+impl ApprovalRequested {
+    /// Returns a name of the question in 16 hexadecimal digits, made of the run, the call and the arguments that would run:
+    /// whoever answers by it answers this question and no other.
+    #[must_use]
+    pub fn question(&self, run: RunId) -> String {
+        let of_call = ContentHash::of(self.tool_call_id.as_str().as_bytes());
+        let hash = ContentHash::of(run.0.as_bytes());
+        let hash = hash.chain(of_call).chain(self.arguments.hash());
+        let mut name = hash.to_string();
+        name.truncate(16);
+        name
+    }
+
+    /// Tells whether the arguments are those that were asked about, as far as their hash tells.
+    #[must_use]
+    pub fn fits_its_hash(&self) -> bool {
+        self.arguments.hash() == self.arguments_hash
+    }
 }
 
 /// The turn limit was reached while the loop would have gone on.

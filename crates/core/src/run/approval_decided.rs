@@ -37,16 +37,18 @@ impl RunTree {
         // Whoever decides too late decides nothing, and it is not recorded as theirs.
         if expires_at.is_some_and(|end| end <= draft.stamp.at) {
             (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
+            decided.code = None;
         }
         self.first_time(&decided.id);
         let (decision, by) = (decided.decision.clone(), decided.by.clone());
+        let code = decided.code;
         self.record_in_batch(draft, agent, RecordBody::ApprovalDecided(Box::new(decided)));
         match decision {
             ApprovalDecision::Approve {
                 arguments,
                 remember,
             } => {
-                let approved = Approved { remember, by };
+                let approved = Approved { remember, by, code };
                 self.approve(draft, agent, &call, arguments, approved);
             }
             ApprovalDecision::Deny { reason } => {

@@ -34,7 +34,32 @@ pub(super) struct Call {
     pub(super) approved: Option<Approved>,
     /// Its result will be untrusted content, as governance found.
     pub(super) untrusted: bool,
+    /// How far it was when the run was taken up, where it is checked anew because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Before>,
     pub(super) state: CallState,
+}
+
+/// How far a call was that is checked anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Before {
+    /// It was found fit to run, and had not begun.
+    Ready { class: ToolClass },
+    /// It had begun, and nobody knows what came of it.
+    Begun {
+        effect_id: EffectId,
+        attempt: Attempt,
+        class: ToolClass,
+    },
+}
+
+impl Before {
+    /// Returns what the call may change, as far as that is on record.
+    pub(super) const fn class(self) -> ToolClass {
+        match self {
+            Self::Ready { class } | Self::Begun { class, .. } => class,
+        }
+    }
 }
 
 /// How far a tool call is.

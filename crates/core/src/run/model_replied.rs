@@ -302,6 +302,7 @@ impl RunTree {
             origin,
             approved: None,
             untrusted: false,
+            before: None,
             state: CallState::New,
         });
         let calls = calls.collect();

@@ -6,12 +6,12 @@ use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
 use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
-use crate::input::Resumed;
+use crate::input::{Recheck, Resumed};
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::RecordBody;
 use crate::run::RunTree;
-use crate::run::agent::Phase;
-use crate::run::batch::{Call, CallState};
+use crate::run::agent::{Agent, Phase};
+use crate::run::batch::{Before, Call, CallState};
 use crate::run::draft::Draft;
 use crate::tool::{ToolClass, ToolKind};
 use crate::usage::Usage;
@@ -29,6 +29,12 @@ impl RunTree {
             return Err(InputError::RunEnded);
         }
         self.first_time(&resumed.id);
+        let recheck = resumed.recheck;
+        if let Some(limits) = resumed.limits.as_deref() {
+            let root = &mut Arc::make_mut(&mut self.spec).root;
+            root.limits = root.limits.tightest(*limits);
+        }
+        self.taken_up = self.taken_up.saturating_add(1);
         self.record(
             draft,
             AgentId::ROOT,
@@ -46,7 +52,10 @@ impl RunTree {
             match phase {
                 Phase::Model(_) => self.call_again(draft, agent),
                 Phase::Tools(batch) => {
-                    self.take_up_batch(draft, agent, &batch.calls);
+                    self.take_up_batch(draft, agent, &batch.calls, recheck);
+                    if recheck == Recheck::Calls {
+                        self.recheck_batch(draft, agent);
+                    }
                     self.schedule(draft, agent);
                 }
                 Phase::Consulting(consulting) => {
@@ -71,7 +80,13 @@ impl RunTree {
         draft.effects.extend(self.model_effect(id, &call));
     }
 
-    fn take_up_batch(&mut self, draft: &mut Draft, agent: AgentId, calls: &[Call]) {
+    fn take_up_batch(
+        &mut self,
+        draft: &mut Draft,
+        agent: AgentId,
+        calls: &[Call],
+        recheck: Recheck,
+    ) {
         let mut vetting: Vec<EffectId> = Vec::new();
         for call in calls {
             match &call.state {
@@ -94,37 +109,79 @@ impl RunTree {
                     attempt,
                     class,
                     kind: ToolKind::Server,
-                } => {
-                    self.run_again_or_give_up(draft, agent, call, (*effect_id, *attempt), *class);
+                } if recheck == Recheck::Nothing || !class.may_rerun() => {
+                    let ran = (*effect_id, *attempt);
+                    let found = (*class, call.untrusted);
+                    self.run_again_or_give_up(draft, agent, &call.id, ran, found);
                 }
                 _ => {}
             }
         }
     }
 
+    /// Has those calls of a batch checked anew that would start, or be made again, on the word of the log alone.
+    fn recheck_batch(&mut self, draft: &mut Draft, id: AgentId) {
+        let is_to_check = |call: &Call| match call.state {
+            CallState::Ready { .. } => true,
+            CallState::Running { kind, .. } => kind == ToolKind::Server,
+            _ => false,
+        };
+        let batch = self.agent(id).and_then(Agent::batch);
+        if !batch.is_some_and(|batch| batch.calls.iter().any(is_to_check)) {
+            return;
+        }
+        let effect_id = self.new_effect();
+        let Some(batch) = self.agent_mut(id).and_then(|agent| agent.batch_mut()) else {
+            return;
+        };
+        for call in &mut batch.calls {
+            call.before = match call.state {
+                CallState::Ready { class } => Some(Before::Ready { class }),
+                CallState::Running {
+                    effect_id,
+                    attempt,
+                    class,
+                    kind: ToolKind::Server,
+                } => Some(Before::Begun {
+                    effect_id,
+                    attempt,
+                    class,
+                }),
+                _ => continue,
+            };
+            call.state = CallState::Vetting { effect_id };
+        }
+        draft.effects.extend(self.vet_effect(id, effect_id));
+    }
+
     /// A call was under way when the process died: it runs again only if its class allows, otherwise the model is told
     /// that nobody knows what came of it.
-    fn run_again_or_give_up(
+    pub(super) fn run_again_or_give_up(
         &mut self,
         draft: &mut Draft,
         agent: AgentId,
-        call: &Call,
+        call: &ToolCallId,
         (effect_id, attempt): (EffectId, Attempt),
-        class: ToolClass,
+        (class, untrusted): (ToolClass, bool),
     ) {
+        let batch = self.agent_mut(agent).and_then(|agent| agent.batch_mut());
+        if let Some(call) = batch.and_then(|batch| batch.call_mut(call)) {
+            call.before = None;
+            call.untrusted |= untrusted;
+        }
         if !class.may_rerun() {
             let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
             let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
             self.settle(
                 draft,
                 agent,
-                &call.id,
+                call,
                 Some((effect_id, attempt, None)),
                 &outcome,
             );
             return;
         }
-        self.run_once_more(draft, agent, &call.id, (effect_id, attempt), class);
+        self.run_once_more(draft, agent, call, (effect_id, attempt), class);
     }
 
     /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.

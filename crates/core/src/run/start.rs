@@ -49,6 +49,7 @@ impl RunTree {
             spec: Arc::clone(&spec),
             log_bytes: 0,
             warned_of_log: false,
+            taken_up: 0,
         };
         let mut draft = Draft::new(spec.run_id, stamp);
         let started = RunStarted {

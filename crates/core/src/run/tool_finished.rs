@@ -13,7 +13,7 @@ use crate::record::{
     PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
 };
 use crate::run::RunTree;
-use crate::run::batch::{Call, CallState};
+use crate::run::batch::{Before, Call, CallState};
 use crate::run::draft::Draft;
 use crate::tool::{ToolClass, ToolKind};
 
@@ -213,13 +213,22 @@ impl RunTree {
         failure: ToolFailure,
         message: &str,
     ) {
-        self.settle(
-            draft,
-            agent,
-            call,
-            None,
-            &ToolOutcome::failed(failure, message),
-        );
+        let batch = self.agent(agent).and_then(|agent| agent.batch());
+        let mut calls = batch.into_iter().flat_map(|batch| &batch.calls);
+        let before = calls.find(|it| it.id == *call).and_then(|it| it.before);
+        let Some(Before::Begun {
+            effect_id, attempt, ..
+        }) = before
+        else {
+            let outcome = ToolOutcome::failed(failure, message);
+            return self.settle(draft, agent, call, None, &outcome);
+        };
+        // It ran in part or in whole before the run was taken up: to say that it did not would be untrue.
+        let message =
+            format!("interrupted: its outcome is unknown; it is not made again: {message}");
+        let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message);
+        let ran = Some((effect_id, attempt, None));
+        self.settle(draft, agent, call, ran, &outcome);
     }
 
     /// Gives every call of the batch that has no result yet the same one, none of them having run.

@@ -11,7 +11,7 @@ use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
 use crate::run::RunTree;
-use crate::run::batch::{CallState, Question};
+use crate::run::batch::{Before, CallState, Question};
 use crate::run::draft::Draft;
 use crate::tool::ToolClass;
 
@@ -100,7 +100,10 @@ impl RunTree {
                 class, untrusted, ..
             } => self.admit(draft, agent, call, class, untrusted),
             Vetting::Ask {
-                class, untrusted, ..
+                class,
+                untrusted,
+                again: false,
+                ..
             } if self.is_approved(agent, call) => self.admit(draft, agent, call, class, untrusted),
             Vetting::Ask {
                 class,
@@ -142,7 +145,8 @@ impl RunTree {
         }
     }
 
-    /// Lets a call run when its turn comes, unless a limit on tool calls is reached.
+    /// Lets a call run when its turn comes, unless a limit on tool calls is reached. One that was admitted before the run
+    /// was taken up counts no second time, and of what is on record and what was found now the stricter class holds.
     fn admit(
         &mut self,
         draft: &mut Draft,
@@ -151,18 +155,33 @@ impl RunTree {
         class: ToolClass,
         untrusted: bool,
     ) {
-        if self.admit_tool_call(id) {
+        let before = self.before(id, call);
+        let class = before.map_or(class, |before| class.max(before.class()));
+        if let Some(Before::Begun {
+            effect_id, attempt, ..
+        }) = before
+        {
+            let ran = (effect_id, attempt);
+            return self.run_again_or_give_up(draft, id, call, ran, (class, untrusted));
+        }
+        if before.is_some() || self.admit_tool_call(id) {
             if let Some(call) = self
                 .agent_mut(id)
                 .and_then(|agent| agent.batch_mut()?.call_mut(call))
             {
                 call.state = CallState::Ready { class };
-                call.untrusted = untrusted;
+                call.untrusted |= untrusted;
+                call.before = None;
             }
         } else {
             let message = "not run: the limit on tool calls is reached";
             self.refuse(draft, id, call, ToolFailure::LimitReached, message);
         }
+    }
+
+    fn before(&self, agent: AgentId, call: &ToolCallId) -> Option<Before> {
+        let batch = self.agent(agent).and_then(|agent| agent.batch());
+        batch?.calls.iter().find(|it| it.id == *call)?.before
     }
 
     fn is_approved(&mut self, agent: AgentId, call: &ToolCallId) -> bool {
@@ -192,6 +211,8 @@ impl RunTree {
         else {
             return;
         };
+        // Whatever was said before, this is another question.
+        call.approved = None;
         let requested = call.requested(effect_id, &question);
         call.state = CallState::Asking {
             effect_id,

@@ -19,6 +19,7 @@ mod inputs;
 mod last_answers;
 mod logs;
 mod profiles;
+mod rechecking;
 mod repeats;
 mod replies;
 mod resuming;

@@ -145,8 +145,12 @@ impl<'a> Importing<'a> {
         let run = record.run_id;
         if self.lease.as_ref().is_none_or(|lease| lease.run != run) {
             self.commit().await?;
-            let lease = self.store.begin_run(&self.session, run).await;
-            self.lease = Some(lease.map_err(|source| self.failed(source))?);
+            let begun = self.store.begin_run(&self.session, run).await;
+            let lease = begun.map_err(|source| self.failed(source))?;
+            // At once: whatever becomes of the import, nobody but a person lets the run go on.
+            let marked = self.store.mark_imported(&lease).await;
+            marked.map_err(|source| self.failed(source))?;
+            self.lease = Some(lease);
         }
         self.bytes += record.weight();
         self.waiting.push(record);

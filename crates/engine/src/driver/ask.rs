@@ -12,13 +12,13 @@ use crate::driver::{Driver, answered};
 impl Driver {
     /// Asks, for as long as the question may stay open.
     pub(super) fn ask_approval(&mut self, ask: AskApproval) {
-        let approver = Arc::clone(&self.engine.approver);
+        let engine = Arc::clone(&self.engine);
         let now = self.engine.clock.now();
         let left = ask
             .expires_at
             .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         self.work.push(Box::pin(async move {
-            let reply = answered(async { approver.decide(&ask).await });
+            let reply = answered(async { engine.approver.decide(&ask).await });
             let reply = match left {
                 Some(left) => tokio::time::timeout(left, reply).await,
                 None => Ok(reply.await),
@@ -40,13 +40,16 @@ impl Driver {
                 // Nobody said no: that is how it is recorded.
                 Err(_) => (ApprovalDecision::Expired, None),
             };
-            Work::Answer(Box::new(Input::ApprovalDecided(ApprovalDecided {
+            let mut decided = ApprovalDecided {
                 id: InputId::new(format!("approver-{}", ask.effect_id)),
                 tool_call_id: ask.tool_call_id,
                 arguments_hash: ask.arguments_hash,
                 decision,
                 by,
-            })))
+                code: None,
+            };
+            engine.approval_key.sign(ask.effect_id.run, &mut decided);
+            Work::Answer(Box::new(Input::ApprovalDecided(decided)))
         }));
     }
 }

@@ -70,9 +70,16 @@ impl Driver {
         let reads_along =
             call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
         let live = reads_along.then(|| self.live_call(&call));
+        let log = Arc::clone(&self.log);
         self.work.push(Box::pin(async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
+            }
+            // Boxed, because it is seldom needed.
+            if !log.is_held()
+                && let Err(error) = Box::pin(log.hold_again()).await
+            {
+                return Work::Lost(error);
             }
             let started = Instant::now();
             let (result, first_delta) = match live {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{CallModel, Input};
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, StoreError};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::driver::loading::Paused;
@@ -25,6 +25,8 @@ pub(super) enum Work {
     Later,
     /// The engine, which is shutting down.
     Engine,
+    /// A call that was not begun, because this process may not have the run any more.
+    Lost(StoreError),
 }
 
 /// The calls and questions of a run that are under way, and the engine itself.

@@ -6,10 +6,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, Ruling, Told};
 use neuraxis_core::{
-    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolSpec, Verdict, Vet,
-    Vetted, Vetting,
+    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolCallId, ToolSpec,
+    Verdict, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -20,23 +21,50 @@ use crate::driver::under_way::Work;
 use crate::orchestrator::Engine;
 
 impl Driver {
-    pub(super) fn vet(&mut self, vet: Vet) {
+    pub(super) fn vet(&mut self, mut vet: Vet) {
+        let unproven = self.drop_unproven(&mut vet);
         let session = self.scope.session_id.clone();
         let turn = TurnContext::new(self.scope.run_id, session, vet.agent, vet.turn);
         let mut told = std::mem::take(&mut self.told);
         let calls = vet.calls.iter();
-        let calls = calls.map(|call| self.vet_call(call, &turn, &mut told));
+        let calls = calls.map(|call| self.vet_safely(call, &turn, &mut told));
         let calls: Vec<Vetting> = calls.collect();
         self.told = told;
         let mut both = calls.iter().zip(&vet.calls);
         if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
-            self.look_up(vet, calls);
+            self.look_up(vet, calls, unproven);
             return;
         }
         self.ready.push_back(Input::Vetted(Vetted {
+            calls: asked_again(calls, &vet.calls, &unproven),
             effect_id: vet.effect_id,
-            calls,
         }));
+    }
+
+    /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
+    fn drop_unproven(&self, vet: &mut Vet) -> Vec<ToolCallId> {
+        let run = self.scope.run_id;
+        let key = &self.engine.approval_key;
+        let mut unproven = Vec::new();
+        for call in &mut vet.calls {
+            let is_unproven = |approved: &Approved| !key.approves(run, call, approved);
+            if call.approved.as_ref().is_some_and(is_unproven) {
+                tracing::warn!(%run, call = %call.tool_call_id, "an approval on record was not given with the key of this installation: it does not count");
+                call.approved = None;
+                unproven.push(call.tool_call_id.clone());
+            }
+        }
+        unproven
+    }
+
+    /// Judges a call. One that nobody can judge without crashing is denied, and the run goes on.
+    fn vet_safely(&self, call: &CallToVet, turn: &TurnContext, told: &mut Told) -> Vetting {
+        // What was told of earlier calls is no more than wording.
+        let judged = catch_unwind(AssertUnwindSafe(|| self.vet_call(call, turn, told)));
+        judged.unwrap_or_else(|_| {
+            tracing::error!(run = %turn.run_id, call = %call.tool_call_id, "judging a call crashed; it is denied");
+            Vetting::deny("it could not be judged")
+        })
     }
 
     fn vet_call(&self, call: &CallToVet, turn: &TurnContext, told: &mut Told) -> Vetting {
@@ -57,13 +85,17 @@ impl Driver {
         let Some(decision) = &self.scope.decision else {
             return Vetting::run(spec.class);
         };
+        let offered = self.scope.offered_now.as_ref();
+        if offered.is_some_and(|offered| !offered.contains(&spec.name)) {
+            return Vetting::deny("the policy in force does not offer it to such a request");
+        }
         let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
         let ruling = self.engine.policy.ruling(decision, &judged, told);
         self.engine.vetting(spec, ruling)
     }
 
     /// Answers with what people allowed for the session, once the store has told it.
-    fn look_up(&mut self, vet: Vet, calls: Vec<Vetting>) {
+    fn look_up(&mut self, vet: Vet, calls: Vec<Vetting>, unproven: Vec<ToolCallId>) {
         let Some(decision) = self.scope.decision.clone() else {
             return;
         };
@@ -75,10 +107,30 @@ impl Driver {
         };
         self.work.push(Box::pin(async move {
             let effect_id = vet.effect_id;
-            let calls = lookup.answer(&vet.calls, calls).await;
+            let answered = AssertUnwindSafe(lookup.answer(&vet.calls, calls))
+                .catch_unwind()
+                .await;
+            let calls = answered.unwrap_or_else(|_| {
+                tracing::error!(%effect_id, "judging calls crashed; they are denied");
+                let deny = |_: &CallToVet| Vetting::deny("it could not be judged");
+                vet.calls.iter().map(deny).collect()
+            });
+            let calls = asked_again(calls, &vet.calls, &unproven);
             Work::Answer(Box::new(Input::Vetted(Vetted { effect_id, calls })))
         }));
     }
+}
+
+/// Says of calls whose approvals do not count that they are asked about again.
+fn asked_again(vetted: Vec<Vetting>, calls: &[CallToVet], unproven: &[ToolCallId]) -> Vec<Vetting> {
+    let both = vetted.into_iter().zip(calls);
+    let marked = both.map(
+        |(vetting, call)| match unproven.contains(&call.tool_call_id) {
+            true => vetting.asking_again(),
+            false => vetting,
+        },
+    );
+    marked.collect()
 }
 
 /// Tells whether a tool can be used in this turn; one that crashes when it is asked cannot.
@@ -217,12 +269,16 @@ impl Lookup {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
-        let (Some(store), Some(lease), Some(grant)) =
-            (&self.engine.store, &self.log.lease, after.grants().last())
-        else {
+        let (Some(store), Some(held), Some(mut grant)) = (
+            &self.engine.store,
+            &self.log.lease,
+            after.grants().last().cloned(),
+        ) else {
             return false;
         };
-        if let Err(error) = store.remember(lease, grant).await {
+        let key = &self.engine.approval_key;
+        key.sign_grant(&held.lease.session, &mut grant);
+        if let Err(error) = store.remember(&held.lease, &grant).await {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
@@ -236,11 +292,14 @@ impl Lookup {
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {
         match (&self.engine.store, &self.log.lease) {
-            (Some(store), Some(lease)) => {
-                let remembered = store.remembered(&lease.session).await?;
+            (Some(store), Some(held)) => {
+                let session = &held.lease.session;
+                let mut remembered = store.remembered(session).await?;
+                let key = &self.engine.approval_key;
+                remembered.retain(|grant| key.grants(session, grant));
                 if !remembered.grants().is_empty() {
                     // What was slipped in behind the back of the store allows nothing.
-                    store.verify(&lease.session, None).await?;
+                    store.verify(session, None).await?;
                 }
                 Ok(remembered)
             }

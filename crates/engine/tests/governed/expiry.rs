@@ -129,6 +129,7 @@ async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
         arguments_hash: request.arguments_hash,
         decision: ApprovalDecision::APPROVE,
         by: Some("alice".to_owned()),
+        code: None,
     });
     let run = ran.result.run_id;
     let run = world.orchestrator.resume(run, vec![answer]).await.unwrap();

@@ -8,7 +8,8 @@ use neuraxis_core::{
     ToolResult, Vetting,
 };
 use neuraxis_engine::{
-    Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest, WaitingApproval,
+    ApprovalKey, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest,
+    WaitingApproval,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Approver, ApproverReply, SessionStore};
@@ -90,6 +91,7 @@ impl World {
             .clock(clock.clone())
             .ids(Arc::new(CountingIds::default()))
             .root("/project")
+            .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
             .approver(approver.clone() as Arc<dyn Approver>);
         let builder = tools
             .all()

@@ -207,6 +207,7 @@ async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
         arguments_hash: asked.arguments_hash,
         decision: neuraxis_core::ApprovalDecision::Expired,
         by: None,
+        code: None,
     });
     let handle = orchestrator
         .resume(heard.result.run_id, vec![expired])

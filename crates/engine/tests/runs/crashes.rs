@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
-use neuraxis_engine::{OrchestratorResult, UserRequest};
+use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
@@ -168,12 +168,10 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
     let model = ScriptedModel::always(Script::hanging());
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("go"), seconds(100));
-    for _ in 0..3 {
-        process().block_on(async {
-            let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
-            tokio::time::sleep(seconds(100)).await;
-        });
-    }
+    process().block_on(async {
+        let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
+        tokio::time::sleep(seconds(100)).await;
+    });
     world.model.push(reply::text("at last"));
     let result = world.taken_up(run);
     assert_eq!(
@@ -184,7 +182,34 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
     let resumed = resumed
         .iter()
         .filter(|record| record.body.kind() == "resumed");
-    assert_eq!(resumed.count(), 4);
+    assert_eq!(resumed.count(), 2);
+}
+
+#[test]
+fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
+    let model = ScriptedModel::always(Script::hanging());
+    let world = World::new(model, Vec::new());
+    let run = world.dies_after(request("go"), seconds(5));
+    for _ in 0..2 {
+        process().block_on(async {
+            let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
+            // It dies while the run is at work.
+            tokio::time::sleep(seconds(5)).await;
+        });
+    }
+    process().block_on(async {
+        let ended = world.orchestrator().resume(run, Vec::new()).await;
+        let Err(ResumeError::Closed { why, .. }) = ended else {
+            panic!("it is ended: {ended:?}")
+        };
+        assert!(why.contains("taken up 2 times"), "{why}");
+        assert_eq!(world.model.calls().len(), 3, "it is not asked once more");
+        let ended = world.store.run(run).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Interrupted);
+        world.model.push(reply::text("free"));
+        let next = world.orchestrator().handle(request("and now?")).await;
+        assert_eq!(next.unwrap().reply, "free");
+    });
 }
 
 #[test]
@@ -254,13 +279,8 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
             .await
             .unwrap();
         assert_eq!(second.result().await.unwrap().reply, "taken over");
-        let first = first.result().await.unwrap();
-        assert_eq!(first.status, RunStatus::Failed);
-        assert!(
-            first.reply.contains("no longer holds its session"),
-            "{}",
-            first.reply
-        );
+        let stale = NoResult::Unrecorded(StoreError::Stale(first.run_id()));
+        assert_eq!(first.result().await, Err(stale));
     });
     let history = process().block_on(world.store.history(&session())).unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "taken over");

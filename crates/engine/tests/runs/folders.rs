@@ -98,13 +98,27 @@ fn a_run_whose_tools_work_on_files_is_taken_up_in_its_own_folder_alone() {
 }
 
 #[test]
-fn a_run_whose_tools_work_on_no_files_or_that_has_no_folder_goes_on_anywhere() {
+fn a_run_whose_tools_work_on_no_files_goes_on_anywhere() {
     let world = World::new(r#"{"type":"object","properties":{}}"#);
     let run = world.dies_in(Some("/a"), request("go"));
     world.ends_in(Some("/b"), run);
+}
+
+#[test]
+fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_alone() {
     let world = World::new(WRITES);
     let run = world.dies_in(None, request("go"));
-    world.ends_in(Some("/b"), run);
+    process().block_on(async {
+        let refused = world.in_folder(Some("/b")).resume(run, Vec::new()).await;
+        assert!(matches!(refused, Err(ResumeError::NoFolder(of)) if of == run));
+    });
+    assert_eq!(world.tool.count(), 1);
+    process().block_on(async {
+        let handle = world.in_folder(Some("/b")).resume_by_person(run).await;
+        let result = handle.unwrap().result().await.unwrap();
+        assert_eq!(result.status, RunStatus::Done);
+    });
+    assert_eq!(world.tool.count(), 2);
 }
 
 #[test]

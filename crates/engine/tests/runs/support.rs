@@ -7,7 +7,9 @@ use neuraxis_core::{
     AgentId, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
     Transcript,
 };
-use neuraxis_engine::{Event, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest};
+use neuraxis_engine::{
+    ApprovalKey, Event, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest,
+};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, Tool};
 use neuraxis_testkit::{CountingIds, ScriptedModel, VirtualClock};
@@ -19,6 +21,7 @@ pub(crate) fn builder(model: ScriptedModel) -> OrchestratorBuilder {
         .store(Arc::new(MemoryStore::new()))
         .clock(Arc::new(VirtualClock::new()))
         .ids(Arc::new(CountingIds::default()))
+        .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
 }
 
 /// The built-in policy, but one role serves every request, however simple: tests say which model is asked what.

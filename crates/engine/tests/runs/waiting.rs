@@ -75,6 +75,7 @@ fn decided(asked: &ApprovalRequested, decision: ApprovalDecision) -> Answer {
         arguments_hash: asked.arguments_hash,
         decision,
         by: Some("ada".to_owned()),
+        code: None,
     })
 }
 

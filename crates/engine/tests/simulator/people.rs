@@ -80,6 +80,7 @@ pub(crate) fn answers(world: &World, run: RunId) -> Vec<Answer> {
             arguments_hash: asked.arguments_hash,
             decision: decision(&world.dice),
             by: None,
+            code: None,
         }));
     }
     answers

@@ -123,6 +123,10 @@ impl SessionStore for MortalStore {
         self.inner.release(lease).await
     }
 
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.mark_imported(lease).await
+    }
+
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
     }

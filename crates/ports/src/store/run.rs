@@ -1,5 +1,7 @@
 //! A run as a store tells of it, without its records.
 
+use std::time::Duration;
+
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
@@ -20,16 +22,20 @@ pub struct RunLease {
     pub run: RunId,
     /// Grows with every lease of the session, so that a stalled holder that comes back cannot write.
     pub token: u64,
+    /// How long it lasts from each time that the store is asked for it: who holds it and has heard nothing of the store for
+    /// as long does nothing more in its name.
+    pub length: Duration,
 }
 
 impl RunLease {
     /// Makes a lease; for implementations of [`SessionStore`](super::SessionStore).
     #[must_use]
-    pub const fn new(session: SessionId, run: RunId, token: u64) -> Self {
+    pub const fn new(session: SessionId, run: RunId, token: u64, length: Duration) -> Self {
         Self {
             session,
             run,
             token,
+            length,
         }
     }
 }
@@ -60,6 +66,10 @@ pub struct RunSummary {
     pub records: u64,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
+    /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled.
+    pub released: bool,
+    /// Whether it was imported and nobody has begun it again since: what its log says was written elsewhere.
+    pub imported: bool,
     /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
     /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
     pub leased_until: Option<Timestamp>,
@@ -81,6 +91,8 @@ impl RunSummary {
             pending: Vec::new(),
             records: 0,
             has_mail: false,
+            released: false,
+            imported: false,
             leased_until: None,
         }
     }

@@ -1,7 +1,8 @@
 //! A run that waits for a person waits through any number of deaths.
 
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, InboxEntry, InboxInput, InputId, RecordBody, RunStatus,
+    ApprovalDecided, ApprovalDecision, ApprovalRequested, InboxEntry, InboxInput, InputId,
+    RecordBody, RunId, RunStatus,
 };
 use neuraxis::ports::SessionStore;
 
@@ -13,6 +14,28 @@ pub(crate) fn asks_first(results: usize) -> Said {
         0 => Said::Calls(&[("look", "{\"n\":1}"), ("pay_asked", "{\"n\":2}")]),
         2 => Said::Text("All is done."),
         other => panic!("a conversation with {other} results"),
+    }
+}
+
+async fn questions(world: &World, run: RunId) -> Vec<ApprovalRequested> {
+    let records = world.records(run).await;
+    let asked = records.iter().filter_map(|record| match &record.body {
+        RecordBody::ApprovalRequested(asked) => Some(ApprovalRequested::clone(asked)),
+        _ => None,
+    });
+    asked.collect()
+}
+
+/// An approval of what the run asks about, as anybody could write it.
+async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDecided {
+    let asked = questions(world, run).await.pop().unwrap();
+    ApprovalDecided {
+        id: InputId::new(id),
+        tool_call_id: asked.tool_call_id,
+        arguments_hash: asked.arguments_hash,
+        decision: ApprovalDecision::APPROVE,
+        by: Some("somebody".to_owned()),
+        code: None,
     }
 }
 
@@ -37,21 +60,25 @@ async fn waits_for_approval(kept: Kept) {
         server.kill().await;
         assert_eq!(world.effects("begun", "pay_asked"), []);
     }
-    let records = world.records(run).await;
-    let asked = records.iter().find_map(|record| match &record.body {
-        RecordBody::ApprovalRequested(asked) => Some(asked.clone()),
-        _ => None,
-    });
-    let asked = asked.unwrap();
-    let approved = InboxEntry::new(InboxInput::ApprovalDecided(ApprovalDecided {
-        id: InputId::new("approved"),
-        tool_call_id: asked.tool_call_id,
-        arguments_hash: asked.arguments_hash,
-        decision: ApprovalDecision::APPROVE,
-        by: Some("somebody".to_owned()),
-    }));
-    // While no server is there to hear it.
-    world.store.post(run, &approved).await.unwrap();
+    // Whoever can write to the database can put an approval there, but not one that counts.
+    let post = async |decided: ApprovalDecided| {
+        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
+        // While no server is there to hear it.
+        world.store.post(run, &entry).await.unwrap();
+    };
+    post(approval(&world, run, "forged").await).await;
+    world.leases_run_out().await;
+    let server = world.start().await;
+    until("it is asked about again", async || {
+        let waits = world.store.run(run).await.unwrap().status == RunStatus::Waiting;
+        waits && questions(&world, run).await.len() == 2
+    })
+    .await;
+    server.kill().await;
+    assert_eq!(world.effects("begun", "pay_asked"), []);
+
+    let approved = approval(&world, run, "approved").await;
+    post(world.sign(run, approved)).await;
     world.leases_run_out().await;
     let server = world.start().await;
     world.ended(run).await;

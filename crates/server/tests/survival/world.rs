@@ -7,10 +7,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis::core::{EffectId, Record, RunId, Seq};
+use neuraxis::Orchestrator;
+use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, Seq};
+use neuraxis::engine::ApprovalKey;
 use neuraxis::ports::SessionStore;
 use neuraxis_sql::{SqlConfig, SqlStore};
-use neuraxis_testkit::{Aftermath, Postgres, SilentProxy};
+use neuraxis_testkit::{Aftermath, Postgres, ScriptedModel, SilentProxy};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -263,6 +265,20 @@ impl World {
         runs.first()
             .filter(|run| run.records > 0)
             .map(|run| run.run_id)
+    }
+
+    /// Makes a decision count as one that was given through this installation, by the key that its servers made.
+    pub(crate) fn sign(&self, run: RunId, decided: ApprovalDecided) -> ApprovalDecided {
+        let key = self.folder().join(".local/share/neuraxis/approval.key");
+        let digits = fs::read_to_string(key).unwrap();
+        let mut bytes = [0; ApprovalKey::BYTES];
+        for (place, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).unwrap();
+        }
+        let engine = Orchestrator::builder()
+            .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+            .approval_key(ApprovalKey::new(bytes));
+        engine.build().unwrap().sign_approval(run, decided)
     }
 
     pub(crate) async fn records(&self, run: RunId) -> Vec<Arc<Record>> {

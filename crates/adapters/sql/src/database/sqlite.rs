@@ -14,6 +14,8 @@ use tokio::time::Instant;
 use super::{Database, Dialect, Pools};
 use crate::config::{Durability, SqlConfig};
 use crate::error::{OpenError, is_locked};
+use crate::lease_clock::LeaseClock;
+use crate::own_file;
 
 /// The pause before a locked file is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -23,6 +25,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         url: config.url.clone(),
     })?;
     create(&path)?;
+    // It can be set for a new file only, and setting it again would write, even to a full disk.
+    let is_new = super::header::of_file(&path).is_none_or(|header| !header.was_used);
     let synchronous = match config.durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
@@ -33,10 +37,12 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .synchronous(synchronous);
     let mut writer = common
         .clone()
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         // What is deleted is overwritten, not just forgotten.
         .pragma("secure_delete", "ON");
+    if is_new {
+        writer = writer.auto_vacuum(SqliteAutoVacuum::Incremental);
+    }
     if let Some(pages) = config.max_pages {
         writer = writer.pragma("max_page_count", pages.to_string());
     }
@@ -47,6 +53,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     Ok(Database {
         place: path.display().to_string(),
         dialect: Dialect::Sqlite,
+        lease_clock: LeaseClock::new(),
         patience: config.patience,
         pools: Pools::Sqlite { writer, readers },
     })
@@ -78,8 +85,30 @@ pub(crate) fn path(url: &str) -> Option<PathBuf> {
     is_file.then(|| PathBuf::from(path))
 }
 
-/// Makes the file if it is not there, for nobody else to read. SQLite gives the same rights to the files beside it.
+/// What SQLite adds to the name of a file for those that it keeps beside it.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    BESIDE.into_iter().map(|ending| {
+        let mut file = path.to_owned().into_os_string();
+        file.push(ending);
+        file.into()
+    })
+}
+
+/// Takes from others what they can do with the file and those beside it. Only once it is known to be ours to change: a
+/// file of another program is left alone.
+pub(crate) fn tighten(path: &Path) {
+    own_file::tighten_file(path);
+    beside(path).for_each(|file| own_file::tighten_file(&file));
+}
+
+/// Makes the file if it is not there, for nobody else to read, and makes sure that it is one's own. SQLite gives the same
+/// rights to the files beside it.
 fn create(path: &Path) -> Result<(), OpenError> {
+    for file in beside(path) {
+        own_file::check_file(&file)?;
+    }
     let failed = |path: &Path, source| OpenError::File {
         path: path.to_owned(),
         source,
@@ -98,7 +127,7 @@ fn create(path: &Path) -> Result<(), OpenError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(own_file::check_file(path)?),
         Err(error) => Err(failed(path, error)),
     }
 }

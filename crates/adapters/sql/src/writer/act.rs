@@ -17,6 +17,7 @@ pub(crate) enum Act {
     Begin(SessionId, RunId),
     Renew(RunLease),
     Release(RunLease),
+    MarkImported(RunLease),
     Abandon(RunLease),
     Post {
         run: RunId,
@@ -33,6 +34,8 @@ pub(crate) enum Act {
         body: String,
     },
     Revoke(SessionId, u32),
+    /// Writes the number of a lease that nobody gets.
+    Probe,
     /// What ended runs used, as JSON, found out from their records.
     KeepMetrics(Vec<(RunId, String)>),
 }
@@ -52,6 +55,7 @@ impl Act {
             Self::Begin(_, run) | Self::Post { run, .. } => Some(*run),
             Self::Renew(lease)
             | Self::Release(lease)
+            | Self::MarkImported(lease)
             | Self::Abandon(lease)
             | Self::Settle(lease, _)
             | Self::Remember { lease, .. } => Some(lease.run),
@@ -59,6 +63,7 @@ impl Act {
             | Self::Delete(_)
             | Self::Prune(_)
             | Self::Revoke(..)
+            | Self::Probe
             | Self::KeepMetrics(_) => None,
         }
     }
@@ -75,6 +80,7 @@ impl Task {
             }
             Act::Renew(lease) => self.renew(link, lease).await?,
             Act::Release(lease) => self.release(link, lease).await?,
+            Act::MarkImported(lease) => self.mark_imported(link, lease).await?,
             Act::Abandon(lease) => self.abandon(link, lease).await?,
             Act::Post {
                 run,
@@ -90,6 +96,7 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
+            Act::Probe => drop(self.next_token(link).await?),
             Act::KeepMetrics(runs) => {
                 for (run, metrics) in runs {
                     keep_metrics(link, *run, metrics).await?;

@@ -1,4 +1,4 @@
-//! Leases are renewed and given back.
+//! Leases are renewed, marked and given back.
 
 use neuraxis_ports::RunLease;
 use sqlx::AssertSqlSafe;
@@ -6,6 +6,7 @@ use sqlx::AssertSqlSafe;
 use super::{Task, stale};
 use crate::error::Failure;
 use crate::link::{Link, values};
+use crate::read::runs::IMPORTED;
 
 impl Task {
     pub(super) async fn renew(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
@@ -31,6 +32,17 @@ impl Task {
         let sql = "UPDATE runs SET leased_until = NULL WHERE key = $1";
         link.run(sql, values![key]).await?;
         self.runs.remove(&lease.run);
+        Ok(())
+    }
+
+    pub(super) async fn mark_imported(
+        &self,
+        link: &mut Link,
+        lease: &RunLease,
+    ) -> Result<(), Failure> {
+        let key = self.leased(link, lease).await?;
+        let sql = "UPDATE runs SET holder = $1 WHERE key = $2";
+        link.run(sql, values![IMPORTED, key]).await?;
         Ok(())
     }
 }

@@ -62,13 +62,13 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     let error = SqlStore::open(&config).await.unwrap_err().to_string();
     assert_eq!(std::fs::read(&path).unwrap(), before, "nothing was changed");
     assert!(error.contains("schema version 99"), "{error}");
-    assert!(error.contains("up to 3"), "{error}");
+    assert!(error.contains("up to 4"), "{error}");
 }
 
 /// The files were written by the first code with each schema; they stay as they are.
 #[tokio::test]
 async fn a_file_of_every_schema_version_is_read_whole() {
-    for version in ["schema-1.db", "schema-2.db", "schema-3.db"] {
+    for version in ["schema-1.db", "schema-2.db", "schema-3.db", "schema-4.db"] {
         let folder = tempfile::tempdir().unwrap();
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
         let fixture = std::path::Path::new(fixtures).join(version);
@@ -131,9 +131,34 @@ async fn a_fixture_of_the_newest_version_can_be_made() {
     let made = folder.path().join("sessions.db");
     assert!(std::fs::metadata(&made).unwrap().len() > 100_000);
     if std::env::var_os("REGENERATE").is_some() {
-        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-3.db");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql/schema-4.db");
         std::fs::copy(made, place).unwrap();
     }
+}
+
+/// Not even the pages beside the file change, and whoever writes at the moment is not waited for.
+#[tokio::test]
+async fn opening_and_reading_write_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config_in(folder.path());
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    busy.finish(&store).await.unwrap();
+    let mut writing = SqliteConnection::connect(&config.url).await.unwrap();
+    let lock = sqlx::query("BEGIN IMMEDIATE");
+    lock.execute(&mut writing).await.unwrap();
+    let bytes = || {
+        let of = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        (of("sessions.db"), of("sessions.db-wal"))
+    };
+    let before = bytes();
+    config.patience = std::time::Duration::from_millis(50);
+    let reading = open(&config).await;
+    assert_eq!(reading.check().await.unwrap().runs, 1);
+    assert_eq!(records(&reading, busy.run()).await, busy.records);
+    assert_eq!(reading.unfinished().await.unwrap(), []);
+    reading.close().await;
+    assert!(bytes() == before, "something was written");
 }
 
 #[tokio::test]
@@ -200,4 +225,47 @@ async fn a_store_that_was_closed_has_no_file_open() {
         store.close().await;
         assert_eq!(open_files(&file), 0, "round {round}");
     }
+}
+
+fn mode_of(path: &std::path::Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_the_file_or_of_one_beside_it_is_refused_and_not_followed() {
+    for name in ["sessions.db", "sessions.db-wal", "sessions.db-journal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(name)).unwrap();
+        let error = SqlStore::open(&config_in(folder.path())).await.unwrap_err();
+        assert!(matches!(error, OpenError::Unsafe(_)), "{name}: {error:?}");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_others_could_read_is_theirs_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    open(&config).await.close().await;
+    let file = folder.path().join("sessions.db");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o664)).unwrap();
+    open(&config).await.close().await;
+    assert_eq!(mode_of(&file), 0o600);
+}
+
+#[tokio::test]
+async fn a_file_of_another_user_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config_in(folder.path());
+    open(&config).await.close().await;
+    let file = folder.path().join("sessions.db");
+    if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can give a file away");
+        return;
+    }
+    let error = SqlStore::open(&config).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("uid 12345"), "{cause}");
 }

@@ -119,3 +119,40 @@ async fn a_copy_that_fails_loses_nothing_of_the_database() {
         busy.records
     );
 }
+
+#[tokio::test]
+async fn nothing_is_written_through_a_link_in_place_of_the_copy_or_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim.rc");
+    fs::write(&victim, "").unwrap();
+    let place = folder.path().join("log");
+    fs::create_dir(&place).unwrap();
+    std::os::unix::fs::symlink(&victim, place.join("records.jsonl")).unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&place, &link).unwrap();
+    for place in [place, link] {
+        let mut config = config_in(folder.path());
+        config.log = Some(LogCopy::new(&place));
+        let refused = SqlStore::open(&config).await;
+        assert!(
+            matches!(refused, Err(OpenError::LogCopy { .. })),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(fs::read(&victim).unwrap(), b"");
+}
+
+#[tokio::test]
+async fn a_copy_that_was_replaced_by_a_link_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("log");
+    let mut config = config_in(folder.path());
+    config.log = Some(LogCopy::new(&place));
+    open(&config).await.close().await;
+    let victim = folder.path().join("victim.rc");
+    fs::write(&victim, "").unwrap();
+    fs::remove_file(place.join("records.jsonl")).unwrap();
+    std::os::unix::fs::symlink(&victim, place.join("records.jsonl")).unwrap();
+    assert!(SqlStore::open(&config).await.is_err());
+    assert_eq!(fs::read(&victim).unwrap(), b"");
+}

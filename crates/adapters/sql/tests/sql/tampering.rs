@@ -140,6 +140,7 @@ fn allowed(number: u32) -> RecordBody {
         arguments_hash: ContentHash::of(b"{}"),
         decision: ApprovalDecision::approve_for_session(GrantScope::Tool),
         by: Some("ada".to_owned()),
+        code: None,
     }))
 }
 
@@ -171,6 +172,7 @@ fn remembered(id: u32) -> Grant {
         at: START,
         by: Some("ada".to_owned()),
         policy_hash: ContentHash::of(b"policy"),
+        code: None,
     }
 }
 

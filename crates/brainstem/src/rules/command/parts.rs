@@ -45,7 +45,10 @@ impl Part {
         let is_of_name = |letter: char| letter.is_alphanumeric() || "_./-+%~".contains(letter);
         let words = seen(text).split(|letter| !is_of_name(letter));
         Self {
-            words: words.filter(|word| !word.is_empty()).map(str::to_owned).collect(),
+            words: words
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect(),
             unclear,
             runs_others: true,
             inner: Vec::new(),
@@ -131,7 +134,9 @@ impl Reader {
     /// Splits the words of a program that runs others.
     fn look_into(&mut self, part: &mut Part, depth: usize) {
         let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
-        let is_code = kinds.iter().any(|kind| matches!(kind, Kind::Code | Kind::Tasks));
+        let is_code = kinds
+            .iter()
+            .any(|kind| matches!(kind, Kind::Code | Kind::Tasks));
         if let Some(why) = reads_on(&part.words) {
             part.mark(why);
         }
@@ -159,7 +164,11 @@ impl Reader {
 
 /// Finds what is known of the programs that a part names: of its own, and of all its words if it runs others.
 pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program> {
-    let all = if part.runs_others { part.words.len() } else { 1 };
+    let all = if part.runs_others {
+        part.words.len()
+    } else {
+        1
+    };
     let words = part.words.iter().take(all).enumerate();
     // A dot is a program only where a command begins, and elsewhere a folder.
     let words = words.filter(|(index, word)| *index == 0 || *word != ".");
@@ -189,7 +198,8 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
     };
     let is_name = |word: &str| {
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_-:".contains(letter);
-        word.starts_with(|letter: char| letter.is_ascii_alphabetic()) && word.chars().all(is_of_name)
+        word.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && word.chars().all(is_of_name)
     };
     let is_known = match program(first) {
         None => true,
@@ -204,17 +214,22 @@ pub(crate) fn rememberable(part: &Part) -> Option<String> {
 fn scripts(word: &str) -> impl Iterator<Item = &str> {
     let set = word.split_once('=').map(|(_, value)| value);
     let glued = word.starts_with('-').then(|| word.get(2..)).flatten();
-    [Some(word), set, glued].into_iter().flatten().filter(|text| !text.is_empty())
+    [Some(word), set, glued]
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
 }
 
 /// Tells whether a text is one word for a shell, too, so that there is nothing to split.
 fn is_one_name(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_alphanumeric() || "_./-+%:@,=".contains(letter))
+    text.chars()
+        .all(|letter| letter.is_alphanumeric() || "_./-+%:@,=".contains(letter))
 }
 
 /// Returns as much of a text as is looked at.
 fn seen(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_SEEN_BYTES)).unwrap_or(text)
+    text.get(..text.floor_char_boundary(MAX_SEEN_BYTES))
+        .unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -43,7 +43,11 @@ impl CommandPattern {
     /// Says why the wildcards do not stand for the words that they would have to stand for.
     fn exceeds(&self, part: &Part, folder: Folder<'_>) -> Option<&'static str> {
         let is_wild = |index: usize| self.words.get(index).is_none_or(|word| word.contains('*'));
-        let mut wild = part.words.iter().enumerate().filter(|(index, _)| is_wild(*index));
+        let mut wild = part
+            .words
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_wild(*index));
         let (first, _) = wild.clone().next()?;
         let own = part.words.first().and_then(|word| program(word));
         if let Some(own) = own
@@ -54,7 +58,9 @@ impl CommandPattern {
         wild.find_map(|(_, word)| {
             let mut programs = programs_in(part);
             let optional = programs.find(|program| program.has_option(word));
-            optional.map(|program| program.why).or_else(|| goes_elsewhere(word, folder))
+            optional
+                .map(|program| program.why)
+                .or_else(|| goes_elsewhere(word, folder))
         })
     }
 
@@ -77,7 +83,11 @@ impl CommandPattern {
             return Some("it allows every program there is; name those that are needed".to_owned());
         };
         let known = program(first)?;
-        let named = self.words.iter().skip(1).find(|word| known.has_option(word));
+        let named = self
+            .words
+            .iter()
+            .skip(1)
+            .find(|word| known.has_option(word));
         if let Some(option) = named {
             return Some(format!("by {option}, {}", known.about(first)));
         }
@@ -111,7 +121,11 @@ impl CommandPattern {
         let Some((pattern, rest)) = self.words.split_first() else {
             return true;
         };
-        let starts = if part.runs_others { part.words.len() } else { 1 };
+        let starts = if part.runs_others {
+            part.words.len()
+        } else {
+            1
+        };
         let words = part.words.iter().take(starts).enumerate();
         let mut places = words.filter(|(index, word)| match index {
             0 => fits(pattern, word) || fits_program(pattern, base_name(word)),
@@ -194,7 +208,8 @@ fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
 /// Returns the letters of a pattern that is a bundle of short options, such as `-rf`.
 fn flags(pattern: &str) -> Option<&str> {
     let letters = pattern.strip_prefix('-')?;
-    let is_bundle = (1..=4).contains(&letters.len()) && letters.chars().all(|it| it.is_ascii_alphabetic());
+    let is_bundle =
+        (1..=4).contains(&letters.len()) && letters.chars().all(|it| it.is_ascii_alphabetic());
     is_bundle.then_some(letters)
 }
 

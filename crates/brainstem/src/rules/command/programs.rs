@@ -86,7 +86,8 @@ fn fits_option(option: &str, word: &str) -> bool {
 /// Finds what is known of a program, by whatever path and version it is named.
 pub(crate) fn program(word: &str) -> Option<&'static Program> {
     static BY_NAME: LazyLock<HashMap<&'static str, &'static Program>> = LazyLock::new(|| {
-        let named = |program: &'static Program| program.names.iter().map(move |name| (*name, program));
+        let named =
+            |program: &'static Program| program.names.iter().map(move |name| (*name, program));
         PROGRAMS.iter().flat_map(named).collect()
     });
     let name = base_name(word);
@@ -95,10 +96,14 @@ pub(crate) fn program(word: &str) -> Option<&'static Program> {
     }
     let name = name.to_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);
-    if ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|start| name.starts_with(start)) {
+    if ["ld-linux", "ld-musl", "ld.so", "ld64.so"]
+        .iter()
+        .any(|start| name.starts_with(start))
+    {
         return BY_NAME.get("ld.so").copied();
     }
-    let unversioned = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let unversioned =
+        name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     let unversioned = unversioned.trim_end_matches('-');
     let found = BY_NAME.get(name).or_else(|| BY_NAME.get(unversioned));
     found.copied()
@@ -112,10 +117,18 @@ pub(super) fn base_name(program: &str) -> &str {
 pub(super) fn git_runs(words: &[String]) -> bool {
     let runs = |word: &String| {
         let name = word.split('=').next().unwrap_or_default();
-        let is_setting = word.starts_with("-c") || ["config", "--config-env", "--config"].contains(&name);
+        let is_setting =
+            word.starts_with("-c") || ["config", "--config-env", "--config"].contains(&name);
         is_setting
             || ["run", "foreach", "filter-branch", "-x"].contains(&name)
-            || ["--exec", "--exec-path", "--extcmd", "--upload-pack", "--receive-pack"].contains(&name)
+            || [
+                "--exec",
+                "--exec-path",
+                "--extcmd",
+                "--upload-pack",
+                "--receive-pack",
+            ]
+            .contains(&name)
     };
     let is_git = words.first().is_some_and(|word| base_name(word) == "git");
     is_git && words.iter().skip(1).any(runs)
@@ -123,19 +136,81 @@ pub(super) fn git_runs(words: &[String]) -> bool {
 
 /// The commands of git that only look.
 pub(super) const GIT_READS: [&str; 9] = [
-    "blame", "describe", "diff", "log", "ls-files", "rev-parse", "shortlog", "show", "status",
+    "blame",
+    "describe",
+    "diff",
+    "log",
+    "ls-files",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
 ];
 
 const PROGRAMS: &[Program] = &[
     Program {
         names: &[
-            "sudo", "doas", "pkexec", "env", "xargs", "nohup", "nice", "ionice", "timeout", "gtimeout",
-            "command", "exec", "builtin", "setsid", "stdbuf", "time", "strace", "ltrace", "chroot",
-            "unshare", "nsenter", "flock", "taskset", "chrt", "systemd-run", "setarch", "linux32",
-            "linux64", "setpriv", "prlimit", "numactl", "coproc", "cgexec", "dbus-run-session",
-            "catchsegv", "ld.so", "unbuffer", "proot", "fakeroot", "firejail", "bwrap", "npx", "bunx",
-            "pnpx", "uvx", "pipx", "rustup", "busybox", "toybox", "socat", "caffeinate", "arch", "gdb",
-            "valgrind", "perf", "hyperfine", "entr", "direnv", "nix-shell", "mise", "faketime",
+            "sudo",
+            "doas",
+            "pkexec",
+            "env",
+            "xargs",
+            "nohup",
+            "nice",
+            "ionice",
+            "timeout",
+            "gtimeout",
+            "command",
+            "exec",
+            "builtin",
+            "setsid",
+            "stdbuf",
+            "time",
+            "strace",
+            "ltrace",
+            "chroot",
+            "unshare",
+            "nsenter",
+            "flock",
+            "taskset",
+            "chrt",
+            "systemd-run",
+            "setarch",
+            "linux32",
+            "linux64",
+            "setpriv",
+            "prlimit",
+            "numactl",
+            "coproc",
+            "cgexec",
+            "dbus-run-session",
+            "catchsegv",
+            "ld.so",
+            "unbuffer",
+            "proot",
+            "fakeroot",
+            "firejail",
+            "bwrap",
+            "npx",
+            "bunx",
+            "pnpx",
+            "uvx",
+            "pipx",
+            "rustup",
+            "busybox",
+            "toybox",
+            "socat",
+            "caffeinate",
+            "arch",
+            "gdb",
+            "valgrind",
+            "perf",
+            "hyperfine",
+            "entr",
+            "direnv",
+            "nix-shell",
+            "mise",
+            "faketime",
         ],
         kind: Kind::Words,
         options: &[],
@@ -143,8 +218,8 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &[
-            "sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish", "csh", "tcsh", "rbash",
-            "pwsh", "su",
+            "sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish", "csh", "tcsh",
+            "rbash", "pwsh", "su",
         ],
         kind: Kind::Shell,
         options: &["-c", "-s", "-o"],
@@ -152,8 +227,8 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &[
-            "eval", "trap", "alias", "source", ".", "runuser", "script", "watch", "ssh", "parallel",
-            "screen", "tmux", "at", "batch", "crontab", "expect",
+            "eval", "trap", "alias", "source", ".", "runuser", "script", "watch", "ssh",
+            "parallel", "screen", "tmux", "at", "batch", "crontab", "expect",
         ],
         kind: Kind::Shell,
         options: &["-c", "-o", "-F"],
@@ -161,20 +236,73 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &[
-            "python", "pypy", "ipython", "perl", "ruby", "irb", "node", "nodejs", "deno", "bun", "php",
-            "lua", "luajit", "tclsh", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "ed", "ex", "vi",
-            "vim", "nvim", "emacs", "nano", "sqlite", "psql", "mysql", "groovy", "scala", "jshell",
-            "osascript", "rscript", "julia", "guile", "erl", "elixir", "ghci", "ocaml", "m4", "bc", "dc",
+            "python",
+            "pypy",
+            "ipython",
+            "perl",
+            "ruby",
+            "irb",
+            "node",
+            "nodejs",
+            "deno",
+            "bun",
+            "php",
+            "lua",
+            "luajit",
+            "tclsh",
+            "awk",
+            "gawk",
+            "mawk",
+            "nawk",
+            "sed",
+            "gsed",
+            "ed",
+            "ex",
+            "vi",
+            "vim",
+            "nvim",
+            "emacs",
+            "nano",
+            "sqlite",
+            "psql",
+            "mysql",
+            "groovy",
+            "scala",
+            "jshell",
+            "osascript",
+            "rscript",
+            "julia",
+            "guile",
+            "erl",
+            "elixir",
+            "ghci",
+            "ocaml",
+            "m4",
+            "bc",
+            "dc",
         ],
         kind: Kind::Code,
-        options: &["-c", "-e", "-E", "-f", "-i", "-r", "-m", "--eval", "--in-place", "--file", "--print"],
+        options: &[
+            "-c",
+            "-e",
+            "-E",
+            "-f",
+            "-i",
+            "-r",
+            "-m",
+            "--eval",
+            "--in-place",
+            "--file",
+            "--print",
+        ],
         why: "it runs code that its arguments or its input say, or writes files",
     },
     Program {
         names: &["find"],
         kind: Kind::Tasks,
         options: &[
-            "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls",
+            "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf",
+            "-fls",
         ],
         why: "it runs programs, removes and writes files",
     },
@@ -188,56 +316,145 @@ const PROGRAMS: &[Program] = &[
         names: &["tar", "bsdtar", "gtar"],
         kind: Kind::Tasks,
         options: &[
-            "--to-command", "--checkpoint-action", "--use-compress-program", "--info-script",
-            "--new-volume-script", "--rsh-command", "--rmt-command", "--directory",
-            "--absolute-names", "-I", "-F", "-C", "-P",
+            "--to-command",
+            "--checkpoint-action",
+            "--use-compress-program",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+            "--directory",
+            "--absolute-names",
+            "-I",
+            "-F",
+            "-C",
+            "-P",
         ],
         why: "it runs programs and writes elsewhere",
     },
     Program {
         names: &["rsync", "scp", "sftp", "zip", "7z"],
         kind: Kind::Tasks,
-        options: &["-e", "--rsh", "--rsync-path", "-S", "-o", "-F", "-TT", "--unzip-command", "-T"],
+        options: &[
+            "-e",
+            "--rsh",
+            "--rsync-path",
+            "-S",
+            "-o",
+            "-F",
+            "-TT",
+            "--unzip-command",
+            "-T",
+        ],
         why: "it runs programs and writes elsewhere",
     },
     Program {
         names: &[
-            "make", "gmake", "bmake", "ninja", "just", "task", "rake", "cmake", "meson", "bazel", "ant",
-            "mvn", "gradle", "gradlew", "scons", "tox", "nox", "invoke",
+            "make", "gmake", "bmake", "ninja", "just", "task", "rake", "cmake", "meson", "bazel",
+            "ant", "mvn", "gradle", "gradlew", "scons", "tox", "nox", "invoke",
         ],
         kind: Kind::Tasks,
         options: &[
-            "-f", "-C", "-I", "-E", "-P", "--file", "--makefile", "--justfile", "--directory", "--eval",
-            "--include-dir", "--init-script", "--working-directory", "--shell", "=",
+            "-f",
+            "-C",
+            "-I",
+            "-E",
+            "-P",
+            "--file",
+            "--makefile",
+            "--justfile",
+            "--directory",
+            "--eval",
+            "--include-dir",
+            "--init-script",
+            "--working-directory",
+            "--shell",
+            "=",
         ],
         why: "it runs what files and options say",
     },
     Program {
-        names: &["npm", "pnpm", "yarn", "corepack", "pip", "uv", "poetry", "gem", "bundle", "composer", "brew"],
+        names: &[
+            "npm", "pnpm", "yarn", "corepack", "pip", "uv", "poetry", "gem", "bundle", "composer",
+            "brew",
+        ],
         kind: Kind::Tasks,
         options: &[
-            "--prefix", "--script-shell", "--node-options", "--userconfig", "--globalconfig", "--global",
-            "--target", "--root", "--dir", "--cwd", "-C", "-g", "-t",
+            "--prefix",
+            "--script-shell",
+            "--node-options",
+            "--userconfig",
+            "--globalconfig",
+            "--global",
+            "--target",
+            "--root",
+            "--dir",
+            "--cwd",
+            "-C",
+            "-g",
+            "-t",
         ],
         why: "it runs scripts of projects and packages, and writes elsewhere",
     },
     Program {
         names: &[
-            "docker", "podman", "nerdctl", "kubectl", "oc", "helm", "terraform", "ansible",
-            "ansible-playbook", "vagrant", "lxc", "machinectl", "systemctl", "launchctl", "gh", "aws",
-            "gcloud", "az",
+            "docker",
+            "podman",
+            "nerdctl",
+            "kubectl",
+            "oc",
+            "helm",
+            "terraform",
+            "ansible",
+            "ansible-playbook",
+            "vagrant",
+            "lxc",
+            "machinectl",
+            "systemctl",
+            "launchctl",
+            "gh",
+            "aws",
+            "gcloud",
+            "az",
         ],
         kind: Kind::Tasks,
-        options: &["-v", "--volume", "--mount", "--privileged", "-f", "--file", "--config", "--kubeconfig"],
+        options: &[
+            "-v",
+            "--volume",
+            "--mount",
+            "--privileged",
+            "-f",
+            "--file",
+            "--config",
+            "--kubeconfig",
+        ],
         why: "it runs programs elsewhere, with rights of its own",
     },
     Program {
         names: &["git"],
         kind: Kind::Options,
         options: &[
-            "--output", "--no-index", "--ext-diff", "--textconv", "--exec", "--exec-path", "--extcmd",
-            "--upload-pack", "--receive-pack", "--open-files-in-pager", "--git-dir", "--work-tree",
-            "--config-env", "--config", "--template", "--contents", "--output-directory", "-c", "-C", "-O", "-x",
+            "--output",
+            "--no-index",
+            "--ext-diff",
+            "--textconv",
+            "--exec",
+            "--exec-path",
+            "--extcmd",
+            "--upload-pack",
+            "--receive-pack",
+            "--open-files-in-pager",
+            "--git-dir",
+            "--work-tree",
+            "--config-env",
+            "--config",
+            "--template",
+            "--contents",
+            "--output-directory",
+            "-c",
+            "-C",
+            "-O",
+            "-x",
         ],
         why: "it writes files, reads others than the repository's or runs programs",
     },
@@ -245,27 +462,62 @@ const PROGRAMS: &[Program] = &[
         names: &["cargo"],
         kind: Kind::Options,
         options: &[
-            "--config", "--manifest-path", "--target-dir", "--out-dir", "--artifact-dir", "--root",
-            "--path", "--lockfile-path", "-C", "-Z",
+            "--config",
+            "--manifest-path",
+            "--target-dir",
+            "--out-dir",
+            "--artifact-dir",
+            "--root",
+            "--path",
+            "--lockfile-path",
+            "-C",
+            "-Z",
         ],
         why: "it runs programs, or builds, reads and writes elsewhere",
     },
     Program {
         names: &["go"],
         kind: Kind::Options,
-        options: &["-exec", "-toolexec", "-vettool", "-o", "-C", "-modfile", "-overlay", "--exec", "--toolexec"],
+        options: &[
+            "-exec",
+            "-toolexec",
+            "-vettool",
+            "-o",
+            "-C",
+            "-modfile",
+            "-overlay",
+            "--exec",
+            "--toolexec",
+        ],
         why: "it runs programs, or builds and writes elsewhere",
     },
     Program {
-        names: &["sort", "tree", "gcc", "cc", "clang", "rustc", "pandoc", "openssl"],
+        names: &[
+            "sort", "tree", "gcc", "cc", "clang", "rustc", "pandoc", "openssl",
+        ],
         kind: Kind::Options,
-        options: &["-o", "-T", "--output", "--compress-program", "--files0-from", "--temporary-directory"],
+        options: &[
+            "-o",
+            "-T",
+            "--output",
+            "--compress-program",
+            "--files0-from",
+            "--temporary-directory",
+        ],
         why: "it writes files, reads others or runs programs",
     },
     Program {
         names: &["jq", "yq"],
         kind: Kind::Options,
-        options: &["-f", "-i", "-L", "--from-file", "--inplace", "--rawfile", "--slurpfile"],
+        options: &[
+            "-f",
+            "-i",
+            "-L",
+            "--from-file",
+            "--inplace",
+            "--rawfile",
+            "--slurpfile",
+        ],
         why: "it writes files or reads others",
     },
     Program {
@@ -281,17 +533,30 @@ const PROGRAMS: &[Program] = &[
         why: "it runs programs and writes files",
     },
     Program {
-        names: &["curl", "wget", "aria", "http", "https", "nc", "ncat", "netcat", "telnet", "ftp"],
+        names: &[
+            "curl", "wget", "aria", "http", "https", "nc", "ncat", "netcat", "telnet", "ftp",
+        ],
         kind: Kind::Writes,
-        options: &["-o", "-O", "-K", "-T", "--output", "--config", "--upload-file", "--remote-name", "-e", "-c"],
+        options: &[
+            "-o",
+            "-O",
+            "-K",
+            "-T",
+            "--output",
+            "--config",
+            "--upload-file",
+            "--remote-name",
+            "-e",
+            "-c",
+        ],
         why: "it reaches out, and writes or sends files",
     },
     Program {
         names: &[
-            "rm", "rmdir", "mv", "cp", "dd", "tee", "install", "ln", "link", "unlink", "truncate", "shred",
-            "chmod", "chown", "chgrp", "touch", "mkdir", "mkfifo", "mknod", "split", "csplit", "patch",
-            "unzip", "gzip", "gunzip", "bzip", "xz", "zstd", "cpio", "ar", "kill", "pkill", "killall",
-            "mount", "umount", "setfacl", "setfattr", "dos2unix",
+            "rm", "rmdir", "mv", "cp", "dd", "tee", "install", "ln", "link", "unlink", "truncate",
+            "shred", "chmod", "chown", "chgrp", "touch", "mkdir", "mkfifo", "mknod", "split",
+            "csplit", "patch", "unzip", "gzip", "gunzip", "bzip", "xz", "zstd", "cpio", "ar",
+            "kill", "pkill", "killall", "mount", "umount", "setfacl", "setfattr", "dos2unix",
         ],
         kind: Kind::Writes,
         options: &[],
@@ -326,10 +591,30 @@ mod tests {
     #[test]
     fn an_option_is_known_shortened_with_its_value_and_in_a_bundle() {
         let git = program("git").unwrap();
-        for word in ["--output", "--output=x", "--outp=x", "--o", "--no-index", "--no-i", "-C", "-C.", "-c"] {
+        for word in [
+            "--output",
+            "--output=x",
+            "--outp=x",
+            "--o",
+            "--no-index",
+            "--no-i",
+            "-C",
+            "-C.",
+            "-c",
+        ] {
             assert!(git.has_option(word), "{word}");
         }
-        for word in ["--oneline", "-5", "--stat", "--no-merges", "HEAD", "output", "--", "-p", "--cached"] {
+        for word in [
+            "--oneline",
+            "-5",
+            "--stat",
+            "--no-merges",
+            "HEAD",
+            "output",
+            "--",
+            "-p",
+            "--cached",
+        ] {
             assert!(!git.has_option(word), "{word}");
         }
         assert!(program("sort").unwrap().has_option("-ro"));

@@ -193,7 +193,8 @@ impl Splitter<'_> {
             }
             _ if letter.is_control() => self.now.end_word(),
             _ if letter.is_whitespace() => {
-                self.now.mark("it has blanks that not all shells take for blanks");
+                self.now
+                    .mark("it has blanks that not all shells take for blanks");
                 self.now.end_word();
             }
             _ => self.now.push(letter),

@@ -1,5 +1,8 @@
 //! `neuraxis approvals approve` and `deny`: lets a run go on that waits for a person.
 
+use std::io::Write;
+use std::path::Path;
+
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::RunHandle;
@@ -13,27 +16,31 @@ use neuraxis::ports::{Clock, Ids, StoreError};
 use neuraxis_app::{App, Tape};
 
 use super::super::ask::{self, Format, Reception, View};
+use super::show;
 use super::waiting::{self, Waiting, Which};
 use crate::approve::{WhenAway, user_name};
 use crate::command::lookup;
+use crate::confirm;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::invocation::again;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::terminal;
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  neuraxis approvals approve 01990000-0000-7000-8000-000000000000
-  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 --arguments '{\"path\": \"notes.txt\"}'";
+  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60
+  neuraxis approvals approve 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60 --arguments '{\"path\": \"notes.txt\"}'";
 
 const DENY_EXAMPLES: &str = "\
 Examples:
-  neuraxis approvals deny 01990000-0000-7000-8000-000000000000 --reason \"read it first\"";
+  neuraxis approvals deny 01990000-0000-7000-8000-000000000000 4f8a1c2b9d3e5f60 --reason \"read it first\"";
 
 /// Allow a call once; its run goes on, and its answer is printed
 ///
-/// Where another process has the run, that one goes on with it.
+/// It answers the question that is named, as `approvals show` names it, and no other. Without a name it shows the question
+/// and asks, where somebody sits at a terminal. Where another process has the run, that one goes on with it.
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
 pub(crate) struct Approve {
@@ -55,7 +62,8 @@ pub(crate) struct Approve {
 
 /// Deny a call; its run goes on without it, and its answer is printed
 ///
-/// Where another process has the run, that one goes on with it.
+/// It answers the question that is named, as `approvals show` names it, and no other. Without a name it shows the question
+/// and asks, where somebody sits at a terminal. Where another process has the run, that one goes on with it.
 #[derive(Debug, Args)]
 #[command(after_help = DENY_EXAMPLES)]
 pub(crate) struct Deny {
@@ -88,7 +96,7 @@ impl Approve {
                 remember,
             })
         };
-        decide(setup, &self.which, decision, self.format).await
+        decide(setup, &self.which, ("Allow it?", decision), self.format).await
     }
 }
 
@@ -96,33 +104,75 @@ impl Deny {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let reason = self.reason;
         let decision = |_: &Waiting| Ok(ApprovalDecision::Deny { reason });
-        decide(setup, &self.which, decision, self.format).await
+        decide(setup, &self.which, ("Deny it?", decision), self.format).await
     }
 }
 
 async fn decide(
     setup: &Setup,
     which: &Which,
-    decision: impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
+    (prompt, decision): (
+        &str,
+        impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
+    ),
     format: Format,
 ) -> Result<(), CommandError> {
     // What the run asks next waits as this call did, unless somebody sits here.
     let mut reception = Reception::new(setup, WhenAway::Wait)?;
     let app = reception.app(setup, Tape::Off).await?;
-    let done = decide_in(&app, &mut reception, which, decision, format).await;
+    let root = setup.config()?.project_root().to_owned();
+    let meant = meant(&app, which, (&root, prompt)).await;
+    let done = match meant {
+        Ok(waiting) => decide_in(&app, &mut reception, waiting, decision, format).await,
+        Err(error) => Err(error),
+    };
     app.close().await;
     done
+}
+
+/// Returns the question that is answered. One that nobody named is shown to the person at the terminal, who says whether it
+/// is meant: otherwise a question that nobody has seen would be answered.
+async fn meant(
+    app: &App,
+    which: &Which,
+    (root, prompt): (&Path, &str),
+) -> Result<Waiting, CommandError> {
+    let waiting = waiting::one(app.store.as_ref(), which).await?;
+    lookup::unaltered(app.store.as_ref(), &waiting.session).await?;
+    if which.names_question() {
+        return Ok(waiting);
+    }
+    let (run, name) = (waiting.run, waiting.question_name());
+    if !confirm::is_somebody_there() {
+        let error = anyhow!("say which question of run {run} you answer");
+        return Err(CommandError::usage(error)
+            .hint(format!(
+                "`neuraxis approvals show {run}` shows what would run"
+            ))
+            .hint(format!(
+                "the question that waits now is {name}: add that once you have read it"
+            )));
+    }
+    let columns = terminal::width(std::io::stderr());
+    let shown = show::in_full(&waiting, app.orchestrator.tools(), root, columns);
+    let mut stderr = anstream::stderr();
+    stderr.write_all(shown.as_bytes())?;
+    match confirm::says_yes(prompt)? {
+        true => Ok(waiting),
+        false => {
+            let error = anyhow!("nothing was decided: the call still waits");
+            Err(CommandError::failed(error))
+        }
+    }
 }
 
 async fn decide_in(
     app: &App,
     reception: &mut Reception,
-    which: &Which,
+    waiting: Waiting,
     decision: impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
     format: Format,
 ) -> Result<(), CommandError> {
-    let waiting = waiting::one(app.store.as_ref(), which).await?;
-    lookup::unaltered(app.store.as_ref(), &waiting.session).await?;
     let decision = decision(&waiting)?;
     fits(app, &waiting, &decision)?;
     let decided = decided(&waiting, decision);
@@ -141,7 +191,11 @@ async fn decide_in(
                 }
             }
         }
-        Err(error @ ResumeError::Elsewhere { .. }) => return Err(error.into()),
+        Err(
+            error @ (ResumeError::Elsewhere { .. }
+            | ResumeError::Imported(_)
+            | ResumeError::NoFolder(_)),
+        ) => return Err(error.into()),
         Err(error) => return Err(stuck(error, "the run does not go on")),
     };
     let last = waiting.records.last();
@@ -167,6 +221,7 @@ async fn leave_with_holder(
     run: RunId,
     decided: ApprovalDecided,
 ) -> Result<Option<RunHandle>, CommandError> {
+    let decided = app.orchestrator.sign_approval(run, decided);
     let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
     let posted = app.store.post(run, &entry).await;
     posted.context("the decision could not be kept")?;
@@ -242,5 +297,6 @@ fn decided(waiting: &Waiting, decision: ApprovalDecision) -> ApprovalDecided {
         arguments_hash: waiting.asked.arguments_hash,
         decision,
         by: Some(user_name()),
+        code: None,
     }
 }

@@ -12,7 +12,7 @@ use crate::setup::Setup;
 const EXAMPLES: &str = "\
 Examples:
   neuraxis approvals list
-  neuraxis approvals list --format json | jq -r '.[] | [.run_id, .tool_call_id] | @tsv'";
+  neuraxis approvals list --format json | jq -r '.[] | [.run_id, .question] | @tsv'";
 
 /// List the calls that wait for your approval
 #[derive(Debug, Args)]
@@ -44,15 +44,19 @@ impl List {
             Some(session) => waiting::in_session(store, session).await?,
             None => waiting::everywhere(store).await?,
         };
+        let mut output = Output::new();
         let text = match self.format {
             Format::Text if waiting.is_empty() => "nothing waits for your approval\n".to_owned(),
-            Format::Text => waiting.iter().map(Waiting::in_text).collect(),
+            Format::Text => {
+                let columns = output.width();
+                waiting.iter().map(|it| it.in_text(columns)).collect()
+            }
             Format::Json => {
                 let list: Value = waiting.iter().map(in_json).collect();
                 format!("{list:#}\n")
             }
         };
-        Output::new().text(&text)?;
+        output.text(&text)?;
         Ok(())
     }
 }
@@ -61,6 +65,7 @@ fn in_json(waiting: &Waiting) -> Value {
     json!({
         "run_id": waiting.run,
         "session_id": waiting.session,
+        "question": waiting.question_name(),
         "agent": waiting.agent.to_string(),
         "since": waiting.since,
         "tool_call_id": waiting.asked.tool_call_id,
@@ -69,5 +74,6 @@ fn in_json(waiting: &Waiting) -> Value {
         "arguments_hash": waiting.asked.arguments_hash,
         "reason": waiting.asked.reason,
         "expires_at": waiting.asked.expires_at,
+        "altered": waiting.altered,
     })
 }

@@ -1,12 +1,17 @@
 //! `neuraxis approvals show`: exactly what would run.
 
-use clap::Args;
+use std::path::Path;
 
-use super::waiting::{self, Which};
+use clap::Args;
+use neuraxis::engine::ToolCatalog;
+
+use super::waiting::{self, Waiting, Which};
 use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::wrap::broken;
+use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,27 +30,34 @@ impl Show {
         let config = setup.config()?;
         let app = setup.app().await?;
         let waiting = waiting::several(app.store.as_ref(), &self.which).await?;
-        let waiting_is_alone = waiting.len() == 1;
-        let shown = waiting.iter().map(|waiting| {
-            let question = waiting.question();
-            let spec = spec_of(app.orchestrator.tools(), &question.name);
-            let asked = Asked::new(&question, spec, &waiting.records, config.project_root());
-            let (text, _) = question_text(&asked, Whole::All);
-            let scopes = (1..).zip(&question.choices);
-            let scopes: String = scopes
-                .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
-                .collect();
-            let scopes = scopes + &waiting.expiry();
-            match waiting_is_alone {
-                true => text + &scopes,
-                false => {
-                    let call = waiting::brief_call(&waiting.asked.tool_call_id);
-                    format!("call {call}\n{text}{scopes}")
-                }
-            }
-        });
+        let mut output = Output::new();
+        let (root, columns) = (config.project_root(), output.width());
+        let shown = waiting
+            .iter()
+            .map(|waiting| in_full(waiting, app.orchestrator.tools(), root, columns));
         let shown: Vec<String> = shown.collect();
-        Output::new().styled(&shown.join("\n"))?;
+        output.styled(&shown.join("\n"))?;
         Ok(())
     }
+}
+
+/// Returns a question with all that it takes to answer it, in lines of so many columns.
+pub(super) fn in_full(
+    waiting: &Waiting,
+    tools: &ToolCatalog,
+    root: &Path,
+    columns: usize,
+) -> String {
+    let question = waiting.question();
+    let spec = spec_of(tools, &question.name);
+    let asked = Asked::new(&question, spec, &waiting.records, root);
+    let (text, _) = question_text(&asked, Whole::All, columns);
+    let scopes = (1..).zip(&question.choices);
+    let scopes: String = scopes
+        .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
+        .map(|line| broken(&line, columns, "    │ ") + "\n")
+        .collect();
+    let name = waiting.question_name();
+    let (altered, expiry) = (waiting.alteration(), waiting.expiry());
+    format!("question {name}\n{text}{altered}{scopes}{expiry}")
 }

@@ -14,9 +14,11 @@ use neuraxis::engine::SystemClock;
 use neuraxis::ports::{Clock, RunSummary, SessionStore, StoreError};
 use neuraxis::{RunStatus, SessionId};
 
+use crate::approve::said;
 use crate::command::lookup;
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::one_line;
+use crate::wrap::broken;
 
 /// Which call is meant.
 #[derive(Debug, Args)]
@@ -24,9 +26,16 @@ pub(super) struct Which {
     /// The run, or the beginning of its id
     run: String,
 
-    /// The call, or the beginning or end of its id; may be left out where the run waits for one alone
+    /// The question, as `approvals show` and `approvals list` name it
     #[arg(value_parser = NonEmptyStringValueParser::new())]
-    call: Option<String>,
+    question: Option<String>,
+}
+
+impl Which {
+    /// Tells whether the question is named.
+    pub(super) const fn names_question(&self) -> bool {
+        self.question.is_some()
+    }
 }
 
 /// A call that waits for a person.
@@ -39,6 +48,8 @@ pub(in crate::command) struct Waiting {
     pub(super) asked: ApprovalRequested,
     /// All that was recorded of the run.
     pub(super) records: Vec<Arc<Record>>,
+    /// Why what stands in the store is not what was asked, if it is not.
+    pub(super) altered: Option<String>,
 }
 
 /// Returns the calls of all runs that wait and that nobody drives.
@@ -68,34 +79,23 @@ pub(super) async fn several(
     let summary = lookup::run(store, &which.run).await?;
     let run = summary.run_id;
     let mut waiting = calls_of(store, vec![summary]).await?;
-    if let Some(call) = &which.call {
-        let is_whole = |waiting: &Waiting| {
-            let id = &waiting.asked.tool_call_id;
-            id.as_str() == call || brief_call(id) == call
-        };
-        // A whole id may begin that of another call.
-        if waiting.iter().any(is_whole) {
-            waiting.retain(is_whole);
-        }
-        waiting.retain(|waiting| {
-            let id = waiting.asked.tool_call_id.as_str();
-            id.starts_with(call.as_str()) || id.ends_with(call.as_str())
-        });
+    if let Some(question) = &which.question {
+        waiting.retain(|waiting| waiting.question_name() == *question);
     }
     if !waiting.is_empty() {
         return Ok(waiting);
     }
-    let error = match &which.call {
-        Some(call) => anyhow!(
-            "no call {:?} of run {run} waits for an approval",
-            one_line(call)
-        ),
-        None => anyhow!("run {run} does not wait for an approval"),
+    let Some(question) = &which.question else {
+        let error = anyhow!("run {run} does not wait for an approval");
+        return Err(CommandError::usage(error).hint(LIST));
     };
-    Err(CommandError::usage(error).hint(LIST))
+    let question = one_line(question);
+    let error = anyhow!("run {run} does not wait for an answer to question {question}");
+    let hint = format!("`neuraxis approvals show {run}` shows what it asks now");
+    Err(CommandError::failed(error).hint(hint))
 }
 
-/// Returns the call that is meant.
+/// Returns the question that is meant: the one that is named, or else the only one.
 pub(super) async fn one(store: &dyn SessionStore, which: &Which) -> Result<Waiting, CommandError> {
     let mut waiting = several(store, which).await?;
     match (waiting.pop(), waiting.len()) {
@@ -103,12 +103,11 @@ pub(super) async fn one(store: &dyn SessionStore, which: &Which) -> Result<Waiti
         (Some(last), others) => {
             let run = last.run;
             waiting.push(last);
-            let calls = waiting.iter().take(MAX_NAMED);
-            let calls = calls.map(|waiting| brief_call(&waiting.asked.tool_call_id).to_owned());
-            let calls: Vec<String> = calls.collect();
-            let calls = calls.join(", ");
+            let names = waiting.iter().take(MAX_NAMED).map(Waiting::question_name);
+            let names: Vec<String> = names.collect();
+            let names = names.join(", ");
             let error = anyhow!(
-                "run {run} waits for {} such calls: say which: {calls}",
+                "run {run} waits for {} such calls: say which: {names}",
                 others + 1
             );
             let hint = format!("`neuraxis approvals show {run}` shows them all");
@@ -116,15 +115,6 @@ pub(super) async fn one(store: &dyn SessionStore, which: &Which) -> Result<Waiti
         }
         (None, _) => Err(CommandError::usage(anyhow!("nothing waits")).hint(LIST)),
     }
-}
-
-/// Returns the end of a call's id, which tells it from the others of its run.
-pub(in crate::command) fn brief_call(call: &ToolCallId) -> &str {
-    let id = call.as_str();
-    let end = id
-        .strip_prefix("call_")
-        .and_then(|rest| rest.split_once('_'));
-    end.map_or(id, |(_, end)| end)
 }
 
 /// How many calls a complaint names.
@@ -149,6 +139,15 @@ async fn calls_of(
             .collect();
         let records = store.records(run.run_id, Seq(0)).await;
         let records = records.map_err(cannot_read)?;
+        let verified = match open.is_empty() {
+            true => None,
+            false => store.verify(&run.session, None).await.err(),
+        };
+        let altered = |asked: &ApprovalRequested| match &verified {
+            _ if !asked.fits_its_hash() => Some("the arguments do not fit their hash".to_owned()),
+            Some(StoreError::Damaged(why)) => Some(why.clone()),
+            _ => None,
+        };
         let asked = records.iter().filter_map(|record| match &record.body {
             RecordBody::ApprovalRequested(asked) if open.contains(&asked.tool_call_id) => {
                 Some((record, asked))
@@ -162,6 +161,7 @@ async fn calls_of(
             since: record.at,
             asked: ApprovalRequested::clone(asked),
             records: records.clone(),
+            altered: altered(asked),
         }));
     }
     Ok(waiting)
@@ -172,6 +172,21 @@ fn cannot_read(error: StoreError) -> CommandError {
 }
 
 impl Waiting {
+    /// Returns the name of the question, by which it is answered.
+    pub(super) fn question_name(&self) -> String {
+        self.asked.question(self.run)
+    }
+
+    /// Says so if it is not what was asked, on a line of its own.
+    pub(super) fn alteration(&self) -> String {
+        let altered = self.altered.iter();
+        let warned = altered.map(|why| {
+            let why = said(why);
+            format!("ALTERED: this is not what was asked, and cannot be approved: {why}\n")
+        });
+        warned.collect()
+    }
+
     /// Returns the question as it was asked.
     pub(super) fn question(&self) -> AskApproval {
         AskApproval {
@@ -214,21 +229,29 @@ impl Waiting {
         }
     }
 
-    /// Tells of it in a few lines.
-    pub(in crate::command) fn in_text(&self) -> String {
-        let plain = |text: &str| one_line(&plain_to_see(text));
+    /// Tells of it in a few lines of so many columns.
+    pub(in crate::command) fn in_text(&self, columns: usize) -> String {
+        let line = |line: String| broken(&line, columns, "    ");
         let asked = &self.asked;
         let expiry = self.expiry();
-        let indent = if expiry.is_empty() { "" } else { "  " };
+        let indented = |line: String| match line.is_empty() {
+            true => line,
+            false => format!("  {line}"),
+        };
         format!(
-            "run {}\n  session {}, since {}\n  call {}\n  {} {}\n  why: {}\n{indent}{expiry}",
+            "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
             self.run,
-            self.session,
-            self.since,
-            plain(asked.tool_call_id.as_str()),
-            plain(&asked.name),
-            plain(asked.arguments.as_str()),
-            plain(&asked.reason),
+            self.question_name(),
+            line(format!("  session {}, since {}", self.session, self.since)),
+            line(format!("  call {}", said(asked.tool_call_id.as_str()))),
+            line(format!(
+                "  {} {}",
+                said(&asked.name),
+                said(asked.arguments.as_str())
+            )),
+            line(format!("  why: {}", said(&asked.reason))),
+            indented(self.alteration()),
+            indented(expiry),
         )
     }
 }

@@ -1,6 +1,9 @@
 //! Follows a run to its end: shows it, asks whoever sits here, lets Ctrl-C end it, and says how it went.
 
-use neuraxis::core::{AgentId, CountLabel, RecordBody};
+use std::sync::Arc;
+
+use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
+use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
@@ -49,15 +52,16 @@ pub(in crate::command) async fn show(
     if let Err(error) = view.follow(handle, events, attendance).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
-        handle.result().await;
+        // However it ended, nobody hears of it.
+        let _ = handle.result().await;
         // A terminal that went away is why.
         return Err(interrupt
             .happened()
             .map_or(error, CommandError::interrupted));
     }
-    let Some(result) = handle.result().await else {
-        let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
-        return Err(CommandError::failed(error));
+    let result = match handle.result().await {
+        Ok(result) => result,
+        Err(why) => return Err(left(handle, why)),
     };
     view.finish(&result)?;
     if result.finish_reason == Some(FinishReason::Length) {
@@ -66,7 +70,23 @@ pub(in crate::command) async fn show(
     if let Some(why) = reception.turned_away(handle) {
         view.notice(&waiting::how_to_allow(reception.put_off, &why));
     }
-    verdict(&result, interrupt, |failure| view.has_told(failure))
+    let records = || handle.records();
+    verdict(&result, interrupt, records, |failure| {
+        view.has_told(failure)
+    })
+}
+
+/// Says that a run was left without an end.
+fn left(run: &RunHandle, why: NoResult) -> CommandError {
+    match why {
+        NoResult::Unrecorded(_) => {
+            let hint = format!("`neuraxis runs resume {}` goes on with it", run.run_id());
+            CommandError::failed(why).hint(hint)
+        }
+        _ => CommandError::failed(anyhow::anyhow!(
+            "the run crashed: this is a defect of neuraxis"
+        )),
+    }
 }
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.
@@ -99,6 +119,7 @@ pub(in crate::command) fn cancel(handle: &RunHandle, reason: &str) {
 pub(super) fn verdict(
     result: &OrchestratorResult,
     interrupt: &Interrupt,
+    records: impl FnOnce() -> Vec<Arc<Record>>,
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
     if result.status == RunStatus::Done {
@@ -115,7 +136,7 @@ pub(super) fn verdict(
         return Err(CommandError::interrupted(signal));
     }
     if result.status == RunStatus::Waiting {
-        return Err(waiting::of(result));
+        return Err(waiting::of(result, &records()));
     }
     let reason = result.finish_reason.as_ref();
     let reason = reason.map_or_else(|| "for no reason".to_owned(), FinishReason::to_string);

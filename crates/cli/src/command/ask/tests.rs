@@ -35,7 +35,7 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
     let result = handle.result().await.unwrap();
     printed.push_str(&answer.finish(&result.reply));
     let interrupt = Interrupt::watch(|_| {});
-    (printed, verdict(&result, &interrupt, |_| false))
+    (printed, verdict(&result, &interrupt, Vec::new, |_| false))
 }
 
 fn told(verdict: Result<(), CommandError>) -> String {

@@ -1,10 +1,11 @@
 //! What a user is told about a run that waits.
 
+use std::sync::Arc;
+
 use anyhow::anyhow;
 use neuraxis::OrchestratorResult;
-use neuraxis::core::PendingKind;
+use neuraxis::core::{PendingKind, Record, RecordBody};
 
-use crate::command::approvals::waiting::brief_call;
 use crate::error::CommandError;
 
 /// How a decision is put off, where a command has an option for it.
@@ -30,7 +31,7 @@ pub(super) fn how_to_allow(put_off: &str, why: &str) -> String {
 const MAX_NAMED: usize = 4;
 
 /// Says that a run waits, for what, and how to answer it.
-pub(super) fn of(result: &OrchestratorResult) -> CommandError {
+pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> CommandError {
     let run = result.run_id;
     let of_kind = |kind: PendingKind| {
         let pending = result.pending.iter();
@@ -52,18 +53,27 @@ pub(super) fn of(result: &OrchestratorResult) -> CommandError {
     let error = error.hint(format!(
         "`neuraxis approvals show {run}` shows what would run"
     ));
-    if approvals == 1 {
-        return error.hint(format!(
-            "`neuraxis approvals approve {run}` or `neuraxis approvals deny {run} --reason WHY` lets it go on"
-        ));
-    }
     let calls = result
         .pending
         .iter()
         .filter(|pending| pending.kind == PendingKind::Approval);
-    let calls = calls.take(MAX_NAMED).map(|pending| {
-        let call = brief_call(&pending.tool_call_id);
-        format!("`neuraxis approvals approve {run} {call}`, or deny, decides about one of them")
+    let names = calls.filter_map(|pending| {
+        let asked = records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::ApprovalRequested(asked) if asked.effect_id == pending.effect_id => {
+                Some(asked)
+            }
+            _ => None,
+        });
+        Some(asked?.question(run))
     });
-    calls.fold(error, CommandError::hint)
+    let names: Vec<String> = names.take(MAX_NAMED).collect();
+    if let [name] = names.as_slice() {
+        return error.hint(format!(
+            "`neuraxis approvals approve {run} {name}` or `neuraxis approvals deny {run} {name} --reason WHY` lets it go on"
+        ));
+    }
+    let hints = names.iter().map(|name| {
+        format!("`neuraxis approvals approve {run} {name}`, or deny, decides about one of them")
+    });
+    hints.fold(error, CommandError::hint)
 }

@@ -1,12 +1,20 @@
 //! `neuraxis runs resume`.
 
+use std::io::Write;
+
+use anyhow::anyhow;
 use clap::Args;
+use neuraxis::core::{CallStage, Verdict};
+use neuraxis::engine::OpenCall;
+use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
 use crate::command::ask::{Format, Reception, watch};
 use crate::command::{held, lookup};
+use crate::confirm;
 use crate::error::CommandError;
+use crate::harmless::{one_line, plain_to_see};
 use crate::output::Output;
 use crate::setup::Setup;
 
@@ -21,6 +29,9 @@ Examples:
 /// were finished do not run again. A call that was under way runs again only if that does no harm. One that waits for an
 /// approval asks for it again. A process that died keeps its run for as long as store.lease_ms says: that is waited for, and
 /// one that turns out to be alive keeps it. With --cancel, a process that is alive is told to end the run.
+///
+/// What the log says is no warrant: every call that is not finished is checked anew before it runs. A run that was imported
+/// goes on only if you say so, once you were shown its open calls.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Resume {
@@ -30,6 +41,10 @@ pub(super) struct Resume {
     /// End it instead of letting it go on; its history stays valid
     #[arg(long)]
     cancel: bool,
+
+    /// Let a run go on that was imported, without being asked
+    #[arg(long, conflicts_with = "cancel")]
+    yes: bool,
 
     /// What to print: the answer, one JSON object with the whole result, or one JSON object a line for each event
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -64,8 +79,67 @@ impl Resume {
             return Ok(Output::new().line(&format!("run {id} has ended"))?);
         }
         lookup::unaltered(app.store.as_ref(), &run.session).await?;
-        let handle = held::take_up(app, id).await?;
+        let handle = match app.orchestrator.is_left_to_a_person(id).await? {
+            true => {
+                self.show_and_ask(app, &run).await?;
+                held::take_up_by_person(app, id).await?
+            }
+            false => held::take_up(app, id).await?,
+        };
         let events = handle.events();
         watch(app, self.format, (&handle, events), reception).await
     }
+
+    /// Shows what a run would go on with that was written elsewhere, and makes sure that somebody wants that.
+    async fn show_and_ask(&self, app: &App, run: &RunSummary) -> Result<(), CommandError> {
+        let id = run.run_id;
+        let whence = match run.imported {
+            true => "was imported: what it says was written elsewhere",
+            false => "does not say in which folder its tools worked",
+        };
+        let calls = app.orchestrator.open_calls(id).await?;
+        let open: String = match calls.is_empty() {
+            true => "no call of it is open\n".to_owned(),
+            false => calls.iter().map(in_text).collect(),
+        };
+        let mut stderr = anstream::stderr();
+        write!(stderr, "run {id} {whence}\n{open}")?;
+        if self.yes {
+            return Ok(());
+        }
+        if !confirm::is_somebody_there() {
+            let error =
+                anyhow!("only a person can let run {id} go on, and nobody is there to be asked");
+            return Err(
+                CommandError::usage(error).hint("add --yes once you have read what it has open")
+            );
+        }
+        match confirm::says_yes("Let it go on?")? {
+            true => Ok(()),
+            false => Err(CommandError::failed(anyhow!("the run was left as it is"))),
+        }
+    }
+}
+
+/// Tells of a call: how far it is, what would run, and what the tool and the policy here say about it.
+fn in_text(open: &OpenCall) -> String {
+    let plain = |text: &str| one_line(&plain_to_see(text));
+    let stage = match open.call.stage {
+        CallStage::Begun => "begun, its outcome unknown",
+        CallStage::Ready => "found fit to run, and not begun",
+        CallStage::Asking => "waiting for an approval",
+        CallStage::Unchecked => "not begun",
+    };
+    let class = open.class.map(|class| class.to_string());
+    let class = class.unwrap_or_else(|| "no such tool".to_owned());
+    let verdict = match &open.verdict {
+        Verdict::Allow => "allow".to_owned(),
+        Verdict::Ask { reason, .. } => format!("ask: {}", plain(reason)),
+        Verdict::Deny { reason, .. } => format!("deny: {}", plain(reason)),
+    };
+    format!(
+        "  {} {}\n    {stage}\n    class here: {class}\n    verdict here: {verdict}\n",
+        plain(&open.call.name),
+        plain(open.call.arguments.as_str()),
+    )
 }

@@ -163,7 +163,7 @@ impl World {
             Event::Crash if !self.status().is_ended() => {
                 let (id, reason) = (self.new_id(), "it died".to_owned());
                 self.gone.append(&mut self.open);
-                self.send(Input::Resumed(Resumed { id, reason }));
+                self.send(Input::Resumed(Resumed::new(id, reason).checking_calls()));
             }
             Event::Steer(_) | Event::Cancel | Event::CancelAgent(_) | Event::Crash => {}
             Event::Pass(millis) => self.pass(Duration::from_millis(u64::from(*millis))),

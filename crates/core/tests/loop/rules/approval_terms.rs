@@ -22,6 +22,7 @@ fn asks_by_rule() -> Vetting {
         }),
         remember: Remember::Tool,
         choices: vec![GrantScope::Tool],
+        again: false,
     }
 }
 
@@ -113,6 +114,7 @@ fn what_a_person_wants_remembered_reaches_whoever_checks_the_call_again() {
     let approved = Approved {
         remember: Some(GrantScope::Tool),
         by: Some("alice".to_owned()),
+        code: None,
     };
     assert_eq!(run.to_vet().calls[0].approved, Some(approved));
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);

@@ -179,9 +179,6 @@ fn a_run_that_has_ended_has_nothing_left_to_answer_and_cannot_be_resumed() {
     let mut run = Script::start(spec());
     run.reply(says("Blue."));
     assert_eq!(crashed(&mut run), []);
-    let resumed = Input::Resumed(Resumed {
-        id: InputId::new("r1"),
-        reason: "why not".to_owned(),
-    });
+    let resumed = Input::Resumed(Resumed::new(InputId::new("r1"), "why not"));
     assert_eq!(run.refused(resumed), InputError::RunEnded);
 }

@@ -41,6 +41,7 @@ fn asks_about_it() -> Vetting {
                 pattern: CALLS.to_owned(),
             },
         ],
+        again: false,
     }
 }
 

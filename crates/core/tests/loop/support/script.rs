@@ -197,6 +197,7 @@ impl Script {
             arguments_hash: asked.arguments_hash,
             decision,
             by: Some("alice".to_owned()),
+            code: None,
         })
     }
 
@@ -215,7 +216,13 @@ impl Script {
     pub(crate) fn resume(&mut self) -> &mut Self {
         let id = self.new_id();
         let reason = "the process died".to_owned();
-        self.send(Input::Resumed(Resumed { id, reason }))
+        self.send(Input::Resumed(Resumed::new(id, reason)))
+    }
+
+    /// As [`resume`](Self::resume), with every call checked anew.
+    pub(crate) fn resume_checking(&mut self) -> &mut Self {
+        let resumed = Resumed::new(self.new_id(), "the process died");
+        self.send(Input::Resumed(resumed.checking_calls()))
     }
 
     pub(crate) fn new_id(&mut self) -> InputId {

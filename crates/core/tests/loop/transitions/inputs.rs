@@ -19,7 +19,7 @@ pub(super) struct Sent {
     pub(super) make: Make,
 }
 
-pub(super) const INPUTS: [Sent; 16] = [
+pub(super) const INPUTS: [Sent; 17] = [
     sent("model replied with text", |run, state| {
         replied(run, state, says("Blue."))
     }),
@@ -77,7 +77,11 @@ pub(super) const INPUTS: [Sent; 16] = [
     }),
     sent("resumed after a crash", |_, _| {
         let (id, reason) = (InputId::new("r"), "it died".to_owned());
-        Input::Resumed(Resumed { id, reason })
+        Input::Resumed(Resumed::new(id, reason))
+    }),
+    sent("resumed, with its calls checked anew", |_, _| {
+        let (id, reason) = (InputId::new("r"), "it died".to_owned());
+        Input::Resumed(Resumed::new(id, reason).checking_calls())
     }),
     sent("time is nearly up", |run, _| {
         run.at(8_000);
@@ -153,6 +157,7 @@ fn decided(run: &Script, decision: neuraxis_core::ApprovalDecision) -> Input {
         arguments_hash,
         decision,
         by: None,
+        code: None,
     })
 }
 

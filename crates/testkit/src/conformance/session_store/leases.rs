@@ -1,6 +1,8 @@
 //! Rules of leases: who may drive a run, and who sees that nobody does.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
+use std::time::UNIX_EPOCH;
+
 use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunFilter, SessionStore, StoreError};
 
@@ -21,6 +23,7 @@ pub async fn a_released_run_stays_unfinished_and_keeps_its_session(store: impl S
     assert_eq!(store.release(&busy.lease).await, Ok(()));
     assert_eq!(store.release(&busy.lease).await, Ok(()), "the second time");
     assert_eq!(unfinished(&store).await, [run]);
+    assert!(store.run(run).await.expect("the run is there").released);
     let second = store.begin_run(&busy.session, CountingIds::nth_run(2));
     let busy_with = StoreError::SessionBusy {
         session: busy.session.clone(),
@@ -54,6 +57,7 @@ pub async fn a_released_run_is_taken_up_again(store: impl SessionStore) {
     let again = store.begin_run(&busy.session, run).await;
     busy.lease = again.expect("nobody drives it");
     assert_eq!(unfinished(&store).await, []);
+    assert!(!store.run(run).await.expect("the run is there").released);
     let last = [busy.log.finished("Hi.")];
     busy.commit(&store, &last).await;
     assert_eq!(unfinished(&store).await, []);
@@ -74,6 +78,20 @@ pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
     let all = [log.started("Hello?"), log.finished("Hi.")];
     assert_eq!(store.commit(&newer, &all).await, Ok(()));
     assert_eq!(store.renew(&newer).await, stale, "the run has ended");
+}
+
+/// A lease says how long it lasts, and the store counts with the same.
+pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = store.run(busy.log.run()).await.expect("the run is known");
+    let until = run.leased_until.expect("somebody holds it");
+    let now = UNIX_EPOCH.elapsed().expect("it is later than 1970");
+    let left = until.as_millisecond() - i64::try_from(now.as_millis()).expect("a time");
+    let length = i64::try_from(busy.lease.length.as_millis()).expect("a time");
+    // The clock of a server may go a little differently.
+    assert!((left - length).abs() < 10_000, "{left} of {length} ms");
+    let again = store.begin_run(&busy.session, busy.log.run()).await;
+    assert_eq!(again.expect("its own").length, busy.lease.length);
 }
 
 /// What somebody drives is nobody else's business.
@@ -130,4 +148,27 @@ pub async fn a_lease_of_an_older_holder_is_good_for_nothing(store: impl SessionS
     let ids = [entry.id.clone()];
     assert_eq!(store.settle(&older, &ids).await, Err(stale()));
     assert_eq!(store.inbox(&newer).await, Ok(vec![entry]));
+}
+
+/// A run that was imported says so, also once it was given back, until somebody begins it again.
+pub async fn an_imported_run_says_so_until_it_is_begun_again(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let imported = async || store.run(run).await.expect("the run is there").imported;
+    assert!(!imported().await);
+    let first = [busy.log.started("Hello?")];
+    assert_eq!(store.mark_imported(&busy.lease).await, Ok(()));
+    assert_eq!(store.mark_imported(&busy.lease).await, Ok(()), "twice");
+    busy.commit(&store, &first).await;
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    assert!(imported().await);
+    let left = store.unfinished().await.expect("the store tells");
+    assert!(left.iter().all(|run| run.imported) && left.len() == 1);
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    assert!(!imported().await);
+    assert_eq!(store.mark_imported(&busy.lease).await, Ok(()));
+    let last = [busy.log.finished("Hi.")];
+    busy.commit(&store, &last).await;
+    assert!(!imported().await, "it has ended: nobody goes on with it");
 }

@@ -166,7 +166,10 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
 #[test]
 fn what_once_took_all_memory_or_panicked_is_unclear_at_once() {
     for command in ["<<\"\" ", "ls <<'' ", "<<$[''(${", "$(<<E\n)\nE"] {
-        assert!(parts(command).iter().any(|part| part.unclear.is_some()), "{command:?}");
+        assert!(
+            parts(command).iter().any(|part| part.unclear.is_some()),
+            "{command:?}"
+        );
     }
 }
 
@@ -184,12 +187,20 @@ fn is_bounded(text: &str) {
     let found = parts(text);
     assert!(!found.is_empty() && found.len() <= 70, "{}", found.len());
     let most = 16 * text.len() + 8 * MAX_SCRIPT_BYTES;
-    assert!(weight(&found) <= most, "{} of {}", weight(&found), text.len());
+    assert!(
+        weight(&found) <= most,
+        "{} of {}",
+        weight(&found),
+        text.len()
+    );
     for pattern in ["curl", "git push --force x", "rm -rf *", "a* b* c*"] {
         let pattern = super::super::CommandPattern::parse(pattern).unwrap();
         let concerned = found.iter().any(|part| pattern.may_concern(part));
         // What a rule denies has to be somewhere in the text.
-        assert!(!concerned || text.to_lowercase().contains(['u', 'g', 'r', 'a']), "{text:?}");
+        assert!(
+            !concerned || text.to_lowercase().contains(['u', 'g', 'r', 'a']),
+            "{text:?}"
+        );
     }
 }
 
@@ -202,7 +213,11 @@ fn every_text_of_the_corpus_is_split_within_bounds() {
         let text = String::from_utf8_lossy(&text.unwrap()).into_owned();
         for times in [1, 40, 2_000] {
             let repeated = text.repeat(times);
-            is_bounded(repeated.get(..repeated.floor_char_boundary(100_000)).unwrap());
+            is_bounded(
+                repeated
+                    .get(..repeated.floor_char_boundary(100_000))
+                    .unwrap(),
+            );
         }
         count += 1;
     }
@@ -227,9 +242,9 @@ proptest::proptest! {
 
 /// Pieces of command lines.
 const SHELL: [&str; 44] = [
-    "p", "q", "p", "q", "pq", " ", " ", " ", "sh -c ", "env ", "'", "'", "\"", "\"", "\\", "$", "`", "(", ")",
-    "{", "}", "<", ">", "<<", "$(", "|", "||", "&", "&&", ";", "\n", "#", "*", "?", "[", "~", "!", "=", "-",
-    "1", "é", "\u{a0}", "\t", "^",
+    "p", "q", "p", "q", "pq", " ", " ", " ", "sh -c ", "env ", "'", "'", "\"", "\"", "\\", "$",
+    "`", "(", ")", "{", "}", "<", ">", "<<", "$(", "|", "||", "&", "&&", ";", "\n", "#", "*", "?",
+    "[", "~", "!", "=", "-", "1", "é", "\u{a0}", "\t", "^",
 ];
 
 /// Runs texts that are said to be plain in real shells, in a folder of programs that only note how they were called.
@@ -243,7 +258,10 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
     use proptest::test_runner::TestRunner;
 
     let is_there = |shell: &&str| std::path::Path::new(shell).exists();
-    let shells: Vec<&str> = ["/bin/dash", "/bin/bash"].into_iter().filter(is_there).collect();
+    let shells: Vec<&str> = ["/bin/dash", "/bin/bash"]
+        .into_iter()
+        .filter(is_there)
+        .collect();
     if shells.is_empty() {
         println!("skipped: there is neither /bin/dash nor /bin/bash to compare with");
         return;
@@ -263,8 +281,12 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
     for _ in 0..60_000 {
         let text = pieces.new_tree(&mut runner).unwrap().current().concat();
         let parts = parts(&text);
-        let is_plain = parts.iter().all(|part| part.unclear.is_none() && !part.runs_others);
-        let is_simple = text.chars().all(|letter| letter.is_alphanumeric() || letter == ' ');
+        let is_plain = parts
+            .iter()
+            .all(|part| part.unclear.is_none() && !part.runs_others);
+        let is_simple = text
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || letter == ' ');
         if !is_plain || is_simple {
             continue;
         }
@@ -276,8 +298,14 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
             std::fs::create_dir(&notes).unwrap();
             std::fs::create_dir(&room).unwrap();
             let mut command = Command::new(shell);
-            command.env_clear().env("PATH", &programs).env("NOTES", &notes);
-            command.args(["-c", &text]).current_dir(&room).stdin(Stdio::null());
+            command
+                .env_clear()
+                .env("PATH", &programs)
+                .env("NOTES", &notes);
+            command
+                .args(["-c", &text])
+                .current_dir(&room)
+                .stdin(Stdio::null());
             command.output().unwrap();
             let mut ran: Vec<Vec<String>> = std::fs::read_dir(&notes)
                 .unwrap()
@@ -285,8 +313,11 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
                 .map(|note| note.split_terminator('\u{1e}').map(str::to_owned).collect())
                 .collect();
             let is_program = |words: &&Vec<String>| programs.join(&words[0]).is_file();
-            let mut said: Vec<&Vec<String>> =
-                parts.iter().map(|part| &part.words).filter(is_program).collect();
+            let mut said: Vec<&Vec<String>> = parts
+                .iter()
+                .map(|part| &part.words)
+                .filter(is_program)
+                .collect();
             // What stands behind `||`, or behind `&&` and a program that there is not, does not run.
             if text.contains("||") || text.contains("&&") {
                 said.retain(|words| ran.contains(words));

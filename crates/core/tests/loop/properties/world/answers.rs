@@ -65,6 +65,7 @@ impl World {
                 arguments_hash: ask.arguments_hash,
                 decision: answer.decision.clone(),
                 by: None,
+                code: None,
             }),
             Open::Effect(Effect::Consult(consult)) => Input::Advised(Advised {
                 effect_id: consult.effect_id,

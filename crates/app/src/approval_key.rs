@@ -1,0 +1,241 @@
+//! The key of this installation, by which approvals count: a file in the user's data folder that is made when it is first
+//! needed, or one that the configuration names.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use neuraxis_engine::ApprovalKey;
+
+use crate::config::Config;
+use crate::environment::Environment;
+
+/// The name of the file in the user's data folder.
+const FILE_NAME: &str = "approval.key";
+
+/// The most bytes of the file: the digits of a key, and what an editor adds.
+const MAX_BYTES: u64 = 256;
+
+/// Why there is no key. Never holds one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApprovalKeyError {
+    /// The file cannot be read, or made.
+    #[error("{} cannot be read or made", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Others can read the file, or write to it.
+    #[error(
+        "other users can read or change {}; make it yours alone (chmod 600), or remove it if they may know it by now",
+        path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It holds no key.
+    #[error("{} holds no key: it must be {} hexadecimal digits", path.display(), 2 * ApprovalKey::BYTES)]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Returns the key of this installation; `None` where there is no place for one, or nothing outlives the process anyway.
+pub(crate) fn read(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<ApprovalKey>, ApprovalKeyError> {
+    if let Some(named) = &config.store().approval_key_file {
+        return read_file(&environment.working_dir().join(named), Links::Followed).map(Some);
+    }
+    let folder = environment.data_dir();
+    let Some(folder) = folder.filter(|_| !config.store().is_in_memory()) else {
+        return Ok(None);
+    };
+    let path = folder.join(FILE_NAME);
+    match read_file(&path, Links::Refused) {
+        Err(ApprovalKeyError::Unusable { source, .. })
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            make(folder, &path).map_err(|source| unusable(&path, source))?;
+            // Another process may have been quicker: what is there counts.
+            read_file(&path, Links::Refused).map(Some)
+        }
+        read => read.map(Some),
+    }
+}
+
+/// Returns the file in which the key is, if it is in one.
+pub(crate) fn file(config: &Config, environment: &Environment) -> Option<PathBuf> {
+    match &config.store().approval_key_file {
+        Some(named) => Some(environment.working_dir().join(named)),
+        None => environment.data_dir().map(|folder| folder.join(FILE_NAME)),
+    }
+}
+
+/// What becomes of a link in place of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// It is followed: whoever named it knows where it leads, and secrets are mounted so.
+    Followed,
+    /// It is refused: nobody named it.
+    Refused,
+}
+
+fn unusable(path: &Path, source: io::Error) -> ApprovalKeyError {
+    let path = path.to_owned();
+    ApprovalKeyError::Unusable { path, source }
+}
+
+fn read_file(path: &Path, links: Links) -> Result<ApprovalKey, ApprovalKeyError> {
+    let failed = |source| unusable(path, source);
+    let file = open(path, links).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if is_exposed(&metadata, links) {
+        let path = path.to_owned();
+        return Err(ApprovalKeyError::Exposed { path });
+    }
+    let no_key = || ApprovalKeyError::NoKey {
+        path: path.to_owned(),
+    };
+    if !metadata.is_file() {
+        return Err(no_key());
+    }
+    let mut text = String::new();
+    let read = file.take(MAX_BYTES).read_to_string(&mut text);
+    read.map_err(failed)?;
+    let bytes = from_hex(text.trim()).ok_or_else(no_key)?;
+    Ok(ApprovalKey::new(bytes))
+}
+
+fn open(path: &Path, links: Links) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+
+        use rustix::fs::OFlags;
+
+        // A pipe without a writer would be waited for.
+        let mut flags = OFlags::NONBLOCK;
+        flags.set(OFlags::NOFOLLOW, links == Links::Refused);
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// Tells whether others can read or change the file. One that was named may be shared with a group that only reads it.
+#[cfg(unix)]
+fn is_exposed(metadata: &fs::Metadata, links: Links) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    /// The user to whom the system belongs.
+    const ROOT: u32 = 0;
+    let us = rustix::process::geteuid().as_raw();
+    let forbidden = match links {
+        Links::Followed => 0o027,
+        Links::Refused => 0o077,
+    };
+    metadata.mode() & forbidden != 0 || (metadata.uid() != us && metadata.uid() != ROOT)
+}
+
+#[cfg(not(unix))]
+fn is_exposed(_metadata: &fs::Metadata, _links: Links) -> bool {
+    false
+}
+
+/// Makes the file, whole or not at all. One that is there by now is left alone.
+fn make(folder: &Path, path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let key = ApprovalKey::random()?;
+    let digits = key.as_bytes().iter().map(|byte| format!("{byte:02x}"));
+    writeln!(file, "{}", digits.collect::<String>())?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => Err(failed.error),
+        _ => Ok(()),
+    }
+}
+
+fn from_hex(text: &str) -> Option<[u8; ApprovalKey::BYTES]> {
+    let mut bytes = [0; ApprovalKey::BYTES];
+    if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        return None;
+    }
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn installed(folder: &Path) -> Result<ApprovalKey, ApprovalKeyError> {
+        let path = folder.join(FILE_NAME);
+        match read_file(&path, Links::Refused) {
+            Err(ApprovalKeyError::Unusable { .. }) => {
+                make(folder, &path).unwrap();
+                read_file(&path, Links::Refused)
+            }
+            read => read,
+        }
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_for_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("neuraxis");
+        let first = installed(&inner).unwrap();
+        assert_eq!(first.as_bytes(), installed(&inner).unwrap().as_bytes());
+        make(&inner, &inner.join(FILE_NAME)).unwrap();
+        assert_eq!(first.as_bytes(), installed(&inner).unwrap().as_bytes());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&inner), mode(&inner.join(FILE_NAME))), (0o700, 0o600));
+        assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "nothing is left");
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_or_that_is_none_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE_NAME);
+        installed(folder.path()).unwrap();
+        for mode in [0o644, 0o640, 0o602] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let read = read_file(&path, Links::Refused);
+            assert!(matches!(read, Err(ApprovalKeyError::Exposed { .. })));
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(
+            read_file(&path, Links::Followed).is_ok(),
+            "a group reads it"
+        );
+        fs::write(&path, "zz").unwrap();
+        let read = read_file(&path, Links::Followed);
+        assert!(matches!(read, Err(ApprovalKeyError::NoKey { .. })));
+    }
+
+    #[test]
+    fn a_link_is_followed_only_where_somebody_named_it() {
+        let folder = tempfile::tempdir().unwrap();
+        installed(folder.path()).unwrap();
+        let link = folder.path().join("link");
+        symlink(folder.path().join(FILE_NAME), &link).unwrap();
+        assert!(read_file(&link, Links::Followed).is_ok());
+        assert!(read_file(&link, Links::Refused).is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! The key of an installation, by which an engine knows the approvals that it took itself from those that somebody wrote
+//! into its store.
+//!
+//! It says that an approval came in through this installation, not who gave it: that is a note of whoever decided.
+
+use std::fmt;
+use std::io;
+
+use hmac::{Hmac, KeyInit, Mac};
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, Approved, CallToVet, ContentHash, Grant, GrantScope, Input,
+    JsonText, RunId, SessionId,
+};
+use sha2::Sha256;
+
+/// A secret of 32 bytes. Engines that share a store share it, or ask again for what another of them was allowed.
+#[derive(Clone)]
+pub struct ApprovalKey([u8; Self::BYTES]);
+
+impl ApprovalKey {
+    /// How long a key is.
+    pub const BYTES: usize = 32;
+
+    /// Makes a key of bytes that nobody can guess.
+    #[must_use]
+    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// Makes a new key, which nobody else has.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no randomness.
+    pub fn random() -> io::Result<Self> {
+        let mut bytes = [0; Self::BYTES];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Returns the bytes, to be kept where nobody else can read them.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
+        &self.0
+    }
+
+    /// Makes an approval count. What is no approval stays as it is: anybody may deny.
+    pub(crate) fn sign(&self, run: RunId, decided: &mut ApprovalDecided) {
+        let ApprovalDecision::Approve { remember, .. } = &decided.decision else {
+            decided.code = None;
+            return;
+        };
+        let arguments = decided.final_arguments();
+        let by = decided.by.as_deref();
+        let call = decided.tool_call_id.as_str();
+        decided.code = self.code(&approval(run, call, arguments, remember.as_ref(), by));
+    }
+
+    /// Makes an approval count that was brought within this process.
+    pub(crate) fn sign_input(&self, run: RunId, input: &mut Input) {
+        if let Input::ApprovalDecided(decided) = input
+            && decided.code.is_none()
+        {
+            self.sign(run, decided);
+        }
+    }
+
+    /// Tells whether the approval of a call was made to count with this key.
+    pub(crate) fn approves(&self, run: RunId, call: &CallToVet, approved: &Approved) -> bool {
+        let Approved { remember, by, code } = approved;
+        let id = call.tool_call_id.as_str();
+        let arguments = call.arguments.hash();
+        let parts = approval(run, id, arguments, remember.as_ref(), by.as_deref());
+        self.fits(&parts, *code)
+    }
+
+    /// Makes a remembered answer count.
+    pub(crate) fn sign_grant(&self, session: &SessionId, grant: &mut Grant) {
+        grant.code = self.code(&remembered(session, grant));
+    }
+
+    /// Tells whether a remembered answer was made to count with this key.
+    pub(crate) fn grants(&self, session: &SessionId, grant: &Grant) -> bool {
+        self.fits(&remembered(session, grant), grant.code)
+    }
+
+    fn code(&self, parts: &[Vec<u8>]) -> Option<ContentHash> {
+        ContentHash::from_bytes(&self.mac(parts)?.finalize().into_bytes())
+    }
+
+    fn fits(&self, parts: &[Vec<u8>], code: Option<ContentHash>) -> bool {
+        let (Some(mac), Some(code)) = (self.mac(parts), code) else {
+            return false;
+        };
+        // In constant time.
+        mac.verify_slice(code.as_bytes()).is_ok()
+    }
+
+    /// Takes in parts so that no two lists of them are the same to it.
+    fn mac(&self, parts: &[Vec<u8>]) -> Option<Hmac<Sha256>> {
+        // Any length of key will do, so that this does not fail.
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        for part in parts {
+            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            mac.update(part);
+        }
+        Some(mac)
+    }
+}
+
+impl fmt::Debug for ApprovalKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApprovalKey(***)")
+    }
+}
+
+fn approval(
+    run: RunId,
+    call: &str,
+    arguments: ContentHash,
+    remember: Option<&GrantScope>,
+    by: Option<&str>,
+) -> Vec<Vec<u8>> {
+    let optional = |text: Option<String>| {
+        let text = text.map(|text| [b"+", text.as_bytes()].concat());
+        text.unwrap_or_default()
+    };
+    let remember = remember.and_then(|scope| JsonText::encode(scope).ok());
+    vec![
+        b"approval".to_vec(),
+        run.0.as_bytes().to_vec(),
+        call.as_bytes().to_vec(),
+        arguments.as_bytes().to_vec(),
+        optional(remember.map(|scope| scope.as_str().to_owned())),
+        optional(by.map(str::to_owned)),
+    ]
+}
+
+fn remembered(session: &SessionId, grant: &Grant) -> Vec<Vec<u8>> {
+    let bare = Grant {
+        code: None,
+        ..grant.clone()
+    };
+    // What cannot be written as JSON is the same as nothing, and a store cannot keep it either.
+    let bare = JsonText::encode(&bare).map(|text| text.as_str().as_bytes().to_vec());
+    vec![
+        b"grant".to_vec(),
+        session.as_str().as_bytes().to_vec(),
+        bare.unwrap_or_default(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::jiff::Timestamp;
+    use neuraxis_core::uuid::Uuid;
+    use neuraxis_core::{InputId, ToolCallId};
+
+    use super::*;
+
+    const RUN: RunId = RunId(Uuid::from_u128(7));
+
+    fn decided(decision: ApprovalDecision) -> ApprovalDecided {
+        ApprovalDecided {
+            id: InputId::new("a"),
+            tool_call_id: ToolCallId::from_text("call"),
+            arguments_hash: JsonText::from_text("{}").hash(),
+            decision,
+            by: Some("alice".to_owned()),
+            code: None,
+        }
+    }
+
+    fn call(decided: &ApprovalDecided, arguments: &str) -> (CallToVet, Approved) {
+        let remember = match &decided.decision {
+            ApprovalDecision::Approve { remember, .. } => remember.clone(),
+            _ => None,
+        };
+        let approved = Approved {
+            remember,
+            by: decided.by.clone(),
+            code: decided.code,
+        };
+        let call = CallToVet {
+            tool_call_id: decided.tool_call_id.clone(),
+            name: "pay".into(),
+            arguments: JsonText::from_text(arguments),
+            approved: Some(approved.clone()),
+        };
+        (call, approved)
+    }
+
+    #[test]
+    fn an_approval_counts_for_what_was_approved_and_with_the_key_it_was_made_with_alone() {
+        let key = ApprovalKey::new([7; 32]);
+        let mut decided = decided(ApprovalDecision::APPROVE);
+        key.sign(RUN, &mut decided);
+        let (shown, approved) = call(&decided, "{}");
+        assert!(key.approves(RUN, &shown, &approved));
+        assert!(!ApprovalKey::new([8; 32]).approves(RUN, &shown, &approved));
+        assert!(!key.approves(RunId(Uuid::from_u128(8)), &shown, &approved));
+        assert!(!key.approves(RUN, &call(&decided, "{ }").0, &approved));
+        for other in [
+            Approved {
+                remember: Some(GrantScope::Tool),
+                ..approved.clone()
+            },
+            Approved {
+                by: None,
+                ..approved.clone()
+            },
+            Approved {
+                code: None,
+                ..approved
+            },
+        ] {
+            assert!(!key.approves(RUN, &shown, &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_approval_with_other_arguments_counts_for_these() {
+        let key = ApprovalKey::new([7; 32]);
+        let edited = ApprovalDecision::approve_with(JsonText::from_text("[1]"));
+        let mut decided = decided(edited);
+        key.sign(RUN, &mut decided);
+        let (edited, approved) = call(&decided, "[1]");
+        assert!(key.approves(RUN, &edited, &approved));
+        assert!(!key.approves(RUN, &call(&decided, "{}").0, &approved));
+    }
+
+    #[test]
+    fn a_denial_needs_no_code() {
+        let mut denied = decided(ApprovalDecision::Deny { reason: None });
+        ApprovalKey::new([7; 32]).sign(RUN, &mut denied);
+        assert_eq!(denied.code, None);
+    }
+
+    #[test]
+    fn a_remembered_answer_counts_in_its_session_alone() {
+        let key = ApprovalKey::new([7; 32]);
+        let mut grant = Grant {
+            id: 1,
+            tool: "pay".parse().unwrap(),
+            definition: ContentHash::EMPTY,
+            scope: GrantScope::Tool,
+            at: Timestamp::UNIX_EPOCH,
+            by: None,
+            policy_hash: ContentHash::EMPTY,
+            code: None,
+        };
+        let [ours, other] = ["ours", "other"].map(|id| -> SessionId { id.parse().unwrap() });
+        assert!(!key.grants(&ours, &grant));
+        key.sign_grant(&ours, &mut grant);
+        assert!(key.grants(&ours, &grant));
+        assert!(!key.grants(&other, &grant));
+        grant.id = 2;
+        assert!(!key.grants(&ours, &grant));
+    }
+
+    #[test]
+    fn a_key_is_not_shown() {
+        assert_eq!(
+            format!("{:?}", ApprovalKey::new([7; 32])),
+            "ApprovalKey(***)"
+        );
+    }
+}
