@@ -50,6 +50,8 @@ enum Target {
     Errors,
     /// Tool calls that a model of DeepSeek wrote into its text.
     Markup,
+    /// Command lines.
+    Command,
     /// Configuration files.
     Config,
     /// Patches of files.
@@ -69,6 +71,7 @@ impl Target {
             Self::Responses => "responses",
             Self::Errors => "errors",
             Self::Markup => "markup",
+            Self::Command => "command",
             Self::Config => "config",
             Self::Patch => "patch",
             Self::Record => "record",
@@ -80,7 +83,7 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
-            Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
+            Self::Command | Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
         }
     }
 
@@ -89,6 +92,7 @@ impl Target {
         let owner = match self {
             Self::Markup => "adapters/deepseek",
             Self::Sse | Self::Chat | Self::Responses | Self::Errors => "adapters/wire",
+            Self::Command => "brainstem",
             Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
         };
         let crates = workspace_root().join("crates");
