@@ -14,9 +14,6 @@ const WIRE: &str = "crates/adapters/wire/fuzz";
 /// The package of the targets that read files, and what models write.
 const APP: &str = "crates/app/fuzz";
 
-/// The package of the target that judges commands.
-const BRAINSTEM: &str = "crates/brainstem/fuzz";
-
 /// The longest input that is tried, in bytes: room for the longest of those that the tests replay.
 const MAX_LENGTH: usize = 16 * 1024;
 
@@ -86,8 +83,7 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
-            Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
-            Self::Command => BRAINSTEM,
+            Self::Command | Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
         }
     }
 
@@ -167,7 +163,7 @@ mod tests {
     #[test]
     fn every_target_has_inputs_and_stands_in_the_manifest() {
         let targets = Target::value_variants();
-        for package in [WIRE, APP, BRAINSTEM] {
+        for package in [WIRE, APP] {
             let manifest = manifest(package);
             let targets = targets.iter().filter(|target| target.package() == package);
             assert_eq!(manifest.matches("[[bin]]").count(), targets.count());

@@ -26,6 +26,8 @@ pub(crate) struct Rule {
     pub(crate) open_world: Option<bool>,
     pub(crate) modes: Option<Vec<Mode>>,
     pub(crate) channels: Option<Vec<Channel>>,
+    /// What of the sandbox a rule that allows lets a command ask for: what it does not list it does not allow.
+    pub(crate) access: Vec<Access>,
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -104,7 +106,9 @@ impl Rule {
             .conditions
             .iter()
             .map(|condition| self.holds(condition, facts, part));
-        fits.min().unwrap_or(Fit::Yes)
+        let allows = self.answer == Answer::Allow;
+        let access = allows.then(|| self.fits_access(&self.access, facts));
+        fits.chain(access).min().unwrap_or(Fit::Yes)
     }
 
     fn holds(&self, condition: &Condition, facts: &Facts<'_>, part: Option<&Part>) -> Fit {

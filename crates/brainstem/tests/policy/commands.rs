@@ -159,6 +159,10 @@ access = ['network']
         (r#"{"command":"cargo fetch"}"#, "allow"),
         (r#"{"command":"cargo build"}"#, "allow"),
         (r#"{"command":"cargo fetch","access":[]}"#, "allow"),
+        (
+            r#"{"command":"cargo fetch","access":null,"cwd":null}"#,
+            "allow",
+        ),
         (r#"{"command":"cargo fetch","access":["network"]}"#, "allow"),
         (r#"{"command":"cargo build","access":["network"]}"#, "ask"),
         (r#"{"command":"cargo build","access":"network"}"#, "ask"),
@@ -289,7 +293,6 @@ fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
         "git commit -m push",
         "git log push",
         "git stash push",
-        "docker ps run",
         "kill 1",
         "cargo test --no-run",
     ] {
@@ -356,7 +359,7 @@ commands = ['rm']
         (r#"{"command":"git","args":["status"]}"#, "allow"),
         (r#"{"command":"git","args":"status"}"#, "ask"),
         (r#"{"command":"git","args":["status",["x"]]}"#, "ask"),
-        (r#"{"command":"git log","args":"-c; rm x"}"#, "ask"),
+        (r#"{"command":"git log","args":"-c; rm x"}"#, "deny"),
         (r#"{"command":"sh","args":"-c 'rm x'"}"#, "deny"),
         (r#"{"command":"sh","args":["-c","true; rm x"]}"#, "deny"),
         (r#"{"command":["sh","-c","true; rm x"]}"#, "deny"),
