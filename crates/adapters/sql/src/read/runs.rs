@@ -22,7 +22,7 @@ fn select(dialect: Dialect) -> String {
          CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
          THEN 1 ELSE 0 END AS BIGINT), CASE WHEN leased_until > {now} THEN leased_until END, \
          CAST(CASE WHEN ended_at IS NULL AND holder = '{IMPORTED}' THEN 1 ELSE 0 END AS BIGINT), \
-         CAST(CASE WHEN leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT) \
+         CAST(CASE WHEN ended_at IS NULL AND leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT) \
          FROM runs JOIN sessions ON sessions.key = runs.session"
     )
 }
