@@ -6,7 +6,10 @@ use clap::Args;
 
 use crate::cargo::{cargo, program, succeeds};
 use crate::stages::Stages;
-use crate::{layers, test};
+use crate::{fuzz, layers, test};
+
+/// How long each parser is fuzzed.
+const FUZZED_SECONDS: u32 = 60;
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -14,6 +17,9 @@ pub(crate) struct Options {
     /// Leave out the tests, where `cargo xtask test` has just run them.
     #[arg(long)]
     skip_tests: bool,
+    /// Fuzz each parser for a minute besides, where a nightly toolchain and cargo-fuzz are installed.
+    #[arg(long)]
+    fuzz: bool,
 }
 
 /// Runs the subcommand. The quick checks come first; all run, whatever an earlier one found.
@@ -49,7 +55,21 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         program("typos", "--version"),
         program("typos", ""),
     );
+    fuzz_each(&mut stages, options);
     stages.close()
+}
+
+/// Adds the fuzz targets. Their first build takes minutes, so that they are asked for; tests make the same checks with the
+/// same inputs in any case.
+fn fuzz_each(stages: &mut Stages, options: &Options) {
+    if !options.fuzz {
+        stages.skip("fuzz", "without --fuzz; tests make the same checks");
+    } else if let Some(missing) = fuzz::missing() {
+        let why = format!("it needs {missing}; tests make the same checks");
+        stages.skip("fuzz", why);
+    } else {
+        stages.run("fuzz", || fuzz::fuzz(&fuzz::Options::all(FUZZED_SECONDS)));
+    }
 }
 
 fn documentation() -> Command {

@@ -8,8 +8,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cargo::{program, succeed, succeeds, workspace_root};
 
-/// The package of the targets, which is none of the workspace's.
-const PACKAGE: &str = "crates/adapters/wire/fuzz";
+/// The package of the targets that read what a model server sends. It is none of the workspace's, as the other is none.
+const WIRE: &str = "crates/adapters/wire/fuzz";
+
+/// The package of the targets that read files, and what models write.
+const APP: &str = "crates/app/fuzz";
 
 /// The longest input that is tried, in bytes: room for the longest of those that the tests replay.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -22,6 +25,16 @@ pub(crate) struct Options {
     /// How long to run each target.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+}
+
+impl Options {
+    /// All targets, each for so many seconds.
+    pub(crate) const fn all(seconds: u32) -> Self {
+        Self {
+            target: None,
+            seconds,
+        }
+    }
 }
 
 /// A parser that is fuzzed.
@@ -37,6 +50,14 @@ enum Target {
     Errors,
     /// Tool calls that a model of DeepSeek wrote into its text.
     Markup,
+    /// Configuration files.
+    Config,
+    /// Patches of files.
+    Patch,
+    /// Logs of runs.
+    Record,
+    /// Exported sessions.
+    Archive,
 }
 
 impl Target {
@@ -48,20 +69,30 @@ impl Target {
             Self::Responses => "responses",
             Self::Errors => "errors",
             Self::Markup => "markup",
+            Self::Config => "config",
+            Self::Patch => "patch",
+            Self::Record => "record",
+            Self::Archive => "archive",
+        }
+    }
+
+    /// The package of the target.
+    const fn package(self) -> &'static str {
+        match self {
+            Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
+            Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
         }
     }
 
     /// The folder of the inputs that the tests replay.
     fn seeds(self) -> PathBuf {
-        let adapter = match self {
-            Self::Markup => "deepseek",
-            Self::Sse | Self::Chat | Self::Responses | Self::Errors => "wire",
+        let owner = match self {
+            Self::Markup => "adapters/deepseek",
+            Self::Sse | Self::Chat | Self::Responses | Self::Errors => "adapters/wire",
+            Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
         };
-        let adapters = workspace_root().join("crates/adapters");
-        adapters
-            .join(adapter)
-            .join("tests/corpus")
-            .join(self.name())
+        let crates = workspace_root().join("crates");
+        crates.join(owner).join("tests/corpus").join(self.name())
     }
 }
 
@@ -76,12 +107,19 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn fuzz(options: &Options) -> anyhow::Result<()> {
+/// Says what a machine lacks for fuzzing, and how it is installed; nothing if it lacks nothing.
+pub(crate) fn missing() -> Option<&'static str> {
     if !succeeds(nightly_cargo("--version")) {
-        bail!("fuzzing needs a nightly toolchain: rustup toolchain install nightly");
+        return Some("a nightly toolchain: rustup toolchain install nightly");
     }
-    if !succeeds(nightly_cargo("fuzz --version")) {
-        bail!("fuzzing needs cargo-fuzz: cargo install cargo-fuzz");
+    let is_there = succeeds(nightly_cargo("fuzz --version"));
+    (!is_there).then_some("cargo-fuzz: cargo install cargo-fuzz")
+}
+
+/// Runs targets one after the other, up to the first that fails.
+pub(crate) fn fuzz(options: &Options) -> anyhow::Result<()> {
+    if let Some(missing) = missing() {
+        bail!("fuzzing needs {missing}");
     }
     let all = Target::value_variants();
     let targets = options.target.as_ref().map_or(all, std::slice::from_ref);
@@ -97,29 +135,37 @@ fn nightly_cargo(arguments: &str) -> Command {
 
 /// Runs a target. What it finds out it keeps in a folder that is not checked in, beside the inputs that are.
 fn run_target(target: Target, seconds: u32) -> anyhow::Result<()> {
-    let name = target.name();
-    let kept = workspace_root().join(PACKAGE).join("corpus").join(name);
+    let (name, package) = (target.name(), target.package());
+    let kept = workspace_root().join(package).join("corpus").join(name);
     std::fs::create_dir_all(&kept).with_context(|| format!("{} cannot be made", kept.display()))?;
-    let mut command = nightly_cargo(&format!("fuzz run --fuzz-dir {PACKAGE} {name}"));
+    let mut command = nightly_cargo(&format!("fuzz run --fuzz-dir {package} {name}"));
     command.arg(kept).arg(target.seeds()).arg("--").args([
         format!("-max_total_time={seconds}"),
         format!("-max_len={MAX_LENGTH}"),
     ]);
     succeed(command)
-        .with_context(|| format!("an input that fails is kept in {PACKAGE}/artifacts/{name}"))
+        .with_context(|| format!("an input that fails is kept in {package}/artifacts/{name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn manifest(package: &str) -> String {
+        let manifest = workspace_root().join(package).join("Cargo.toml");
+        std::fs::read_to_string(manifest).unwrap()
+    }
+
     #[test]
     fn every_target_has_inputs_and_stands_in_the_manifest() {
-        let manifest = workspace_root().join(PACKAGE).join("Cargo.toml");
-        let manifest = std::fs::read_to_string(manifest).unwrap();
         let targets = Target::value_variants();
-        assert_eq!(manifest.matches("[[bin]]").count(), targets.len());
+        for package in [WIRE, APP] {
+            let manifest = manifest(package);
+            let targets = targets.iter().filter(|target| target.package() == package);
+            assert_eq!(manifest.matches("[[bin]]").count(), targets.count());
+        }
         for target in targets {
+            let manifest = manifest(target.package());
             let inputs = std::fs::read_dir(target.seeds()).unwrap();
             assert!(inputs.count() >= 15, "{}", target.name());
             assert!(

@@ -41,7 +41,7 @@ enum Command {
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
     Bench(bench::Options),
-    /// Fuzzes the parsers of what model servers send; needs nightly and cargo-fuzz.
+    /// Fuzzes the parsers of what comes from outside; needs nightly and cargo-fuzz.
     Fuzz(fuzz::Options),
     /// Prints the variables through which tests find what was provisioned: `eval "$(cargo xtask env)"`.
     Env,

@@ -305,9 +305,9 @@ pub enum BuildError {
         /// Why there is none.
         source: ApprovalKeyError,
     },
-    /// Another process keeps the database locked.
+    /// The database would open, but not now: another process keeps it locked, or the disk is full.
     #[error("{at:#}: store.url: the database cannot be opened now")]
-    DatabaseLocked {
+    DatabaseBusy {
         /// Where it is configured.
         at: Origin,
         /// Why not.
@@ -320,14 +320,6 @@ pub enum BuildError {
         at: Origin,
         /// Why not.
         source: OpenError,
-    },
-    /// There is no log to copy where nothing is kept.
-    #[error(
-        "{at:#}: store.log.folder: only a database has a log that is copied, and the store is in memory"
-    )]
-    LogCopyOfNothing {
-        /// Where it is configured.
-        at: Origin,
     },
     /// The file tools have no folder.
     #[error("{at:#}: tools.root cannot be used")]

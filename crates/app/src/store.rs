@@ -31,11 +31,15 @@ impl OpenStore {
     pub async fn open(config: &Config) -> Result<Self, BuildError> {
         let url = config.store().url();
         if config.store().is_in_memory() {
-            if config.store().log.is_some() {
+            let store = MemoryStore::new();
+            let Some(log) = config.store().log.clone() else {
+                return Ok(Self::of_memory(store));
+            };
+            let copied = log.appender().map_err(|source| {
                 let at = config.origin("store.log.folder");
-                return Err(BuildError::LogCopyOfNothing { at });
-            }
-            return Ok(Self::in_memory());
+                BuildError::LogCopy { at, source }
+            })?;
+            return Ok(Self::of_memory(store.on_commit(copied)));
         }
         // No more than the scheme is repeated: the rest may hold a password.
         let scheme = url.split_once(':').map(|(scheme, _)| scheme);
@@ -60,7 +64,9 @@ impl OpenStore {
                 at: config.origin("store.log.folder"),
                 source,
             },
-            source @ OpenError::Locked { .. } => BuildError::DatabaseLocked { at, source },
+            source @ (OpenError::Locked { .. } | OpenError::Full { .. }) => {
+                BuildError::DatabaseBusy { at, source }
+            }
             source => BuildError::Database { at, source },
         })?;
         Ok(Self {
@@ -72,8 +78,12 @@ impl OpenStore {
     /// Makes a store that keeps nothing beyond the process.
     #[must_use]
     pub fn in_memory() -> Self {
+        Self::of_memory(MemoryStore::new())
+    }
+
+    fn of_memory(store: MemoryStore) -> Self {
         Self {
-            sessions: Arc::new(MemoryStore::new()),
+            sessions: Arc::new(store),
             database: None,
         }
     }

@@ -2,10 +2,11 @@
 
 use neuraxis_core::{ToolName, ToolSpec};
 
+use crate::config::Answer;
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
-use crate::rules::ToolPatterns;
+use crate::rules::{Arguments, COMMANDS, CommandPattern, ToolPatterns};
 
 /// The most tools that a message lists.
 const MAX_KNOWN: usize = 20;
@@ -41,6 +42,52 @@ impl Policy {
         found
     }
 
+    /// Finds the rules about commands that can never match, because none of the given tools that they name takes a command. A
+    /// tool that does not say what it takes may take one. Such a rule that denies would deny nothing.
+    #[must_use]
+    pub fn rules_without_command(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
+        let mut found = Vec::new();
+        for (name, rule) in &self.config.rules {
+            let (Some(_), Some(patterns)) = (&rule.commands, &rule.tools) else {
+                continue;
+            };
+            let at = format!("rules.{name}.commands");
+            let Ok(patterns) = ToolPatterns::check(&at, patterns) else {
+                continue;
+            };
+            let mut named = tools
+                .iter()
+                .filter(|tool| patterns.matches(&tool.name))
+                .peekable();
+            let usual = || COMMANDS.map(str::to_owned).to_vec();
+            let arguments = rule.arguments.clone().unwrap_or_else(usual);
+            if named.peek().is_some() && named.all(|tool| !may_take(tool, &arguments)) {
+                found.push(PolicyError::NoCommand { at, arguments });
+            }
+        }
+        found
+    }
+
+    /// Says of the rules that allow commands what their author should know: which patterns allow programs that write or read
+    /// elsewhere or run others. The key it is about comes first.
+    #[must_use]
+    pub fn cautions(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let rules = self.config.rules.iter();
+        for (name, rule) in rules.filter(|(_, rule)| rule.answer == Some(Answer::Allow)) {
+            for pattern in rule.commands.iter().flatten() {
+                let Ok(checked) = CommandPattern::parse(pattern) else {
+                    continue;
+                };
+                if let Some(caution) = checked.caution() {
+                    let text = format!("\"{}\": {caution}", names::shown(pattern));
+                    found.push((format!("rules.{name}.commands"), text));
+                }
+            }
+        }
+        found
+    }
+
     /// Returns all patterns of tool names, with the keys they stand under.
     fn tool_patterns(&self) -> Vec<(String, &String)> {
         let mut lists = Vec::new();
@@ -68,4 +115,10 @@ impl Policy {
         }
         patterns
     }
+}
+
+/// Tells whether a tool may take one of the given arguments, as far as its schema says.
+fn may_take(tool: &ToolSpec, arguments: &[String]) -> bool {
+    let schema = Arguments::read(&tool.parameters);
+    !schema.has_any(&["properties"]) || schema.has_any(arguments)
 }

@@ -168,6 +168,16 @@ pub enum PolicyError {
         /// The tools there are, the first few.
         known: Vec<String>,
     },
+    /// A rule about commands that names tools which take none.
+    #[error(
+        "{at} can never match: none of the rule's tools takes an argument named {}; name the one that holds the command under arguments", arguments.join(", ")
+    )]
+    NoCommand {
+        /// Where.
+        at: String,
+        /// The arguments in which the rule looks for commands.
+        arguments: Vec<String>,
+    },
     /// A price that is no amount of money.
     #[error("{at} must be an amount of US dollars from 0 to 1000000, not {given}")]
     Price {
@@ -218,6 +228,7 @@ impl PolicyError {
             | Self::Shadowed { at, .. }
             | Self::Example { at, .. }
             | Self::UnknownTool { at, .. }
+            | Self::NoCommand { at, .. }
             | Self::Price { at, .. }
             | Self::Loosens { at, .. } => at,
         }

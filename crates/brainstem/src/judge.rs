@@ -14,7 +14,7 @@ mod told;
 
 use std::sync::Arc;
 
-use neuraxis_core::{Decision, Mode, Remember, Remembered, RuleRef, Verdict};
+use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict};
 
 use crate::config::Answer;
 use crate::policy::Policy;
@@ -232,8 +232,10 @@ impl Policy {
             .find(|grant| covers(&grant.scope, call, facts));
         let part_wise = || {
             let parts = facts.parts()?;
-            let covering =
-                |part: &Part| grants.iter().find(|grant| covers_part(&grant.scope, part));
+            let covering = |part: &Part| {
+                let covers = |grant: &&&Grant| covers_part(&grant.scope, part, facts);
+                grants.iter().find(covers)
+            };
             let covered = |part: &Part, index: usize| {
                 assessment.allows_part(index) || covering(part).is_some()
             };
@@ -271,9 +273,9 @@ fn strictest<'a>(
                     .remember
                     .map_or(by_mode.remember, |most| most.min(by_mode.remember)),
             },
-            Fit::Unclear => Finding {
+            Fit::Unclear(why) => Finding {
                 answer: Answer::Ask,
-                cause: Cause::Unclear(rule, part.and_then(|part| part.unclear)),
+                cause: Cause::Unclear(rule, why),
                 remember: Remember::Never,
             },
         };

@@ -31,11 +31,14 @@ impl BuiltInProfile {
 
     /// Returns how the agent behaves, beginning directly.
     pub(crate) fn behavior(self) -> Profile {
-        let mut profile = Profile::named(self.name());
-        if self == Self::ResearchSupervisor {
-            profile.parallel = Parallel::None;
+        match self {
+            Self::MainThread => Profile::main_thread(),
+            Self::ResearchSupervisor => {
+                let mut profile = Profile::named(self.name());
+                profile.parallel = Parallel::None;
+                profile
+            }
         }
-        profile
     }
 
     pub(crate) fn limits(self) -> PartialLimits {

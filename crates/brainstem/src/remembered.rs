@@ -8,7 +8,7 @@ use neuraxis_core::{
 use crate::config::Answer;
 use crate::policy::Policy;
 use crate::request::Call;
-use crate::rules::{CommandPattern, Facts, HostPattern, Led, Part, path_glob};
+use crate::rules::{CommandPattern, Facts, Fit, HostPattern, Led, Part, path_glob, rememberable};
 
 /// Why an answer is not remembered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,11 +92,15 @@ impl Policy {
             hash: call.arguments.hash(),
         }];
         if let Some([only]) = facts.parts() {
-            let words: Vec<&str> = only.words.iter().take(2).map(String::as_str).collect();
-            let plain = |word: &&str| !word.contains(['*', ' ']) && !word.starts_with('-');
-            if only.unclear.is_none() && words.iter().all(plain) {
-                let pattern = format!("{} **", words.join(" "));
-                scopes.push(GrantScope::Command { pattern });
+            let asked = facts.access();
+            if let Some(pattern) = rememberable(only)
+                && !asked.is_unclear
+            {
+                let access = asked.items.clone();
+                let scope = GrantScope::Command { pattern, access };
+                if covers_part(&scope, only, &facts) {
+                    scopes.push(scope);
+                }
             }
         }
         let hosts = facts.hosts(None);
@@ -125,12 +129,16 @@ pub(crate) const fn needs(scope: &GrantScope) -> Remember {
 }
 
 /// Tells whether it covers one part of a command.
-pub(crate) fn covers_part(scope: &GrantScope, part: &Part) -> bool {
-    let GrantScope::Command { pattern } = scope else {
+pub(crate) fn covers_part(scope: &GrantScope, part: &Part, facts: &Facts<'_>) -> bool {
+    let GrantScope::Command { pattern, access } = scope else {
         return false;
     };
-    part.unclear.is_none()
-        && CommandPattern::parse(pattern).is_ok_and(|pattern| pattern.matches(part))
+    let asked = facts.access();
+    let is_listed = !asked.is_unclear && asked.items.iter().all(|asked| access.contains(asked));
+    is_listed
+        && facts.runs_at_root()
+        && CommandPattern::parse(pattern)
+            .is_ok_and(|pattern| pattern.covers(part, facts.command_folder()) == Fit::Yes)
 }
 
 /// Tells whether it covers a whole call.

@@ -18,9 +18,10 @@ mod shadow;
 
 use neuraxis_core::{Channel, Mode, Role};
 
+pub(crate) use arguments::Arguments;
 pub(crate) use channel::ChannelRules;
 pub(crate) use check_rule::{check_rule, path_glob};
-pub(crate) use command::{CommandPattern, Part};
+pub(crate) use command::{CommandPattern, Part, rememberable};
 pub(crate) use examples::check as check_examples;
 pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use host::HostPattern;

@@ -194,9 +194,12 @@ impl From<BuildError> for CommandError {
             return Self::failed(error).hint(hint);
         }
         match &error {
-            BuildError::DatabaseLocked { .. } => {
-                return Self::failed(error)
-                    .hint("try again in a moment, once the other process has let go of it");
+            BuildError::DatabaseBusy { source, .. } => {
+                let hint = match source {
+                    OpenError::Full { .. } => "make room on the disk, and try again",
+                    _ => "try again in a moment, once the other process has let go of it",
+                };
+                return Self::failed(error).hint(hint);
             }
             BuildError::Database {
                 source: OpenError::Store(StoreError::Damaged(_)),
@@ -230,6 +233,10 @@ impl From<RequestError> for CommandError {
                     None => "choose another channel".to_owned(),
                 }
             }
+            RequestError::Policy(Refusal::NoRole { allowed, .. }) => match allowed.first() {
+                Some(role) => format!("give [models.{role}] a model, or choose another --mode"),
+                None => "choose another --mode".to_owned(),
+            },
             RequestError::Policy(_) => {
                 "`neuraxis config show` lists the modes and channels there are".to_owned()
             }

@@ -2,8 +2,14 @@
 
 use std::borrow::Cow;
 
+use unicode_bidi::{BidiClass, bidi_class};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
 /// The most characters of a line about something else.
 const MAX_LINE_CHARS: usize = 1_000;
+
+/// The most marks on one letter. Scripts need fewer; more only cover what stands around them.
+const MAX_MARKS: usize = 4;
 
 /// Replaces what a terminal might obey by a visible sign. Line breaks and tabs stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
@@ -27,20 +33,60 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Writes a text so that what stands there is what is seen: as [`harmless`], and in addition every character that leaves
-/// no mark, or looks like a plain space without being one, is named by its number. For what a person decides by.
+/// no mark, looks like a plain space without being one, or covers what it stands on is named by its number. For what a
+/// person decides by.
+///
+/// Letters that are written from right to left stay; [`in_order`] says how they follow one another.
 pub(crate) fn plain_to_see(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
+    // How many marks may still follow: none where there is no letter to stand on.
+    let mut room = 0_usize;
     for letter in text.chars() {
+        let is_mark = is_mark(letter);
+        let is_seen = !is_mark || (room > 0 && !covers(letter));
         match letter {
             '\n' | '\t' => seen.push(letter),
             '\0'..='\u{1f}' | '\u{7f}' => seen.push(sign_for(letter)),
-            _ if letter.is_control() || hides(letter) || joins(letter) || is_odd_space(letter) => {
-                seen.push_str(&format!("⟨U+{:04X}⟩", u32::from(letter)));
+            _ if !is_seen || leaves_no_mark(letter) || is_odd_space(letter) => {
+                name(letter, &mut seen)
             }
             _ => seen.push(letter),
         }
+        room = match is_mark {
+            true => room.saturating_sub(1),
+            false if letter.is_alphabetic() => MAX_MARKS,
+            false => 0,
+        };
     }
     seen
+}
+
+/// Writes a text that is plain to see once more, with the letters that are written from right to left named by their
+/// numbers: terminals show them, and what stands between them, in another order than the one that counts. Nothing if there
+/// are none.
+pub(crate) fn in_order(text: &str) -> Option<String> {
+    let runs_back = |letter| {
+        matches!(
+            bidi_class(letter),
+            BidiClass::R | BidiClass::AL | BidiClass::AN
+        )
+    };
+    text.contains(runs_back).then(|| {
+        let mut named = String::with_capacity(text.len());
+        for letter in text.chars() {
+            // Marks on them would stand on nothing.
+            if runs_back(letter) || is_mark(letter) {
+                name(letter, &mut named);
+            } else {
+                named.push(letter);
+            }
+        }
+        named
+    })
+}
+
+fn name(letter: char, text: &mut String) {
+    text.push_str(&format!("⟨U+{:04X}⟩", u32::from(letter)));
 }
 
 fn is_harmless(letter: char) -> bool {
@@ -76,9 +122,48 @@ const fn hides(letter: char) -> bool {
             | '\u{feff}'
             | '\u{ffa0}'
             | '\u{fff0}'..='\u{fffb}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{16fe4}'
             | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d159}'
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Tells whether a character leaves no mark on the screen, or one that differs from font to font.
+fn leaves_no_mark(letter: char) -> bool {
+    let is_of_no_shape = matches!(
+        letter.general_category(),
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Surrogate
+            | GeneralCategory::Unassigned
+    );
+    is_of_no_shape || hides(letter) || joins(letter) || letter == '\u{fffc}'
+}
+
+/// Tells whether a character stands on the one before it.
+fn is_mark(letter: char) -> bool {
+    let category = letter.general_category();
+    matches!(
+        category,
+        GeneralCategory::NonspacingMark | GeneralCategory::EnclosingMark
+    )
+}
+
+/// Tells whether a mark is drawn over the letter that it stands on: strokes, slashes, rings and boxes.
+const fn covers(mark: char) -> bool {
+    matches!(
+        mark,
+        '\u{334}'..='\u{338}'
+            | '\u{488}'..='\u{489}'
+            | '\u{1abe}'
+            | '\u{20d0}'..='\u{20f0}'
+            | '\u{a670}'..='\u{a672}'
     )
 }
 
@@ -139,9 +224,49 @@ mod tests {
             ("a\u{200b}b\u{200d}c\u{fe0f}", "a⟨U+200B⟩b⟨U+200D⟩c⟨U+FE0F⟩"),
             ("a\u{a0}b\u{3000}c", "a⟨U+00A0⟩b⟨U+3000⟩c"),
             ("\u{e0041}\u{3164}\u{2800}", "⟨U+E0041⟩⟨U+3164⟩⟨U+2800⟩"),
+            ("\u{1d159}\u{13430}\u{1343f}", "⟨U+1D159⟩⟨U+13430⟩⟨U+1343F⟩"),
+            ("\u{16fe4}\u{e000}\u{fffc}", "⟨U+16FE4⟩⟨U+E000⟩⟨U+FFFC⟩"),
+            ("\u{115f}\u{1160}\u{ffa0}", "⟨U+115F⟩⟨U+1160⟩⟨U+FFA0⟩"),
+            ("a\u{e0100}b\u{10ffff}", "a⟨U+E0100⟩b⟨U+10FFFF⟩"),
+            ("r\u{336}m\u{20e0}", "r⟨U+0336⟩m⟨U+20E0⟩"),
+            ("/\u{308}etc \u{301}x", "/⟨U+0308⟩etc ⟨U+0301⟩x"),
+            (
+                "a\u{301}\u{301}\u{301}\u{301}\u{301}",
+                "a\u{301}\u{301}\u{301}\u{301}⟨U+0301⟩",
+            ),
         ] {
             assert_eq!(plain_to_see(hostile), expected, "{hostile:?}");
         }
+    }
+
+    #[test]
+    fn names_of_files_in_other_scripts_can_be_read() {
+        for name in [
+            "Übergröße.txt",
+            "re\u{301}sume\u{301}.pdf",
+            "отчёт.odt",
+            "报告 2026.md",
+            "レポート.txt",
+            "보고서.txt",
+            "हिन्दी.txt",
+            "ภาษาที่ดี.txt",
+            "תַּקְצִיר.txt",
+            "تقرير.txt",
+            "Tiếng Việt.txt",
+            "🦀 αβγ €.txt",
+        ] {
+            assert_eq!(plain_to_see(name), name);
+        }
+    }
+
+    #[test]
+    fn letters_that_are_written_from_right_to_left_are_named_in_their_order() {
+        assert_eq!(
+            in_order("echo א && rm -rf x #ב").as_deref(),
+            Some("echo ⟨U+05D0⟩ && rm -rf x #⟨U+05D1⟩")
+        );
+        assert_eq!(in_order("cat ١.txt").as_deref(), Some("cat ⟨U+0661⟩.txt"));
+        assert_eq!(in_order("rm -rf ünïcode отчёт 报告"), None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod setup;
 mod terminal;
 mod tree;
 mod wording;
+mod wrap;
 
 use std::process::ExitCode;
 

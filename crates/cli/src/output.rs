@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
+
 use crate::harmless::harmless;
+use crate::terminal;
 
 /// Standard output.
 #[derive(Debug)]
@@ -36,6 +39,11 @@ impl Output {
         self.reader == Reader::Terminal
     }
 
+    /// Returns how many columns lines for people may have.
+    pub(crate) fn width(&self) -> usize {
+        terminal::width(&self.stdout)
+    }
+
     /// Tells whether whoever watches wants styles, and a terminal that knows them.
     pub(crate) fn shows_styles(&self) -> bool {
         let choice = anstream::AutoStream::choice(&self.stdout);
@@ -67,8 +75,36 @@ impl Output {
         stdout.flush()
     }
 
+    /// Prints a value at once, as JSON on one line, whatever a reader takes for the end of one.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.line(&on_one_line(&serde_json::to_string(value)?))
+    }
+
     /// Prints a line at once.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.text(&format!("{line}\n"))
+    }
+}
+
+/// Escapes in JSON what is no end of a line there and is one for many who read line by line. It stands in strings alone.
+pub(crate) fn on_one_line(json: &str) -> String {
+    let json = json.replace('\u{85}', "\\u0085");
+    let json = json.replace('\u{2028}', "\\u2028");
+    json.replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_some_take_for_the_end_of_a_line_is_escaped_and_means_the_same() {
+        let value = serde_json::json!({"a\u{2028}": "x\u{85}y\u{2029}z\nä"});
+        let line = on_one_line(&value.to_string());
+        assert_eq!(line, r#"{"a\u2028":"x\u0085y\u2029z\nä"}"#);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            value
+        );
     }
 }

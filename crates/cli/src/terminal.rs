@@ -1,4 +1,4 @@
-//! How the terminal was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
+//! How wide the terminal is, and how it was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
 //!
 //! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
@@ -10,6 +10,8 @@ use rustix::process::getpgrp;
 #[cfg(unix)]
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
+use crate::wrap::USUAL_WIDTH;
+
 /// Ends what line editors switch on: pasted text is marked no more.
 #[cfg(unix)]
 const NO_BRACKETED_PASTE: &str = "\u{1b}[?2004l";
@@ -17,6 +19,23 @@ const NO_BRACKETED_PASTE: &str = "\u{1b}[?2004l";
 /// How the terminal was before the line that is being edited.
 #[cfg(unix)]
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Returns how many columns the terminal behind a stream has, or those that are usual where there is none that says.
+#[cfg(unix)]
+pub(crate) fn width(stream: impl std::os::fd::AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(stream);
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    match columns {
+        0 => USUAL_WIDTH,
+        columns => columns,
+    }
+}
+
+/// Returns how many columns a terminal usually has.
+#[cfg(not(unix))]
+pub(crate) fn width<T>(_stream: T) -> usize {
+    USUAL_WIDTH
+}
 
 /// Reads a line with an editor, which makes the terminal what it was unless it is cut off.
 pub(crate) fn edited<T>(read: impl FnOnce() -> T) -> T {

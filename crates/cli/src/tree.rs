@@ -3,6 +3,7 @@
 use std::env;
 
 use crate::output::Output;
+use crate::wrap::broken;
 
 /// A line, and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,19 +60,32 @@ impl Node {
     }
 }
 
-/// Draws trees side by side.
-pub(crate) fn draw(nodes: &[Node], branches: Branches) -> String {
+/// Draws trees side by side. Lines that are longer than a terminal has columns go on beneath themselves.
+pub(crate) fn draw(nodes: &[Node], branches: Branches, columns: Option<usize>) -> String {
     let mut text = String::new();
     // Runs are shallow: agents below agents are limited.
-    add(&mut text, nodes, branches, "");
+    add(&mut text, nodes, branches, columns, "");
     text
 }
 
-fn add(text: &mut String, nodes: &[Node], branches: Branches, indent: &str) {
+fn add(
+    text: &mut String,
+    nodes: &[Node],
+    branches: Branches,
+    columns: Option<usize>,
+    indent: &str,
+) {
     for (place, node) in nodes.iter().enumerate() {
         let (before, below) = branches.before(place + 1 == nodes.len());
-        text.push_str(&format!("{indent}{before}{}\n", node.line));
-        add(text, &node.children, branches, &format!("{indent}{below}"));
+        let inner = format!("{indent}{below}");
+        let margin = match node.children.is_empty() {
+            true => format!("{inner}  "),
+            false => format!("{inner}{}", branches.before(false).1),
+        };
+        let line = format!("{indent}{before}{}", node.line);
+        let line = columns.map_or_else(|| line.clone(), |most| broken(&line, most, &margin));
+        text.push_str(&format!("{line}\n"));
+        add(text, &node.children, branches, columns, &inner);
     }
 }
 
@@ -90,8 +104,22 @@ mod tests {
             turn("turn 2", &["model"]),
         ];
         let lines = "├─ turn 1\n│  ├─ model\n│  └─ tool\n└─ turn 2\n   └─ model\n";
-        assert_eq!(draw(&nodes, Branches::Lines), lines);
+        assert_eq!(draw(&nodes, Branches::Lines, None), lines);
         let ascii = "|- turn 1\n|  |- model\n|  `- tool\n`- turn 2\n   `- model\n";
-        assert_eq!(draw(&nodes, Branches::Ascii), ascii);
+        assert_eq!(draw(&nodes, Branches::Ascii, None), ascii);
+    }
+    #[test]
+    fn a_long_line_goes_on_beneath_itself() {
+        let nodes = [
+            Node {
+                line: "x".repeat(20),
+                children: vec![Node::new("y".repeat(20))],
+            },
+            Node::new("z"),
+        ];
+        let text = draw(&nodes, Branches::Ascii, Some(18));
+        let expected =
+            "|- xxxxxxxxxxxxxxx\n|  |  xxxxx\n|  `- yyyyyyyyyyyy\n|       yyyyyyyy\n`- z\n";
+        assert_eq!(text, expected);
     }
 }

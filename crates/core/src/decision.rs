@@ -11,7 +11,7 @@ mod ways;
 use serde::{Deserialize, Serialize};
 
 pub use read::{Checked, TakesOver};
-pub use remembered::{Grant, GrantScope, Remembered};
+pub use remembered::{Access, Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{Remember, RuleRef, Verdict};
 pub use ways::{

@@ -77,7 +77,7 @@ pub use uuid;
 
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
-    ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
+    Access, ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
     ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing,
     RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };

@@ -88,7 +88,10 @@ impl Orchestrator {
             match self.go_on_from(store, &records).await {
                 Ok(Some(handle)) => return Ok(handle),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(run = %run_id, %error, "no other run goes on from it"),
+                Err(error) => {
+                    let error: &(dyn std::error::Error + 'static) = &error;
+                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
+                }
             }
         }
         Err(ResumeError::Closed {

@@ -4,6 +4,8 @@ mod active_time;
 mod alarm;
 mod ask;
 mod keep;
+mod lease;
+mod loading;
 mod log;
 mod mail;
 mod model_call;
@@ -14,15 +16,15 @@ mod vet;
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuraxis_brainstem::Told;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
-    EffectId, FinishReason, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec,
-    RunStatus, RunTree, RunUsage, SessionId, Stamp, Step, ToolName, Transcript,
+    EffectId, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus,
+    RunTree, SessionId, Stamp, Step, ToolName, Transcript,
 };
 use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -33,9 +35,12 @@ use crate::orchestrator::Engine;
 use crate::request::Delivery;
 use crate::reservation::AtWork;
 use crate::resume::{RestoredRun, ResumeError};
-use crate::run_handle::{RunEnd, RunLink};
+use crate::run_handle::{Ended, RunEnd, RunLink};
 use active_time::ActiveTime;
 use alarm::Alarm;
+use lease::HeldLease;
+pub(crate) use lease::Moment;
+use loading::Loading;
 use log::RunLog;
 pub(crate) use model_call::stands;
 use under_way::{UnderWay, Work};
@@ -69,7 +74,7 @@ pub(crate) struct Driver {
     /// A handle of its own, so that appending borrows no more than it needs.
     log: Arc<RunLog>,
     inbox: mpsc::Receiver<Box<Input>>,
-    end: watch::Sender<Option<Arc<RunEnd>>>,
+    end: watch::Sender<Option<Ended>>,
     work: UnderWay,
     /// Answers that needed no waiting.
     ready: VecDeque<Input>,
@@ -79,11 +84,15 @@ pub(crate) struct Driver {
     mail: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
+    /// The calls that wait for their models to be loaded.
+    loading: Loading,
     /// Why its calls may run, as far as that was told.
     told: Told,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<RunOutcome>,
+    /// Why the run cannot go on here, though it has not ended: its records cannot be kept, or somebody else has it.
+    lost: Option<StoreError>,
 }
 
 impl Driver {
@@ -102,17 +111,20 @@ impl Driver {
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
         let (tree, mut step) = RunTree::start(spec, history, stamp);
         let active = ActiveTime::start();
-        let (mut driver, link) = Self::new(engine, scope, (lease, policy), tree, active);
+        // What is kept first begins the time of the lease anew.
+        let held = lease.map(|lease| HeldLease::new(lease, Moment::now(engine.clock.as_ref())));
+        let (mut driver, link) = Self::new(engine, scope, (held, policy), tree, active);
         driver.log.append(&mut step.records).await?;
         driver.first = Some(step);
         Ok((driver, link))
     }
 
     /// Takes a run up again that was read back from its records, and tells it all that it is brought before it goes on.
+    /// The lease comes with the moment before it was asked for.
     pub(crate) async fn take_up(
         engine: Arc<Engine>,
         scope: RunScope,
-        lease: RunLease,
+        (lease, asked): (RunLease, Moment),
         run: RestoredRun,
     ) -> Result<(Box<Self>, RunLink), ResumeError> {
         let active = ActiveTime::after(run.active());
@@ -126,7 +138,7 @@ impl Driver {
             sink.taken_up(scope.run_id, &history, &records);
         }
         // A run whose log is not whole cannot be read back.
-        let keeping = (Some(lease), DataPolicy::ALL);
+        let keeping = (Some(HeldLease::new(lease, asked)), DataPolicy::ALL);
         let (mut driver, link) = Self::new(engine, scope, keeping, tree, active);
         driver.log.feed.publish(records);
         let stamp = driver.stamp();
@@ -140,7 +152,7 @@ impl Driver {
     fn new(
         engine: Arc<Engine>,
         scope: RunScope,
-        (lease, policy): (Option<RunLease>, DataPolicy),
+        (lease, policy): (Option<HeldLease>, DataPolicy),
         tree: RunTree,
         active: ActiveTime,
     ) -> (Box<Self>, RunLink) {
@@ -163,7 +175,6 @@ impl Driver {
                 lease,
                 feed,
                 policy,
-                renewed: Mutex::new(Instant::now()),
             }),
             scope,
             work: UnderWay::new(engine.shutdown.clone()),
@@ -174,10 +185,12 @@ impl Driver {
             unwritten: Vec::new(),
             mail: Vec::new(),
             running: Vec::new(),
+            loading: Loading::default(),
             told: Told::default(),
             active,
             alarm: Alarm::default(),
             outcome: None,
+            lost: None,
         });
         (driver, link)
     }
@@ -199,6 +212,9 @@ impl Driver {
                 break;
             }
             self.perform(std::mem::take(&mut step.effects));
+            if self.lost.is_some() {
+                break;
+            }
             // Nothing waits with what happened still unwritten.
             if self.ready.is_empty() && !self.keep(&mut step).await {
                 break;
@@ -220,7 +236,13 @@ impl Driver {
                 }
                 break;
             }
-            let input = self.next_input(wake_at).await;
+            let input = match self.next_input(wake_at).await {
+                Ok(input) => input,
+                Err(error) => {
+                    self.lose(error);
+                    break;
+                }
+            };
             let posted = self.posted_id(&input);
             let told = self.tree.advance(self.stamp(), input);
             let names_nothing = told.as_ref().map_or(true, |step| step.records.is_empty());
@@ -247,6 +269,9 @@ impl Driver {
 
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
+            if self.lost.is_some() {
+                return;
+            }
             match effect {
                 Effect::CallModel(call) => self.call_model(call, None, Duration::ZERO),
                 Effect::Vet(vet) => self.vet(vet),
@@ -281,10 +306,12 @@ impl Driver {
             && self.inbox.is_empty()
     }
 
-    async fn next_input(&mut self, wake_at: Option<Duration>) -> Input {
+    /// Waits for what happens next. Fails once the run is lost to this process.
+    async fn next_input(&mut self, wake_at: Option<Duration>) -> Result<Input, StoreError> {
         if let Some(input) = self.ready.pop_front() {
-            return input;
+            return Ok(input);
         }
+        self.hold_clock();
         let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
         let heartbeat = self.log.heartbeat();
         let due = match (limit, heartbeat) {
@@ -296,24 +323,28 @@ impl Driver {
             biased;
             Some(mut input) = self.inbox.recv() => {
                 self.engine.approval_key.sign_input(self.scope.run_id, &mut input);
-                return *input;
+                return Ok(*input);
             }
             work = self.work.next() => return self.work_over(work),
             () = self.alarm.rings_at(due) => {}
         }
         if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {
-            self.log.renew().await;
+            self.log.renew().await?;
             self.takes_mail().await;
         }
-        Input::TimePassed
+        Ok(Input::TimePassed)
     }
 
-    fn work_over(&mut self, work: Work) -> Input {
-        match work {
+    fn work_over(&mut self, work: Work) -> Result<Input, StoreError> {
+        Ok(match work {
             Work::Model(over) => {
                 let (call, attempt) = *over;
                 self.no_longer_running(call.effect_id);
                 self.attempt_over(call, attempt)
+            }
+            Work::Paused(paused) => {
+                self.pause_over(*paused);
+                Input::TimePassed
             }
             Work::Answer(input) => {
                 if let Input::ToolFinished(finished) = input.as_ref() {
@@ -327,7 +358,8 @@ impl Driver {
                 let id = InputId::new(format!("shutdown-{}", self.scope.run_id));
                 Input::Cancelled(Cancelled::new(id, "the engine is shutting down"))
             }
-        }
+            Work::Lost(error) => return Err(error),
+        })
     }
 
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
@@ -362,6 +394,13 @@ impl Driver {
 
     /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
     fn conclude(mut self, place: Option<AtWork>) {
+        if let Some(error) = self.lost.take() {
+            // What was begun hears of it before anybody can take the run up here.
+            let publish = self.into_publisher();
+            drop(place);
+            publish.send_replace(Some(Err(error)));
+            return;
+        }
         let waits = self.outcome.is_none();
         let so_far = waits.then(|| (self.tree.turns(), self.tree.usage()));
         let end = RunEnd {
@@ -373,10 +412,10 @@ impl Driver {
         let publish = self.into_publisher();
         // Whoever hears of the end may take the run up again at once.
         drop(place);
-        publish.send_replace(Some(Arc::new(end)));
+        publish.send_replace(Some(Ok(Arc::new(end))));
     }
 
-    fn into_publisher(self) -> watch::Sender<Option<Arc<RunEnd>>> {
+    fn into_publisher(self) -> watch::Sender<Option<Ended>> {
         self.end
     }
 }
@@ -417,13 +456,4 @@ pub(crate) fn told(
 async fn answered<T>(asked: impl Future<Output = T>) -> Option<T> {
     // Nothing of the question is looked at again after a panic.
     AssertUnwindSafe(asked).catch_unwind().await.ok()
-}
-
-fn unrecorded(error: &StoreError) -> RunOutcome {
-    RunOutcome {
-        content: String::new(),
-        finish_reason: FinishReason::Failed(format!("the run could not be recorded: {error}")),
-        turns: 0,
-        usage: RunUsage::default(),
-    }
 }

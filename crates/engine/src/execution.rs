@@ -116,6 +116,9 @@ impl Orchestrator {
         }
         let history: Transcript = messages.into_iter().collect();
         let run_id = RunId(self.engine.ids.new_id());
+        self.engine
+            .learn_contexts(std::iter::once(&Role::REASONING))
+            .await;
         let spec = self.ungoverned_spec(run_id, system_prompt);
         let scope = RunScope {
             run_id,
@@ -130,7 +133,7 @@ impl Orchestrator {
         self.engine.tasks.spawn(driver.drive(None));
         let guard = CancelOnDrop(link);
         let end = guard.0.end().await;
-        Ok(execution(&guard.0, end.as_deref(), &history))
+        Ok(execution(&guard.0, end.ok().as_deref(), &history))
     }
 
     fn ungoverned_spec(&self, run_id: RunId, system_prompt: Option<&str>) -> RunSpec {

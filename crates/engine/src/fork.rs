@@ -157,7 +157,7 @@ impl Orchestrator {
             decision.routing = None;
         }
         let new_id = RunId(self.engine.ids.new_id());
-        let mut spec = self.run_spec(new_id, &request, Arc::new(decision));
+        let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;
         spec.forked_from = Some(ForkPoint { run_id, turn });
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));

@@ -88,7 +88,7 @@ impl Orchestrator {
         if let Some(messages) = known.history {
             asked = asked.with_history(messages);
         }
-        self.evaluate(asked)
+        Ok(engine.policy.evaluate_request(&asked)?)
     }
 
     /// Decides about a request as if it had no plan: one that was made before had that of its user.
@@ -100,19 +100,7 @@ impl Orchestrator {
         let asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
             .with_roles(&engine.roles);
-        self.evaluate(asked)
-    }
-
-    fn evaluate(&self, mut asked: Request<'_>) -> Result<Decision, RequestError> {
-        let policy = &self.engine.policy;
-        match policy.evaluate_request(&asked) {
-            // Roles without a model of their own are served by those there are: so it was configured.
-            Err(neuraxis_brainstem::RequestError::NoRole { .. }) => {
-                asked.roles = None;
-                Ok(policy.evaluate_request(&asked)?)
-            }
-            decided => Ok(decided?),
-        }
+        Ok(engine.policy.evaluate_request(&asked)?)
     }
 
     /// Finds out what matters to the policy. Nothing is asked of the store that does not.

@@ -67,7 +67,7 @@ impl Orchestrator {
         let session = &request.session_id;
         let decision = self.govern(store.as_ref(), request).await?;
         let run_id = RunId(with_tail(self.engine.ids.new_id(), known));
-        let spec = self.asked_spec(run_id, request, decision);
+        let spec = self.asked_spec(run_id, request, decision).await;
         let Some(place) = AtWork::claim(&self.engine, run_id) else {
             return Ok(Found::Moving);
         };
@@ -145,7 +145,7 @@ impl Orchestrator {
                 let handle = self.stored_run(store, session, run.run_id, records);
                 Ok(found(handle.await?))
             }
-            Err(error) => unresumed(session, run.run_id, error),
+            Err(error) => unresumed(&now, error),
         }
     }
 
@@ -169,6 +169,7 @@ impl Orchestrator {
         if self.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
             return Ok(Some(Found::Changed));
         }
+        let run = (seen.records > 0).then_some(run);
         Err(RequestError::AtWorkElsewhere { session, run })
     }
 
@@ -184,7 +185,7 @@ impl Orchestrator {
         let (session, run) = (&seen.session, seen.run_id);
         match self.release(session, run).await {
             Ok(()) => Ok(Found::Changed),
-            Err(error) => unresumed(session, run, error),
+            Err(error) => unresumed(seen, error),
         }
     }
 }
@@ -197,7 +198,8 @@ fn found(handle: RunHandle) -> Found {
 }
 
 /// Tells what it means for a repeated request that its run cannot be taken up here and now.
-fn unresumed(session: &SessionId, run: RunId, error: ResumeError) -> Result<Found, RequestError> {
+fn unresumed(seen: &RunSummary, error: ResumeError) -> Result<Found, RequestError> {
+    let run = seen.run_id;
     match error {
         // By the time it is looked at again it has ended, or can be reached here.
         ResumeError::AtWork(_) | ResumeError::Ended(_) | ResumeError::Closed { .. } => {
@@ -205,8 +207,8 @@ fn unresumed(session: &SessionId, run: RunId, error: ResumeError) -> Result<Foun
         }
         ResumeError::Store(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(Found::Changed),
         ResumeError::Store(StoreError::SessionBusy { .. }) => Err(RequestError::AtWorkElsewhere {
-            session: session.clone(),
-            run,
+            session: seen.session.clone(),
+            run: (seen.records > 0).then_some(run),
         }),
         ResumeError::Store(error) => Err(error.into()),
         ResumeError::ShuttingDown => Err(RequestError::ShuttingDown),

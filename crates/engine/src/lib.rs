@@ -84,7 +84,7 @@ pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, ResumeError};
-pub use run_handle::{AnswerError, RunEnded, RunHandle};
+pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
 pub use taking_up::OpenCall;

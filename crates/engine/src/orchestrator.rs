@@ -9,7 +9,8 @@ use neuraxis_core::{
     SessionId, ToolName,
 };
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, TraceContext, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelInfo, SessionStore, StoreError, TraceContext,
+    TraceSink,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -29,7 +30,7 @@ use crate::request::{RequestError, UserRequest};
 use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
-use crate::run_handle::{RunHandle, RunLink};
+use crate::run_handle::{NoResult, RunHandle, RunLink};
 use crate::vouching::Vouched;
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
@@ -94,7 +95,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
-        let model = self.model(&agent.role);
+        let model = self.model(&agent.role, None);
         let has = model.and_then(|(_, model)| model.info().context_tokens);
         // An agent may be given less than its model has, never more.
         agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
@@ -108,11 +109,21 @@ impl Engine {
         agent
     }
 
+    /// Lets the models that serve these roles, and those of all sub-agents, find out how much context they have, where that
+    /// is not known yet.
+    pub(crate) async fn learn_contexts<'a>(&'a self, roles: impl Iterator<Item = &'a Role> + Send) {
+        let of_agents = self.agents.iter().map(|agent| &agent.agent.role);
+        let models = roles.chain(of_agents);
+        for (_, model) in models.filter_map(|role| self.model(role, None)) {
+            if model.info().context_tokens.is_none() {
+                model.learn_context().await;
+            }
+        }
+    }
+
     /// Gives an agent no more context than the smallest model has that may come to serve it.
     fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
-        let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
-        let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
-        let models = routed.chain(larger).filter_map(|role| self.model(role));
+        let models = roles_besides(decision).filter_map(|role| self.model(role, Some(decision)));
         let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
         agent.context_tokens = contexts.chain(agent.context_tokens).min();
     }
@@ -152,14 +163,29 @@ impl Engine {
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the model that serves a role, and the role it is configured for.
-    pub(crate) fn model(&self, role: &Role) -> Option<(&Role, &Arc<dyn LlmClient>)> {
+    /// Returns the model that serves a role, and the role it is configured for; only one whose role the decision allows,
+    /// where there is one.
+    pub(crate) fn model(
+        &self,
+        role: &Role,
+        decision: Option<&Decision>,
+    ) -> Option<(&Role, &Arc<dyn LlmClient>)> {
         const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
-        let found = std::iter::once(role)
+        let may_serve =
+            |role: &&Role| decision.is_none_or(|decision| decision.allowed_roles.contains(role));
+        std::iter::once(role)
             .chain(&FALLBACK)
-            .find_map(|role| self.models.get_key_value(role));
-        found.or_else(|| self.models.first_key_value())
+            .chain(self.models.keys())
+            .filter(may_serve)
+            .find_map(|role| self.models.get_key_value(role))
     }
+}
+
+/// Returns the roles that may come to serve an agent besides its own.
+fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
+    let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
+    let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
+    routed.chain(larger)
 }
 
 impl Orchestrator {
@@ -180,7 +206,7 @@ impl Orchestrator {
     /// # Errors
     ///
     /// A [`RequestError`] if the request is refused before a run exists. Once there is a run there is a result, however
-    /// badly it goes.
+    /// badly it goes, unless it was left without an end: [`RequestError::NoResult`].
     ///
     /// # Cancel safety
     ///
@@ -215,10 +241,15 @@ impl Orchestrator {
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
         let end = handle.link.end().await;
         drop(guard);
-        Ok(end.map_or_else(
-            || result::of_crashed(&handle),
-            |end| result::of_run(&handle, &end),
-        ))
+        match end {
+            Ok(end) => Ok(result::of_run(&handle, &end)),
+            Err(NoResult::Stopped) if !self.is_shutting_down() => Ok(result::of_crashed(&handle)),
+            Err(source) => Err(RequestError::NoResult {
+                session: handle.session_id,
+                run: handle.link.run_id,
+                source,
+            }),
+        }
     }
 
     /// Begins a run and returns at once, with a handle on it and its events. A request that was made before under the same
@@ -255,18 +286,18 @@ impl Orchestrator {
         }
         let decision = self.govern(store.as_ref(), &request).await?;
         let run_id = RunId(self.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, decision);
+        let spec = self.asked_spec(run_id, &request, decision).await;
         self.launch(store, spec, request).await
     }
 
     /// Describes the run of a request.
-    pub(crate) fn asked_spec(
+    pub(crate) async fn asked_spec(
         &self,
         run_id: RunId,
         request: &UserRequest,
         decision: Arc<Decision>,
     ) -> RunSpec {
-        let mut spec = self.run_spec(run_id, request, decision);
+        let mut spec = self.run_spec(run_id, request, decision).await;
         spec.messages
             .push(Arc::new(Message::user(request.message.as_str())));
         spec
@@ -332,6 +363,24 @@ impl Orchestrator {
         Ok(handle)
     }
 
+    /// Returns the models there are, by the role that each was given for.
+    pub fn models(&self) -> impl Iterator<Item = (&Role, ModelInfo)> {
+        let models = self.engine.models.iter();
+        models.map(|(role, model)| (role, model.info()))
+    }
+
+    /// Tells whether the store takes records at this moment, and so the engine turns.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub async fn probe_store(&self) -> Result<(), StoreError> {
+        match &self.engine.store {
+            Some(store) => store.probe().await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns the policy that decides about requests.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -352,13 +401,15 @@ impl Orchestrator {
     }
 
     /// Describes a run that adds no message yet.
-    pub(crate) fn run_spec(
+    pub(crate) async fn run_spec(
         &self,
         run_id: RunId,
         request: &UserRequest,
         decision: Arc<Decision>,
     ) -> RunSpec {
         let engine = &self.engine;
+        let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
+        engine.learn_contexts(roles).await;
         let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
         let offer = engine.offers.list(&engine.catalog, &decision.tools);
         agent.tools = offer.tools;

@@ -1,6 +1,7 @@
 //! Finds the runs that a process left behind, and lets them go on.
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::time::Duration;
 
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
@@ -59,7 +60,10 @@ impl Orchestrator {
             let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
             match self.recover_each(is_due).await {
                 Ok(recovered) => told = tell(&recovered, &told),
-                Err(error) => tracing::warn!(%error, "nobody knows which runs were left"),
+                Err(error) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::warn!(error, "nobody knows which runs were left");
+                }
             }
         }
     }
@@ -118,7 +122,9 @@ fn tell(recovered: &Recovered, told: &HashSet<RunId>) -> HashSet<RunId> {
         tracing::info!(run = %run.run_id(), "an interrupted run goes on");
     }
     for (run, error) in recovered.left.iter().filter(|(run, _)| !told.contains(run)) {
-        tracing::warn!(%run, %error, "an interrupted run cannot go on");
+        // With all that caused it.
+        let error: &(dyn Error + 'static) = error;
+        tracing::warn!(%run, error, "an interrupted run cannot go on");
     }
     recovered.left.iter().map(|(run, _)| *run).collect()
 }

@@ -5,6 +5,7 @@ use neuraxis_ports::{StoreError, TraceContext};
 
 use crate::idempotency::Differences;
 use crate::resume::ResumeError;
+use crate::run_handle::NoResult;
 
 /// A user message and the circumstances under which it is handled.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ impl UserRequest {
     }
 }
 
-/// Why a request was refused. No run exists, nothing was recorded.
+/// Why a request has no result. But for [`NoResult`](Self::NoResult) no run exists and nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -116,12 +117,12 @@ pub enum RequestError {
     #[error("the idempotency key was used before for another request of the session: {0}")]
     KeyReused(Differences),
     /// The request was made before, and another process drives its run; or one did until just now, and died.
-    #[error("run {run} of this request is at work in another process")]
+    #[error("the run of this request is at work in another process")]
     AtWorkElsewhere {
         /// The session.
         session: SessionId,
-        /// The run of the request.
-        run: RunId,
+        /// The run of the request, if anything of it is on record. Otherwise another may begin in its place.
+        run: Option<RunId>,
     },
     /// The request was made before, and its run cannot be taken up.
     #[error("run {run} of this request cannot go on")]
@@ -140,6 +141,18 @@ pub enum RequestError {
         session: SessionId,
         /// What does not fit.
         why: String,
+    },
+    /// The run of the request began and was left without an end: it goes on when it is taken up. Who begins another for
+    /// the same message may have everything done twice.
+    #[error("run {run} of this request was left without an end")]
+    NoResult {
+        /// The session.
+        session: SessionId,
+        /// The run of the request.
+        run: RunId,
+        /// Why.
+        #[source]
+        source: NoResult,
     },
     /// The store could not do its part.
     #[error("the request could not be recorded")]

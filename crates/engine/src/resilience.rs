@@ -17,6 +17,9 @@ pub struct RetryPolicy {
     pub max_delay: Duration,
     /// The longest wait that a provider may ask for; asked for more, we give up instead.
     pub max_retry_after: Duration,
+    /// How long a server may take to load its model, where the model itself says nothing of that; it is asked again every
+    /// second until then, whatever [`max_attempts`](Self::max_attempts) says. Zero waits for none.
+    pub loads_within: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -28,6 +31,7 @@ impl Default for RetryPolicy {
             first_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(8),
             max_retry_after: Duration::from_secs(120),
+            loads_within: Duration::from_secs(300),
         }
     }
 }
@@ -41,6 +45,15 @@ impl RetryPolicy {
             first_delay: Duration::ZERO,
             max_delay: Duration::ZERO,
             max_retry_after: Duration::ZERO,
+            loads_within: Duration::ZERO,
+        }
+    }
+
+    /// Returns how long a model may take to be loaded that itself says this.
+    pub(crate) fn loads_within(&self, says: Option<Duration>) -> Duration {
+        match says {
+            Some(says) if !self.loads_within.is_zero() => says,
+            _ => self.loads_within,
         }
     }
 
@@ -48,7 +61,9 @@ impl RetryPolicy {
     pub(crate) fn delay(&self, error: &LlmError, failed: Attempt) -> Option<Duration> {
         // What could not be read is asked for once more in a simpler way, by the loop: not again and again in the same.
         let is_unreadable = error.kind == LlmErrorKind::InvalidResponse;
-        if is_unreadable || !error.is_retryable() || failed.0 >= self.max_attempts {
+        // What loads is waited for in another way, and was for long enough.
+        let has_waited = error.kind == LlmErrorKind::Loading;
+        if is_unreadable || has_waited || !error.is_retryable() || failed.0 >= self.max_attempts {
             return None;
         }
         if let Some(asked) = error.retry_after() {

@@ -132,6 +132,9 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
         FinishReason::Cancelled if outcome.content.is_empty() => {
             "Cancelled before there was an answer.".to_owned()
         }
+        FinishReason::Deadline if apology::was_never_answered(records) => {
+            apology::SILENCE.to_owned()
+        }
         _ => return outcome.content.clone(),
     };
     if outcome.content.is_empty() {

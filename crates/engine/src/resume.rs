@@ -12,7 +12,7 @@ use neuraxis_core::{
 use neuraxis_ports::StoreError;
 
 use crate::closing::Unresumable;
-use crate::driver::{Driver, RunScope, told};
+use crate::driver::{Driver, Moment, RunScope, told};
 use crate::orchestrator::{Orchestrator, trace_of};
 use crate::request::Delivery;
 use crate::reservation::{AtWork, reserve};
@@ -206,6 +206,7 @@ impl Orchestrator {
             }
             _ => {}
         }
+        let asked = Moment::now(self.engine.clock.as_ref());
         let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = store.inbox(&lease).await?;
@@ -229,7 +230,7 @@ impl Orchestrator {
             offered_now: Some(tools),
         };
         let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::take_up(engine, scope, lease, run).await?;
+        let (driver, link) = Driver::take_up(engine, scope, (lease, asked), run).await?;
         let handle = RunHandle {
             link,
             session_id,
@@ -270,7 +271,8 @@ impl Orchestrator {
             // Another process drives it and looks into the inbox by itself.
             Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
             Err(error) => {
-                tracing::warn!(run = %run_id, %error, "the input is kept, but the run does not go on here");
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
             }
         }
         Ok(())

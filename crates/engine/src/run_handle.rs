@@ -8,7 +8,7 @@ use neuraxis_core::{
     Pending, Record, RunId, RunOutcome, RunUsage, SessionId, Steered, ToolCallId, ToolFinished,
     ToolOutcome, Transcript,
 };
-use neuraxis_ports::{Ids, TraceContext};
+use neuraxis_ports::{Ids, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 
 use crate::event::Events;
@@ -31,10 +31,13 @@ pub(crate) struct RunLink {
     pub(crate) run_id: RunId,
     /// Boxed, because a queue keeps room for many and most runs never get one.
     pub(crate) inbox: mpsc::Sender<Box<Input>>,
-    pub(crate) end: watch::Receiver<Option<Arc<RunEnd>>>,
+    pub(crate) end: watch::Receiver<Option<Ended>>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) ids: Arc<dyn Ids>,
 }
+
+/// What a run left, or why it cannot be kept and so has not ended; told once nothing of it is under way here any more.
+pub(crate) type Ended = Result<Arc<RunEnd>, StoreError>;
 
 /// What a run left when it ended, or came to wait for somebody who is not here.
 #[derive(Debug)]
@@ -47,6 +50,20 @@ pub(crate) struct RunEnd {
     pub(crate) so_far: Option<(u32, RunUsage)>,
     /// Its root agent's whole conversation.
     pub(crate) messages: Transcript,
+}
+
+/// Why a run has no result: nothing of it is under way here any more, and it has not ended. What is on record of it is
+/// whole, and it goes on once it is taken up: by [`Orchestrator::resume`](crate::Orchestrator::resume), by
+/// [`keep_recovering`](crate::Orchestrator::keep_recovering), or by a request that is made again under its idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoResult {
+    /// What it did next could not be recorded, or another process has taken it over.
+    #[error("the run could not be recorded: it has not ended, and goes on when it is taken up")]
+    Unrecorded(#[source] StoreError),
+    /// It was left by [`suspend`](crate::Orchestrator::suspend), or its task crashed, which only a defect can cause.
+    #[error("the run was stopped before it ended")]
+    Stopped,
 }
 
 /// The run is over, or too busy to take another input now.
@@ -87,15 +104,18 @@ impl RunHandle {
         self.is_repeat
     }
 
-    /// Waits for the run to end, or to wait for somebody who is not here. `None` if it was left by
-    /// [`suspend`](crate::Orchestrator::suspend), or if its task crashed, which only a defect can cause.
+    /// Waits for the run to end, or to wait for somebody who is not here.
+    ///
+    /// # Errors
+    ///
+    /// [`NoResult`] if the run was left without an end.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the run at work.
-    pub async fn result(&self) -> Option<OrchestratorResult> {
+    pub async fn result(&self) -> Result<OrchestratorResult, NoResult> {
         let end = self.link.end().await?;
-        Some(result::of_run(self, &end))
+        Ok(result::of_run(self, &end))
     }
 
     /// Listens to the run from its first record on.
@@ -199,10 +219,13 @@ impl RunHandle {
 }
 
 impl RunLink {
-    pub(crate) async fn end(&self) -> Option<Arc<RunEnd>> {
+    pub(crate) async fn end(&self) -> Result<Arc<RunEnd>, NoResult> {
         let mut end = self.end.clone();
-        let found = end.wait_for(Option::is_some).await.ok()?;
-        found.clone()
+        let found = end.wait_for(Option::is_some).await;
+        let found = found.ok().and_then(|found| found.clone());
+        found
+            .ok_or(NoResult::Stopped)?
+            .map_err(NoResult::Unrecorded)
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -43,7 +43,7 @@ impl Orchestrator {
         feed.end();
         // Nobody takes what is sent, and nobody tells of another end.
         let (inbox, _) = mpsc::channel(1);
-        let (_, end) = watch::channel(Some(Arc::new(end)));
+        let (_, end) = watch::channel(Some(Ok(Arc::new(end))));
         Ok(RunHandle {
             link: RunLink {
                 run_id,

@@ -58,6 +58,6 @@ async fn main() -> Result<()> {
             _ => {}
         }
     }
-    anyhow::ensure!(handle.result().await.is_some(), "the run has a result");
+    anyhow::ensure!(handle.result().await.is_ok(), "the run has a result");
     Ok(())
 }

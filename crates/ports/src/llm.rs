@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
@@ -41,6 +42,11 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
 
     /// Describes the model, from what is known without asking it.
     fn info(&self) -> ModelInfo;
+
+    /// Asks the server how much context the model has, where [`info`](Self::info) does not tell: from then on it does, if
+    /// the server said so. Called before a run begins, so it has to be over within a second or two, whatever the server
+    /// does, and a server that does not tell is not asked at every run. As provided, there is nothing to ask.
+    async fn learn_context(&self) {}
 }
 
 /// The circumstances of a model call.
@@ -80,6 +86,8 @@ pub struct ModelInfo {
     pub context_tokens: Option<u64>,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,
+    /// How long its server may take to load it before a call fails; as the engine has it if the model says nothing.
+    pub loads_within: Option<Duration>,
 }
 
 impl ModelInfo {
@@ -90,6 +98,7 @@ impl ModelInfo {
             model,
             context_tokens: None,
             notice: None,
+            loads_within: None,
         }
     }
 }

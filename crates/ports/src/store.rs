@@ -32,9 +32,9 @@ pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 /// process and in others.
 ///
 /// **Leases.** A run is driven by one holder at a time, to which [`begin_run`](Self::begin_run) gives a lease. A lease
-/// lasts for a time that the store is set up with; every commit and [`renew`](Self::renew) begin that time anew. Once it
-/// has run out, another store over the same data may take the run over, and what the old holder still writes is refused
-/// as [`StoreError::Stale`].
+/// lasts for [a time](RunLease::length) that the store is set up with; every commit and [`renew`](Self::renew) begin that
+/// time anew. Once it has run out, another store over the same data may take the run over, and what the old holder still
+/// writes is refused as [`StoreError::Stale`]. A lease that has run out and that nobody took can still be renewed.
 #[async_trait]
 pub trait SessionStore: Debug + Send + Sync + 'static {
     /// Adds a session.
@@ -240,6 +240,17 @@ pub trait SessionStore: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid.
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
+
+    /// Tells whether anything can be written at this moment, by writing something that changes nothing that is kept.
+    ///
+    /// As provided, it always can: a store in memory has no disk that may be full.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn probe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns what a session used.
     ///

@@ -52,6 +52,7 @@ kinds! {
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     STORE_FAILED = "store-failed", INTERNAL_SERVER_ERROR, "The store failed";
     STORE_UNAVAILABLE = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
+    RUN_UNRECORDED = "run-unrecorded", SERVICE_UNAVAILABLE, "The run could not be recorded";
     TOO_MANY_RUNS = "too-many-runs", SERVICE_UNAVAILABLE, "Too many runs";
     NO_MODEL = "no-model", SERVICE_UNAVAILABLE, "No model";
     SHUTTING_DOWN = "shutting-down", SERVICE_UNAVAILABLE, "Shutting down";

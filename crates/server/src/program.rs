@@ -11,6 +11,7 @@ use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
 use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
+use crate::refusal::with_causes;
 use crate::server::{BindError, Server, Unfinished};
 use crate::stop::{self, Stop};
 
@@ -75,10 +76,12 @@ async fn take_up(orchestrator: &Orchestrator) {
                 tracing::info!(run = %run.run_id(), "an interrupted run goes on");
             }
             for (run, error) in &recovered.left {
-                tracing::warn!(%run, %error, "an interrupted run cannot go on");
+                tracing::warn!(%run, error = %with_causes(error), "an interrupted run cannot go on");
             }
         }
-        Err(error) => tracing::warn!(%error, "nobody knows which runs were interrupted"),
+        Err(error) => {
+            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted")
+        }
     }
 }
 
@@ -150,11 +153,12 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Surroundings(_)
-            | Self::LogFilter(_)
-            | Self::Config(_)
-            | Self::Listen { .. }
-            | Self::Build(_) => ExitCode::from(USAGE),
+            Self::Surroundings(_) | Self::LogFilter(_) | Self::Config(_) | Self::Listen { .. } => {
+                ExitCode::from(USAGE)
+            }
+            // What is configured is right, and can be used another time.
+            Self::Build(BuildError::DatabaseBusy { .. }) => ExitCode::FAILURE,
+            Self::Build(_) => ExitCode::from(USAGE),
             Self::Bind(_) | Self::Unfinished(_) | Self::System(_) => ExitCode::FAILURE,
         }
     }

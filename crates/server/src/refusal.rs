@@ -15,9 +15,9 @@ use crate::problem::{
     STORE_UNAVAILABLE, UNKNOWN_CHANNEL, UNKNOWN_MODE,
 };
 
-/// After how many seconds a client asks again for a run that another server drives. A server that died is found out to be
+/// After how many seconds a client asks again for a run that another server drives, or that was left. A server that died is found out to be
 /// dead after half a minute.
-const RETRY_AFTER: u32 = 5;
+pub(crate) const RETRY_AFTER: u32 = 5;
 
 impl From<RequestError> for Problem {
     fn from(error: RequestError) -> Self {
@@ -42,16 +42,19 @@ impl From<RequestError> for Problem {
                 )
                 .with("differs", names.collect::<Vec<Value>>())
             }
-            RequestError::AtWorkElsewhere { session, run } => Self::new(
-                &AT_WORK_ELSEWHERE,
-                format!(
+            RequestError::AtWorkElsewhere { session, run } => {
+                let detail = format!(
                     "the run of this request belongs to another server, or to one that has just died; send the same \
                      request again in {RETRY_AFTER} seconds"
-                ),
-            )
-            .with("session_id", session.as_str())
-            .with("run_id", run.to_string())
-            .retry_after(RETRY_AFTER),
+                );
+                let problem = Self::new(&AT_WORK_ELSEWHERE, detail)
+                    .with("session_id", session.as_str())
+                    .retry_after(RETRY_AFTER);
+                match run {
+                    Some(run) => problem.with("run_id", run.to_string()),
+                    None => problem,
+                }
+            }
             RequestError::Store(error) => not_recorded(&error),
             RequestError::ShuttingDown => Self::new(
                 &SHUTTING_DOWN,

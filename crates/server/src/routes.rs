@@ -3,21 +3,23 @@
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::limits::Limited;
+use crate::probes::{self, Readiness};
 use crate::problem::{METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
-use crate::{guard, probes, turns};
+use crate::{guard, turns};
 
 /// Returns what answers requests.
 pub(crate) fn routes(limited: Limited) -> Router {
+    let readiness = Readiness::new(FromRef::from_ref(&limited));
     Router::new()
         .route("/healthz", get(probes::is_alive))
-        .route("/readyz", get(probes::is_ready))
+        .route("/readyz", get(move || readiness.is_ready()))
         .route("/api/v1/sessions/{id}/turns", post(turns::take))
         .with_state(limited)
         .fallback(nothing_here)

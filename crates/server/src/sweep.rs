@@ -6,6 +6,8 @@ use neuraxis::Orchestrator;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::refusal::with_causes;
+
 /// How often it is looked for such questions: they stay open for hours or days.
 const EVERY: Duration = Duration::from_secs(30);
 
@@ -41,9 +43,11 @@ async fn sweep(orchestrator: &Orchestrator) {
                 tracing::info!(run = %waiting.run_id, %call, "nobody approved a call in time");
             }
             for (run, error) in &swept.left {
-                tracing::warn!(%run, %error, "a question that expired stays open for now");
+                tracing::warn!(%run, error = %with_causes(error), "a question that expired stays open for now");
             }
         }
-        Err(error) => tracing::warn!(%error, "nobody knows which questions have expired"),
+        Err(error) => {
+            tracing::warn!(error = %with_causes(&error), "nobody knows which questions have expired")
+        }
     }
 }

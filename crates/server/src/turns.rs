@@ -14,13 +14,15 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use neuraxis::core::Seq;
-use neuraxis::engine::RequestError;
+use neuraxis::engine::{NoResult, RequestError};
 use neuraxis::{Events, IdempotencyKey, Orchestrator, RunHandle, SessionId, UserRequest};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits::Limited;
-use crate::problem::{INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, SHUTTING_DOWN};
-use crate::refusal::{internal, with_causes};
+use crate::problem::{
+    INVALID_IDEMPOTENCY_KEY, INVALID_SESSION_ID, Problem, RUN_UNRECORDED, SHUTTING_DOWN,
+};
+use crate::refusal::{RETRY_AFTER, internal, with_causes};
 use crate::turn::Turn;
 use crate::{body, events};
 
@@ -57,7 +59,7 @@ pub(crate) async fn take(
     } else {
         drop(events);
         let result = handle.result().await;
-        Json(result.ok_or_else(|| no_result(&orchestrator, &handle))?).into_response()
+        Json(result.map_err(|why| no_result(&orchestrator, &handle, &why))?).into_response()
     };
     if handle.is_repeat() {
         answer.headers_mut().extend([REPLAYED]);
@@ -74,11 +76,15 @@ async fn begin(
 ) -> Result<(RunHandle, Events), Problem> {
     let begun = tokio::spawn(async move {
         let (handle, events) = orchestrator.stream(request).await?;
-        let run = handle.clone();
-        tokio::spawn(async move {
-            run.result().await;
-            drop(place);
-        });
+        // A run that is repeated has its place already.
+        if !handle.is_repeat() {
+            let run = handle.clone();
+            tokio::spawn(async move {
+                // However it ended, it needs its place no longer.
+                let _ = run.result().await;
+                drop(place);
+            });
+        }
         Ok::<_, RequestError>((handle, events))
     });
     Ok(begun
@@ -86,14 +92,22 @@ async fn begin(
         .map_err(|error| internal(&with_causes(&error)))??)
 }
 
-/// Says why a run that began has no result.
-fn no_result(orchestrator: &Orchestrator, run: &RunHandle) -> Problem {
-    if !orchestrator.is_shutting_down() {
-        return internal(&format_args!("run {} crashed", run.run_id()));
-    }
-    let detail = "the server stopped before the run ended; the next one goes on with it, and answers a request that is sent \
-                  again under the same Idempotency-Key";
-    Problem::new(&SHUTTING_DOWN, detail)
+/// Says why a run that began has no result. The store's own words went into the log.
+fn no_result(orchestrator: &Orchestrator, run: &RunHandle, why: &NoResult) -> Problem {
+    let problem = match why {
+        NoResult::Unrecorded(_) => {
+            let detail = "the run began, and what it did next could not be recorded; it has not ended, and goes on once the \
+                          store takes records again: send the same request again under the same Idempotency-Key";
+            Problem::new(&RUN_UNRECORDED, detail).retry_after(RETRY_AFTER)
+        }
+        _ if orchestrator.is_shutting_down() => {
+            let detail = "the server stopped before the run ended; the next one goes on with it, and answers a request that \
+                          is sent again under the same Idempotency-Key";
+            Problem::new(&SHUTTING_DOWN, detail)
+        }
+        _ => return internal(&format_args!("run {} crashed", run.run_id())),
+    };
+    problem
         .with("session_id", run.session_id().as_str())
         .with("run_id", run.run_id().to_string())
 }

@@ -5,6 +5,7 @@ mod script;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, stream};
@@ -34,6 +35,9 @@ pub struct ScriptedModel {
     otherwise: Option<Box<Improvise>>,
     calls: Mutex<Vec<SeenModelCall>>,
     gauge: Gauge,
+    /// The context size that it tells once it is asked.
+    asked_context: Option<u64>,
+    was_asked: AtomicBool,
 }
 
 type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
@@ -68,6 +72,8 @@ impl ScriptedModel {
             otherwise: None,
             calls: Mutex::default(),
             gauge: Gauge::default(),
+            asked_context: None,
+            was_asked: AtomicBool::new(false),
         }
     }
 
@@ -98,6 +104,13 @@ impl ScriptedModel {
     #[must_use]
     pub const fn with_context(mut self, tokens: u64) -> Self {
         self.info.context_tokens = Some(tokens);
+        self
+    }
+
+    /// Tells the context size of the model, in tokens, only once it was asked for it.
+    #[must_use]
+    pub const fn with_context_when_asked(mut self, tokens: u64) -> Self {
+        self.asked_context = Some(tokens);
         self
     }
 
@@ -218,7 +231,15 @@ impl LlmClient for ScriptedModel {
     }
 
     fn info(&self) -> ModelInfo {
-        self.info.clone()
+        let mut info = self.info.clone();
+        let was_asked = self.was_asked.load(Ordering::Relaxed);
+        let asked = self.asked_context.filter(|_| was_asked);
+        info.context_tokens = info.context_tokens.or(asked);
+        info
+    }
+
+    async fn learn_context(&self) {
+        self.was_asked.store(true, Ordering::Relaxed);
     }
 }
 

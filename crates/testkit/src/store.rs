@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
@@ -59,6 +60,7 @@ pub enum StoreOperation {
     Remember,
     Revoke,
     Verify,
+    Probe,
 }
 
 /// How an operation goes wrong.
@@ -70,6 +72,8 @@ pub enum Fault {
     LoseAnswer(StoreError),
     /// It does not happen and never answers.
     Hang,
+    /// It happens at once, and its caller hears of it after a while.
+    AnswerLate(Duration),
 }
 
 impl<S> FailingStore<S> {
@@ -133,6 +137,11 @@ impl<S> FailingStore<S> {
             Some(Fault::Refuse(error)) => Err(error),
             Some(Fault::LoseAnswer(error)) => call.await.and(Err(error)),
             Some(Fault::Hang) => future::pending().await,
+            Some(Fault::AnswerLate(wait)) => {
+                let answer = call.await;
+                tokio::time::sleep(wait).await;
+                answer
+            }
         }
     }
 }
@@ -239,6 +248,10 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
             .await
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Probe, self.inner.probe()).await
     }
 
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {

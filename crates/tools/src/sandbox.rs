@@ -33,3 +33,6 @@ pub use helper::{run_sandbox_helper, use_sandbox_helper};
 
 pub(crate) use helper::{Running, Wanted, start};
 pub(crate) use order::{Access, Ended};
+
+#[cfg(test)]
+mod tests;

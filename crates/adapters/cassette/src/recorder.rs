@@ -97,6 +97,10 @@ impl LlmClient for Recorder {
     fn info(&self) -> ModelInfo {
         self.client.info()
     }
+
+    async fn learn_context(&self) {
+        self.client.learn_context().await;
+    }
 }
 
 /// A stream that is written down as it is read.

@@ -37,6 +37,8 @@ impl DeepSeekClient {
     /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
     pub fn new(config: DeepSeekConfig) -> Result<Self, EndpointError> {
         let shape = Shape::new(&config);
+        let context_tokens = config.context_tokens();
+        let loads_within = config.timeouts.loading;
         let dialect = dialect(&config);
         let mut reached = EndpointConfig::new(config.base_url);
         reached.api_key = config.api_key;
@@ -49,7 +51,8 @@ impl DeepSeekClient {
         let route = endpoint.route("chat/completions");
         let chat = ChatClient::new(Arc::clone(&endpoint), route, config.model, dialect);
         let mut info = ModelInfo::new(chat.model().clone());
-        info.context_tokens = config.context_tokens;
+        info.context_tokens = context_tokens;
+        info.loads_within = Some(loads_within);
         Ok(Self {
             chat,
             endpoint,

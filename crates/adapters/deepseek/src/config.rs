@@ -33,7 +33,8 @@ pub struct DeepSeekConfig {
     /// The model's name there. Names change often: `neuraxis models` lists those of today. `deepseek-flash`, the one
     /// name without a version.
     pub model: String,
-    /// The context size in tokens. Not known unless it is said here: the service does not tell.
+    /// The context size in tokens. The service does not tell it: if nothing is said, it is that of today's models,
+    /// 1,000,000, on DeepSeek's own service, and not known elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// Whether the model thinks before it answers: `on`, `off` or `model_default`. `model_default`.
@@ -89,6 +90,20 @@ impl DeepSeekConfig {
         }
     }
 
+    /// Returns the context size, as far as it is known (api-docs.deepseek.com/quick_start/pricing).
+    pub(crate) fn context_tokens(&self) -> Option<u64> {
+        const OF_TODAY: u64 = 1_000_000;
+        let is_of_today = ["deepseek-flash", "deepseek-pro", "deepseek-v4"]
+            .iter()
+            .any(|name| self.model.starts_with(name));
+        let address = self.base_url.trim();
+        let is_own_service = address
+            .strip_prefix("https://api.deepseek.com")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let known = is_of_today && is_own_service;
+        self.context_tokens.or_else(|| known.then_some(OF_TODAY))
+    }
+
     /// Returns which reasoning is sent back.
     pub(crate) fn echo(&self) -> ReasoningEcho {
         self.echo_reasoning
@@ -104,6 +119,17 @@ mod tests {
     fn an_empty_section_is_the_default() {
         let read = toml::from_str::<DeepSeekConfig>("").unwrap();
         assert_eq!(read, DeepSeekConfig::default());
+    }
+
+    #[test]
+    fn the_context_size_is_that_of_todays_models_on_their_own_service_unless_it_is_said() {
+        let mut config = DeepSeekConfig::default();
+        assert_eq!(config.context_tokens(), Some(1_000_000));
+        config.base_url = "https://api.deepseek.com.evil.example".to_owned();
+        assert_eq!(config.context_tokens(), None);
+        config.context_tokens = Some(9);
+        assert_eq!(config.context_tokens(), Some(9));
+        assert_eq!(DeepSeekConfig::new("deepseek-r1").context_tokens(), None);
     }
 
     #[test]

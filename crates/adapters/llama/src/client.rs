@@ -9,6 +9,7 @@ use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, EndpointError};
 use tokio::time::Instant;
 
 use crate::config::LlamaConfig;
+use crate::context::Context;
 use crate::count;
 use crate::errors::RULES;
 use crate::names::Offered;
@@ -39,6 +40,7 @@ pub struct LlamaClient {
     server: Server,
     shape: Shape,
     info: ModelInfo,
+    context: Context,
 }
 
 impl LlamaClient {
@@ -69,12 +71,14 @@ impl LlamaClient {
         let chat = ChatClient::new(Arc::clone(&endpoint), route, model, dialect);
         let mut info = ModelInfo::new(chat.model().clone());
         info.context_tokens = config.context_tokens;
+        info.loads_within = Some(config.timeouts.loading);
         Ok(Self {
             chat,
             endpoint,
             server: config.server,
             shape,
             info,
+            context: Context::default(),
         })
     }
 
@@ -171,6 +175,15 @@ impl LlmClient for LlamaClient {
     }
 
     fn info(&self) -> ModelInfo {
-        self.info.clone()
+        let mut info = self.info.clone();
+        info.context_tokens = info.context_tokens.or_else(|| self.context.known());
+        info
+    }
+
+    async fn learn_context(&self) {
+        if self.info.context_tokens.is_none() {
+            let model = &self.info.model.model;
+            self.context.learn(&self.endpoint, self.server, model).await;
+        }
     }
 }

@@ -36,7 +36,7 @@ pub struct LlamaConfig {
     /// The model's name there. A llama-server that serves one model needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The context size in tokens. What the server says, if it was asked.
+    /// The context size in tokens. What the server says, if nothing is said: it is asked before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// Which reasoning of earlier replies is sent back: `always`, `same_turn` or `never`. `always`, so that what the

@@ -24,6 +24,7 @@
 
 mod client;
 mod config;
+mod context;
 mod count;
 mod errors;
 mod names;

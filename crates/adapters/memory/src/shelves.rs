@@ -177,7 +177,7 @@ impl Shelves {
             }
         }
         self.leases_given = token;
-        Ok(RunLease::new(session.clone(), run, token))
+        Ok(RunLease::new(session.clone(), run, token, self.lease))
     }
 
     pub(crate) fn abandon_run(&mut self, lease: &RunLease) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The store: its data behind one lock.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,16 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 pub struct MemoryStore {
     shelves: Mutex<Shelves>,
     bounds: RunBounds,
+    on_commit: Option<OnCommit>,
+}
+
+/// Who hears of each commit.
+struct OnCommit(Box<dyn Fn(&[Arc<Record>]) + Send + Sync>);
+
+impl fmt::Debug for OnCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnCommit")
+    }
 }
 
 impl MemoryStore {
@@ -41,6 +52,7 @@ impl MemoryStore {
         Self {
             shelves: Mutex::new(Shelves::new(lease)),
             bounds: RunBounds::default(),
+            on_commit: None,
         }
     }
 
@@ -48,6 +60,15 @@ impl MemoryStore {
     #[must_use]
     pub const fn bounded(mut self, bounds: RunBounds) -> Self {
         self.bounds = bounds;
+        self
+    }
+
+    /// Hands the records of each commit over once it is made, in the order of the commits: for a copy of the log, which
+    /// outlives this store. Nobody else reaches the store until this has returned, so it has to be quick. A commit that is
+    /// repeated is handed over again.
+    #[must_use]
+    pub fn on_commit(mut self, heard: impl Fn(&[Arc<Record>]) + Send + Sync + 'static) -> Self {
+        self.on_commit = Some(OnCommit(Box::new(heard)));
         self
     }
 
@@ -127,6 +148,9 @@ impl SessionStore for MemoryStore {
         shelves.read_taint(&lease.session, records);
         if ending == Ending::Ends {
             shelves.free(lease);
+        }
+        if let Some(OnCommit(heard)) = &self.on_commit {
+            heard(records);
         }
         Ok(())
     }

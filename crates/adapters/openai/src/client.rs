@@ -9,6 +9,7 @@ use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, ResponsesCl
 
 use crate::config::{OpenAiConfig, OpenAiError};
 use crate::errors::RULES;
+use crate::model::context_tokens;
 use crate::speech::Speech;
 
 /// The client of one model of OpenAI, or of a server that speaks its protocols.
@@ -36,7 +37,9 @@ impl OpenAiClient {
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
         config.check()?;
         let speech = Speech::of(&config);
-        let (model, context_tokens) = (config.model.clone(), config.context_tokens);
+        let (model, loads_within) = (config.model.clone(), config.timeouts.loading);
+        let known = || context_tokens(&model).filter(|_| config.is_first_hand());
+        let context_tokens = config.context_tokens.or_else(known);
         let endpoint = Arc::new(Endpoint::new(reached(config))?);
         let shared = Arc::clone(&endpoint);
         let protocol = match speech {
@@ -55,6 +58,7 @@ impl OpenAiClient {
         };
         let mut info = ModelInfo::new(asked.clone());
         info.context_tokens = context_tokens;
+        info.loads_within = Some(loads_within);
         Ok(Self {
             protocol,
             endpoint,

@@ -94,7 +94,8 @@ pub struct OpenAiConfig {
     pub proxy: Option<String>,
     /// How long each part of an exchange may take.
     pub timeouts: Timeouts,
-    /// The context size in tokens. No server of this protocol tells it.
+    /// The context size in tokens. No server of this protocol tells it: if nothing is said, it is known of OpenAI's models,
+    /// on its own service and Azure's, whose names tell, and of no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// The key. Never part of a file: it is set by whoever reads the configuration.

@@ -39,6 +39,35 @@ impl Traits {
     }
 }
 
+/// Returns the most tokens of a prompt to a model of OpenAI, by its name.
+///
+/// After platform.openai.com/docs/models; of models that take a part of their context for the reply alone, what is left. A
+/// newer GPT than those it lists has no less than the newest of them, and a name that tells nothing tells no size.
+pub(crate) fn context_tokens(name: &str) -> Option<u64> {
+    let name = name.to_ascii_lowercase();
+    let name = name
+        .strip_prefix("ft:")
+        .map_or(&*name, |tuned| tuned.split(':').next().unwrap_or_default());
+    let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(is_variant);
+    let reasons = Traits::of(name).reasons;
+    Some(match name.strip_prefix("gpt-").and_then(version) {
+        Some(version) if version >= FIRST_TO_REASON && reasons => 272_000,
+        Some(version) if version >= FIRST_TO_REASON => 128_000,
+        Some((4, 1)) => 1_047_576,
+        _ if is("gpt-4o") || is("gpt-4-turbo") || is("chatgpt-4o") => 128_000,
+        _ if is("o1-mini") || is("o1-preview") => 128_000,
+        _ if is("o1") || is("o3") || is("o4") => 200_000,
+        _ if is("gpt-4") => 8_192,
+        _ if is("gpt-3.5-turbo") => 16_385,
+        _ => return None,
+    })
+}
+
+/// Tells whether what follows the name of a family is that of a variant of it.
+fn is_variant(rest: &str) -> bool {
+    rest.starts_with('-')
+}
+
 /// Reads a version such as the one of `5.4-mini`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
@@ -50,6 +79,33 @@ fn version(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_tell_how_much_context_models_have() {
+        for (name, tokens) in [
+            ("gpt-5.4-mini", Some(272_000)),
+            ("gpt-5", Some(272_000)),
+            ("gpt-7", Some(272_000)),
+            ("gpt-5-chat-latest", Some(128_000)),
+            ("gpt-4.1-nano", Some(1_047_576)),
+            ("GPT-4o-mini", Some(128_000)),
+            ("ft:gpt-4o-mini:me:x:1", Some(128_000)),
+            ("gpt-4-turbo-2024-04-09", Some(128_000)),
+            ("gpt-4", Some(8_192)),
+            ("gpt-4-0613", Some(8_192)),
+            ("gpt-3.5-turbo", Some(16_385)),
+            ("o1", Some(200_000)),
+            ("o1-mini", Some(128_000)),
+            ("o4-mini-2026-01-01", Some(200_000)),
+            ("gpt-oss-120b", None),
+            ("olmo-3", None),
+            ("my-deployment", None),
+            ("gpt-test", None),
+            ("", None),
+        ] {
+            assert_eq!(context_tokens(name), tokens, "{name}");
+        }
+    }
 
     #[test]
     fn names_tell_what_models_do() {

@@ -14,7 +14,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Error, PgPool, SqlitePool};
 
 use crate::config::SqlConfig;
-use crate::error::{Failure, OpenError, is_locked};
+use crate::error::{Failure, OpenError, is_full, is_locked};
+use crate::lease_clock::LeaseClock;
 use crate::link::{Link, Wire};
 use crate::schema;
 
@@ -24,6 +25,7 @@ pub(crate) struct Database {
     /// What people call it: the file, or the server and the database, without user and password.
     pub(crate) place: String,
     pub(crate) dialect: Dialect,
+    pub(crate) lease_clock: LeaseClock,
     patience: Duration,
     pools: Pools,
 }
@@ -118,6 +120,10 @@ impl Database {
         if is_locked(&error) {
             let place = self.place.clone();
             return OpenError::Locked { place };
+        }
+        if is_full(&error) {
+            let place = self.place.clone();
+            return OpenError::Full { place };
         }
         self.told(error.into()).into()
     }

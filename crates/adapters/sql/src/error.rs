@@ -64,6 +64,12 @@ pub enum OpenError {
         /// The database.
         place: String,
     },
+    /// There is no room for what opening it has to write: a new file, a new schema.
+    #[error("{place} cannot be written: the disk is full")]
+    Full {
+        /// The database.
+        place: String,
+    },
     /// The database itself cannot be reached or read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -113,8 +119,19 @@ pub(crate) enum Kind {
     Lasting,
 }
 
-/// Tells whether somebody else holds a lock that was waited for in vain.
+/// Tells whether somebody else holds a lock that was waited for in vain: lock_not_available, SQLITE_BUSY.
 pub(crate) fn is_locked(error: &Error) -> bool {
+    has_code(error, "55P03", 5)
+}
+
+/// Tells whether there is no room left: disk_full, SQLITE_FULL.
+pub(crate) fn is_full(error: &Error) -> bool {
+    has_code(error, "53100", 13)
+}
+
+/// Compares with an SQLSTATE, or with one of SQLite's primary codes, which are the low byte of those it tells
+/// (<https://www.sqlite.org/rescode.html>).
+fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
     let Some(error) = error.as_database_error() else {
         return false;
     };
@@ -123,10 +140,8 @@ pub(crate) fn is_locked(error: &Error) -> bool {
         .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
         .is_some();
     match of_server {
-        // lock_not_available
-        true => code == "55P03",
-        // SQLITE_BUSY is the low byte (https://www.sqlite.org/rescode.html#busy).
-        false => code.parse::<u32>().is_ok_and(|code| code & 0xff == 5),
+        true => code == postgres,
+        false => code.parse::<u32>().is_ok_and(|code| code & 0xff == sqlite),
     }
 }
 

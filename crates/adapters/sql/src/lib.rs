@@ -27,6 +27,7 @@
 mod config;
 mod database;
 mod error;
+mod lease_clock;
 mod link;
 mod log_copy;
 mod own_file;

@@ -1,4 +1,4 @@
-//! A copy of the log beside the database: the records of each commit as JSON Lines, appended after it, in files that
+//! A copy of the log beside the store: the records of each commit as JSON Lines, appended after it, in files that
 //! rotate by size.
 //!
 //! Not a second store: nothing is read back from it, and what fails to be written is told in the log and left out.
@@ -6,12 +6,15 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use neuraxis_core::Record;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use crate::error::OpenError;
 use crate::own_file;
-use crate::step::{Line, Step, lines};
+use crate::step::{self, Line, Step, lines};
 
 /// The file that is written to. Older ones are `records.1.jsonl`, `records.2.jsonl` and so on, the newest first.
 const FILE: &str = "records.jsonl";
@@ -48,6 +51,20 @@ impl LogCopy {
             max_bytes: default_max_bytes(),
             files: default_files(),
         }
+    }
+
+    /// Opens the copy for a store that is no database, and returns what appends the records of a commit to it, in the
+    /// order in which it is called.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::LogCopy`] if the folder cannot be made or written.
+    pub fn appender(self) -> Result<impl Fn(&[Arc<Record>]) + Send + Sync + 'static, OpenError> {
+        let copier = Mutex::new(Copier::open(self)?);
+        Ok(move |records: &[Arc<Record>]| {
+            let mut copier = copier.lock().unwrap_or_else(PoisonError::into_inner);
+            copier.append_records(records);
+        })
     }
 }
 
@@ -101,7 +118,12 @@ pub(crate) struct Copier {
 
 impl Copier {
     /// Makes the folder and the file, so that what is wrong with them is told at once.
-    pub(crate) fn open(config: LogCopy) -> io::Result<Self> {
+    pub(crate) fn open(config: LogCopy) -> Result<Self, OpenError> {
+        let folder = config.folder.clone();
+        Self::opened(config).map_err(|source| OpenError::LogCopy { folder, source })
+    }
+
+    fn opened(config: LogCopy) -> io::Result<Self> {
         let mut copier = Self {
             config,
             file: None,
@@ -121,10 +143,29 @@ impl Copier {
         for step in steps {
             add(&mut text, step);
         }
+        self.append_text(&text);
+    }
+
+    /// Appends the records of one commit.
+    fn append_records(&mut self, records: &[Arc<Record>]) {
+        let mut text = Vec::new();
+        for record in records {
+            let start = text.len();
+            if step::write_line(&mut text, record).is_err() {
+                // It is in the store all the same; no part of it may stand before the next one.
+                text.truncate(start);
+                continue;
+            }
+            text.push(b'\n');
+        }
+        self.append_text(&text);
+    }
+
+    fn append_text(&mut self, text: &[u8]) {
         if text.is_empty() {
             return;
         }
-        match self.write(&text) {
+        match self.write(text) {
             Ok(()) => self.has_failed = false,
             Err(error) => {
                 // A file that is full or gone may be there again.

@@ -30,6 +30,10 @@ const VERSIONS: &[Version] = &[
         sqlite: include_str!("schema/sqlite/0003.sql"),
         postgres: include_str!("schema/postgres/0003.sql"),
     },
+    Version {
+        sqlite: include_str!("schema/sqlite/0004.sql"),
+        postgres: include_str!("schema/postgres/0004.sql"),
+    },
 ];
 
 /// Refuses a file whose header says that it is not ours, or newer than this program.
@@ -58,6 +62,10 @@ pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
 pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {
     let told = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
+    if dialect == Dialect::Sqlite && is_current(link).await.map_err(told)? {
+        // Whoever only reads needs neither the lock of whoever writes nor room on the disk.
+        return Ok(());
+    }
     begin(dialect, link).await.map_err(told)?;
     let migrated = match found(dialect, link).await {
         Ok(found) => migrate_from(database, link, found).await,
@@ -72,6 +80,11 @@ pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), 
     migrated?;
     ended.map_err(told)?;
     Ok(())
+}
+
+async fn is_current(link: &mut Link) -> Result<bool, Error> {
+    let known = i64::try_from(VERSIONS.len()).ok();
+    Ok(found(Dialect::Sqlite, link).await? == known)
 }
 
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {

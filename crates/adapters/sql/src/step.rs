@@ -61,15 +61,8 @@ impl Step {
 
     fn push(&mut self, record: &Record) -> Result<(), StoreError> {
         let start = self.body.len();
-        serde_json::to_writer(&mut self.body, record).map_err(|_| StoreError::Invalid {
-            what: "record",
-            rule: "one that can be written as JSON",
-        })?;
-        let line = self.body.get_mut(start..).unwrap_or_default();
-        // JSON has line breaks between its words only, where a blank means the same.
-        for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-            *byte = b' ';
-        }
+        write_line(&mut self.body, record)?;
+        let line = self.body.get(start..).unwrap_or_default();
         let hash = ContentHash::of(line);
         self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
         self.hashes.push(hash);
@@ -107,6 +100,21 @@ impl Step {
                 _ => None,
             })
     }
+}
+
+/// Writes a record as one line, without its line break.
+pub(crate) fn write_line(text: &mut Vec<u8>, record: &Record) -> Result<(), StoreError> {
+    let start = text.len();
+    serde_json::to_writer(&mut *text, record).map_err(|_| StoreError::Invalid {
+        what: "record",
+        rule: "one that can be written as JSON",
+    })?;
+    let line = text.get_mut(start..).unwrap_or_default();
+    // JSON has line breaks between its words only, where a blank means the same.
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    Ok(())
 }
 
 /// A line of a stored step.

@@ -68,10 +68,7 @@ impl SqlStore {
             lease: config.lease,
             bounds: config.bounds,
         };
-        let copier = config.log.clone().map(|log| {
-            let folder = log.folder.clone();
-            Copier::open(log).map_err(|source| OpenError::LogCopy { folder, source })
-        });
+        let copier = config.log.clone().map(Copier::open);
         let (writer, task) = Writer::start(Arc::clone(&database), settings, copier.transpose()?);
         Ok(Self(Arc::new(Inner {
             database,
@@ -217,26 +214,26 @@ impl SessionStore for SqlStore {
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::find(&mut self.link().await?, dialect, run).await;
+        let database = &self.0.database;
+        let found = read::runs::find(&mut self.link().await?, database, run).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::of_session(&mut self.link().await?, dialect, session).await;
+        let database = &self.0.database;
+        let found = read::runs::of_session(&mut self.link().await?, database, session).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::list(&mut self.link().await?, dialect, filter).await;
+        let database = &self.0.database;
+        let found = read::runs::list(&mut self.link().await?, database, filter).await;
         found.map_err(|failure| self.told(failure))
     }
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let dialect = self.0.database.dialect;
-        let found = read::runs::unfinished(&mut self.link().await?, dialect).await;
+        let database = &self.0.database;
+        let found = read::runs::unfinished(&mut self.link().await?, database).await;
         found.map_err(|failure| self.told(failure))
     }
 
@@ -261,6 +258,10 @@ impl SessionStore for SqlStore {
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         let act = Act::Settle(lease.clone(), ids.to_vec());
         self.act(act).await.map(drop)
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.act(Act::Probe).await.map(drop)
     }
 
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {

@@ -29,6 +29,10 @@ pub struct Timeouts {
     /// For a whole reply that is not streamed, from sending the request to its last byte. 10 min.
     #[serde(with = "text")]
     pub whole_reply: Duration,
+    /// Until a server that says that it still loads its model has loaded it. It is asked again every second, each time with
+    /// the times above, and the deadline of a run that waits for nothing else stands still. 5 min; `0s` waits for none.
+    #[serde(with = "text")]
+    pub loading: Duration,
     /// For a whole exchange, streamed or not. None by default: the run that asks has a deadline of its own.
     #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
     pub total: Option<Duration>,
@@ -42,6 +46,7 @@ impl Default for Timeouts {
             idle: Duration::from_secs(120),
             output: Duration::from_secs(300),
             whole_reply: Duration::from_secs(600),
+            loading: Duration::from_secs(300),
             total: None,
         }
     }

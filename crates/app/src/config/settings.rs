@@ -63,6 +63,10 @@ impl Config {
         self.add(&mut list, "tools.root".to_owned(), &root);
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
+        if let Some(plan) = &self.server.plan {
+            let plan = Value::String(plan.to_string());
+            self.add(&mut list, "server.plan".to_owned(), &plan);
+        }
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {

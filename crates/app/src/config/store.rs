@@ -16,8 +16,9 @@ pub(crate) const IN_MEMORY: &str = "memory:";
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "sessions.db";
 
-/// The shortest lease in milliseconds: whoever holds one says a few times within it that it is alive.
-const MIN_LEASE_MS: u64 = 100;
+/// The shortest lease in milliseconds: whoever holds one says three times within it that it is alive, and a busy machine
+/// may take a while to do so.
+const MIN_LEASE_MS: u64 = 1_000;
 
 /// `[store]`: where sessions and records are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -29,7 +30,7 @@ pub struct StoreConfig {
     pub url: Option<String>,
     /// What survives a power cut: `full` or `normal`. `full`.
     pub durability: Durability,
-    /// How long a run stays with a process that no longer says that it is alive, in milliseconds; at least 100. 30,000.
+    /// How long a run stays with a process that no longer says that it is alive, in milliseconds; at least 1,000. 30,000.
     #[serde(deserialize_with = "lease")]
     pub lease_ms: u64,
     /// The most connections for reading at the same time; one more writes. 8.
@@ -39,7 +40,7 @@ pub struct StoreConfig {
     /// The file with the key by which approvals count, 64 hexadecimal digits; it has to be there. Servers that share a
     /// database need the same one. The file `approval.key` in the user's data folder, which is made if it is missing.
     pub approval_key_file: Option<PathBuf>,
-    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out. Only a database is copied.
+    /// `[store.log]`: where the log is copied to as JSON Lines; nowhere if it is left out.
     pub log: Option<LogCopy>,
 }
 
@@ -131,7 +132,7 @@ fn whole_millis(duration: Duration) -> u64 {
 fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let millis = u64::deserialize(deserializer)?;
     if millis < MIN_LEASE_MS {
-        return Err(D::Error::custom("expected at least 100 milliseconds"));
+        return Err(D::Error::custom("expected at least 1000 milliseconds"));
     }
     Ok(millis)
 }
@@ -154,20 +155,20 @@ mod tests {
 
     #[test]
     fn a_place_that_is_named_stays_and_so_do_the_other_keys() {
-        let text = "url = 'sqlite://a.db'\ndurability = 'normal'\nlease_ms = 100\nmax_connections = 2\npatience_ms = 7";
+        let text = "url = 'sqlite://a.db'\ndurability = 'normal'\nlease_ms = 1000\nmax_connections = 2\npatience_ms = 7";
         let store: StoreConfig = toml::from_str(text).unwrap();
         let user = Environment::new("/work").with_data_dir("/data");
         let database = store.in_place(&user).database();
         assert_eq!(database.url, "sqlite://a.db");
         assert_eq!(database.durability, Durability::Normal);
-        assert_eq!(database.lease, Duration::from_millis(100));
+        assert_eq!(database.lease, Duration::from_secs(1));
         assert_eq!(database.max_connections, 2);
         assert_eq!(database.patience, Duration::from_millis(7));
     }
 
     #[test]
     fn a_lease_that_would_run_out_at_once_is_refused() {
-        let error = toml::from_str::<StoreConfig>("lease_ms = 99").unwrap_err();
-        assert_eq!(error.message(), "expected at least 100 milliseconds");
+        let error = toml::from_str::<StoreConfig>("lease_ms = 999").unwrap_err();
+        assert_eq!(error.message(), "expected at least 1000 milliseconds");
     }
 }

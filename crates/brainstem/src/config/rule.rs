@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{Channel, Mode, Remember, ToolClass};
+use neuraxis_core::{Access, Channel, Mode, Remember, ToolClass};
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
@@ -33,6 +33,10 @@ section! {
         pub hosts: Option<Vec<String>>,
         /// Patterns of commands, word by word, such as `"git status"` and `"git log **"`.
         pub commands: Option<Vec<String>>,
+        /// Patterns of the folders to run in, from the root. A rule that allows commands holds at the root alone without it.
+        pub cwd: Option<Vec<String>>,
+        /// What a command may ask of the sandbox. A rule that allows commands allows nothing of it that is not listed.
+        pub access: Option<Vec<Access>>,
         /// Patterns of the values of other arguments, by the argument's name.
         pub values: Option<BTreeMap<String, Vec<String>>>,
         /// The arguments that hold paths, URLs or commands, instead of those that are usual.

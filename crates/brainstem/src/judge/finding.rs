@@ -31,7 +31,7 @@ pub(super) enum Cause<'a> {
     Mode(&'a ToolAnswers),
     Floor(&'static str, &'a ToolAnswers),
     Rule(&'a Rule),
-    Unclear(&'a Rule, Option<&'static str>),
+    Unclear(&'a Rule, &'static str),
     Untrusted,
     Part(Box<Cause<'a>>, usize, String),
 }
@@ -107,7 +107,6 @@ impl Finding<'_> {
                 None => format!("Rule {} {does}.", rule.at),
             },
             Cause::Unclear(rule, why) => {
-                let why = why.unwrap_or("its arguments can be read in several ways");
                 format!(
                     "Rule {} may concern this call, and what it does cannot be told, because {why}: so it {does}.",
                     rule.at

@@ -1,5 +1,6 @@
 //! The arguments of a call, read for rules: found by name at any depth.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use neuraxis_core::JsonText;
@@ -54,17 +55,43 @@ impl Arguments {
         texts
     }
 
-    /// Returns the list of texts under a name of the outermost table; `None` if there is no such list.
-    pub(crate) fn list(&self, name: &str) -> Option<Vec<&str>> {
-        let (_, value) = self.fields.iter().find(|(key, _)| key == name)?;
-        let Argument::List(items) = value else {
-            return None;
+    /// Returns the lists of texts under the given names of the outermost table, and all other texts under those names.
+    pub(crate) fn lists_and_texts<N: AsRef<str>>(
+        &self,
+        names: &[N],
+    ) -> (Vec<Vec<&str>>, Texts<'_>) {
+        let mut lists = Vec::new();
+        let mut texts = Texts {
+            found: Vec::new(),
+            is_unclear: self.is_unclear,
         };
-        items.iter().map(Argument::scalar).collect()
+        for field in &self.fields {
+            let is_named = names.iter().any(|name| name.as_ref() == field.0);
+            match field.1.list().filter(|_| is_named) {
+                Some(list) => lists.push(list),
+                None => collect(std::slice::from_ref(field), names, &mut texts),
+            }
+        }
+        (lists, texts)
+    }
+
+    /// Tells whether there is anything under the given names, at any depth.
+    pub(crate) fn has_any<N: AsRef<str>>(&self, names: &[N]) -> bool {
+        let mut texts = Texts::default();
+        collect(&self.fields, names, &mut texts);
+        !texts.found.is_empty() || texts.is_unclear
     }
 }
 
 impl Argument {
+    /// Returns the texts of a list that holds nothing else.
+    fn list(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::List(items) => items.iter().map(Self::scalar).collect(),
+            Self::Scalar(_) | Self::Table(_) => None,
+        }
+    }
+
     fn scalar(&self) -> Option<&str> {
         match self {
             Self::Scalar(text) => Some(text),
@@ -74,11 +101,10 @@ impl Argument {
 }
 
 fn any_twice(fields: &[(String, Argument)]) -> bool {
-    let twice_here = fields
+    let mut seen = HashSet::with_capacity(fields.len());
+    fields
         .iter()
-        .enumerate()
-        .any(|(index, (key, _))| fields.iter().take(index).any(|(other, _)| other == key));
-    twice_here || fields.iter().any(|(_, value)| twice_within(value))
+        .any(|(key, value)| !seen.insert(key) || twice_within(value))
 }
 
 fn twice_within(value: &Argument) -> bool {
@@ -203,6 +229,15 @@ mod tests {
             texts(r#"{"path":"a","edits":[{"path":["b","c"]},{"other":{"path":"d"}}]}"#);
         assert_eq!(found, ["a", "b", "c", "d"]);
         assert!(!unclear);
+    }
+
+    #[test]
+    fn many_names_are_compared_in_a_time_that_grows_no_faster_than_they_do() {
+        let fields: Vec<String> = (0..200_000)
+            .map(|number| format!("\"a{number}\":0"))
+            .collect();
+        assert!(!texts(&format!("{{{}}}", fields.join(","))).1);
+        assert!(texts(&format!("{{{},\"a0\":0}}", fields.join(","))).1);
     }
 
     #[test]

@@ -78,6 +78,8 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
         ("paths", config.paths.as_ref().map(Vec::len)),
         ("hosts", config.hosts.as_ref().map(Vec::len)),
         ("commands", config.commands.as_ref().map(Vec::len)),
+        ("cwd", config.cwd.as_ref().map(Vec::len)),
+        ("access", config.access.as_ref().map(Vec::len)),
         ("arguments", config.arguments.as_ref().map(Vec::len)),
         (
             "values",
@@ -161,12 +163,35 @@ fn conditions(
             names: names(),
         });
     }
+    conditions.extend(surroundings(at, answer, config)?);
     for (name, patterns) in config.values.iter().flatten() {
         let globs = glob_set(&format!("{at}.values.{name}"), patterns, Glob::new)?;
         conditions.push(Condition::Value {
             name: name.clone(),
             globs,
         });
+    }
+    Ok(conditions)
+}
+
+/// Returns the conditions on where a command runs and on what it asks of the sandbox. A rule that allows always has them:
+/// what it does not name it does not allow.
+fn surroundings(
+    at: &str,
+    answer: Answer,
+    config: &RuleConfig,
+) -> Result<Vec<Condition>, PolicyError> {
+    let allows = answer == Answer::Allow;
+    let mut conditions = Vec::new();
+    if config.cwd.is_some() || allows && config.commands.is_some() {
+        let folders = config.cwd.as_deref().unwrap_or_default();
+        let path_glob = |pattern: &str| path_glob(pattern, answer);
+        let globs = glob_set(&format!("{at}.cwd"), folders, path_glob)?;
+        conditions.push(Condition::Folder { globs });
+    }
+    if config.access.is_some() || allows {
+        let listed = config.access.clone().unwrap_or_default();
+        conditions.push(Condition::Access { listed });
     }
     Ok(conditions)
 }

@@ -2,6 +2,10 @@
 
 mod parts;
 mod pattern;
+mod programs;
+mod split;
+mod words;
 
-pub(crate) use parts::{Part, of_words, parts};
+pub(crate) use parts::{Part, of_words, parts, rememberable};
 pub(crate) use pattern::CommandPattern;
+pub(crate) use words::Folder;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use neuraxis_core::JsonText;
+use neuraxis_core::{Access, JsonText};
 
 use super::arguments::Arguments;
-use super::command::{self, Part};
+use super::command::{self, Folder, Part};
 use super::host::host_of;
 use super::path::{Led, in_patch, lead};
 
@@ -44,6 +44,9 @@ pub(crate) const URLS: [&str; 7] = ["url", "urls", "uri", "href", "link", "endpo
 /// The arguments that hold commands, unless a rule says otherwise.
 pub(crate) const COMMANDS: [&str; 3] = ["command", "cmd", "script"];
 
+/// The arguments that hold more words for a command beside them.
+const BESIDE_COMMANDS: [&str; 3] = ["args", "argv", "arguments"];
+
 /// What is known of a call's arguments.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
@@ -53,6 +56,8 @@ pub(crate) struct Facts<'a> {
     parts: OnceCell<Option<Vec<Part>>>,
     paths: OnceCell<Found<Led>>,
     hosts: OnceCell<Found<String>>,
+    folders: OnceCell<Found<Led>>,
+    access: OnceCell<Found<Access>>,
 }
 
 /// Some of what a call names, such as its paths.
@@ -71,6 +76,8 @@ impl<'a> Facts<'a> {
             parts: OnceCell::new(),
             paths: OnceCell::new(),
             hosts: OnceCell::new(),
+            folders: OnceCell::new(),
+            access: OnceCell::new(),
         }
     }
 
@@ -146,31 +153,31 @@ impl<'a> Facts<'a> {
         parts.as_deref()
     }
 
-    /// Returns the parts of the command that stands under the given names.
+    /// Returns the parts of all commands that stand under the given names.
     pub(crate) fn parts_in<N: AsRef<str>>(&self, names: &[N]) -> Option<Vec<Part>> {
         let arguments = self.arguments();
-        let lists = names
-            .iter()
-            .filter_map(|name| arguments.list(name.as_ref()));
-        if let Some(words) = lists.into_iter().next() {
-            return Some(vec![command::of_words(&words)]);
-        }
-        let texts = arguments.texts(names);
-        if texts.found.is_empty() && !texts.is_unclear {
+        let (lists, texts) = arguments.lists_and_texts(names);
+        if lists.is_empty() && texts.found.is_empty() && !texts.is_unclear {
             return None;
         }
-        let mut parts: Vec<Part> = texts
-            .found
-            .iter()
-            .flat_map(|text| command::parts(text))
-            .collect();
-        let more = arguments.list("args").or_else(|| arguments.list("argv"));
-        match (parts.as_mut_slice(), more) {
-            ([only], Some(more)) => only.words.extend(more.into_iter().map(str::to_owned)),
-            (_, None) => {}
-            (all, Some(_)) => {
+        let of_texts = texts.found.iter().flat_map(|text| command::parts(text));
+        let of_lists = lists.iter().map(|words| command::of_words(words));
+        let mut parts: Vec<Part> = of_texts.chain(of_lists).collect();
+        let (more, beside) = arguments.lists_and_texts(&BESIDE_COMMANDS);
+        match (parts.as_mut_slice(), more.as_slice()) {
+            (_, []) if beside.found.is_empty() && !beside.is_unclear => {}
+            ([only], [more])
+                if lists.is_empty() && beside.found.is_empty() && only.unclear.is_none() =>
+            {
+                let words = only.words.iter().map(String::as_str);
+                *only = command::of_words(&words.chain(more.iter().copied()).collect::<Vec<_>>());
+            }
+            (all, _) => {
                 for part in all {
-                    part.unclear.get_or_insert("it has arguments beside it");
+                    part.mark("it has arguments beside it");
+                    for text in more.iter().flatten().chain(&beside.found) {
+                        part.add_roughly(text);
+                    }
                 }
             }
         }
@@ -180,5 +187,58 @@ impl<'a> Facts<'a> {
             ));
         }
         Some(parts)
+    }
+
+    /// Returns the folders that the call is to run in: the root, if it names none.
+    pub(crate) fn folders(&self) -> &Found<Led> {
+        self.folders.get_or_init(|| {
+            let texts = self.arguments().texts(&FOLDERS);
+            let leads = |path: &&str| lead(path, "", self.root);
+            let mut items: Vec<Led> = texts.found.iter().map(leads).collect();
+            if items.is_empty() {
+                items.push(Led::Inside(".".to_owned()));
+            }
+            Found {
+                is_unclear: texts.is_unclear || items.contains(&Led::Unclear),
+                items,
+            }
+        })
+    }
+
+    /// Tells whether the call runs at the root for certain.
+    pub(crate) fn runs_at_root(&self) -> bool {
+        let folders = self.folders();
+        let is_root = |led: &Led| matches!(led, Led::Inside(path) if path == ".");
+        !folders.is_unclear && folders.items.iter().all(is_root)
+    }
+
+    /// Returns the folder that paths in its command count from.
+    pub(crate) fn command_folder(&self) -> Folder<'_> {
+        let base = match self.folders().items.first() {
+            Some(Led::Inside(path)) => path,
+            _ => "",
+        };
+        Folder {
+            base,
+            root: self.root,
+        }
+    }
+
+    /// Returns what the call asks of the sandbox.
+    pub(crate) fn access(&self) -> &Found<Access> {
+        self.access.get_or_init(|| {
+            let texts = self.arguments().texts(&["access"]);
+            let known = |text: &&str| {
+                Access::ALL
+                    .into_iter()
+                    .find(|access| access.as_str() == *text)
+            };
+            let items: Vec<Access> = texts.found.iter().filter_map(known).collect();
+            Found {
+                is_unclear: texts.is_unclear && self.arguments().has_any(&["access"])
+                    || items.len() < texts.found.len(),
+                items,
+            }
+        })
     }
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use globset::GlobSet;
-use neuraxis_core::{Channel, Mode, Remember, RuleRef, ToolClass, ToolSpec};
+use neuraxis_core::{Access, Channel, Mode, Remember, RuleRef, ToolClass, ToolSpec};
 
 use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
 use super::path::Led;
 use crate::config::Answer;
+
+/// Why it cannot be told whether a rule is about a call, for the end of a sentence.
+const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
 
 /// An answer about calls.
 #[derive(Debug, Clone)]
@@ -44,6 +47,14 @@ pub(crate) enum Condition {
         patterns: Vec<CommandPattern>,
         names: Option<Vec<String>>,
     },
+    /// The folder to run in. What allows holds at the root at any rate.
+    Folder {
+        globs: GlobSet,
+    },
+    /// What is asked of the sandbox.
+    Access {
+        listed: Vec<Access>,
+    },
     Value {
         name: String,
         globs: GlobSet,
@@ -55,7 +66,7 @@ pub(crate) enum Condition {
 pub(crate) enum Fit {
     No,
     /// It may, but what the call does cannot be told from its arguments.
-    Unclear,
+    Unclear(&'static str),
     Yes,
 }
 
@@ -116,7 +127,7 @@ impl Rule {
                 patterns,
                 names: None,
             } => match part {
-                Some(part) => self.fits_part(patterns, part),
+                Some(part) => self.fits_part(patterns, part, facts),
                 None => Fit::No,
             },
             Condition::Commands {
@@ -124,10 +135,14 @@ impl Rule {
                 names: Some(names),
             } => {
                 let parts = facts.parts_in(names).unwrap_or_default();
-                let fits = parts.iter().map(|part| self.fits_part(patterns, part));
+                let fits = parts
+                    .iter()
+                    .map(|part| self.fits_part(patterns, part, facts));
                 let all = self.answer == Answer::Allow;
                 if all { fits.min() } else { fits.max() }.unwrap_or(Fit::No)
             }
+            Condition::Folder { globs } => self.fits_folder(globs, facts),
+            Condition::Access { listed } => self.fits_access(listed, facts),
             Condition::Value { name, globs } => {
                 let texts = facts.arguments().texts(&[name]);
                 self.enough(&texts.found, texts.is_unclear, |text| globs.is_match(text))
@@ -135,17 +150,41 @@ impl Rule {
         }
     }
 
-    fn fits_part(&self, patterns: &[CommandPattern], part: &Part) -> Fit {
-        let fits = if self.answer == Answer::Allow {
-            patterns.iter().any(|pattern| pattern.matches(part))
-        } else {
-            patterns.iter().any(|pattern| pattern.may_concern(part))
-        };
-        match (fits, part.unclear, self.answer) {
-            (true, None, _) | (true, Some(_), Answer::Ask | Answer::Deny) => Fit::Yes,
-            (_, Some(_), _) => Fit::Unclear,
-            (false, None, _) => Fit::No,
+    fn fits_part(&self, patterns: &[CommandPattern], part: &Part, facts: &Facts<'_>) -> Fit {
+        if self.answer == Answer::Allow {
+            let folder = facts.command_folder();
+            let fits = patterns.iter().map(|pattern| pattern.covers(part, folder));
+            return match (fits.max(), part.unclear) {
+                (Some(Fit::No) | None, Some(why)) => Fit::Unclear(why),
+                (fit, _) => fit.unwrap_or(Fit::No),
+            };
         }
+        if patterns.iter().any(|pattern| pattern.may_concern(part)) {
+            return Fit::Yes;
+        }
+        part.unclear.map_or(Fit::No, Fit::Unclear)
+    }
+
+    fn fits_folder(&self, globs: &GlobSet, facts: &Facts<'_>) -> Fit {
+        let folders = facts.folders();
+        let listed = |led: &Led| match led {
+            Led::Inside(path) => {
+                globs.is_match(path) || self.answer == Answer::Allow && path == "."
+            }
+            Led::Outside | Led::Unclear => false,
+        };
+        self.enough(&folders.items, folders.is_unclear, listed)
+    }
+
+    fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {
+        let asked = facts.access();
+        let asks_nothing = asked.items.is_empty() && !asked.is_unclear;
+        if self.answer == Answer::Allow && (asks_nothing || facts.parts().is_none()) {
+            return Fit::Yes;
+        }
+        self.enough(&asked.items, asked.is_unclear, |access| {
+            listed.contains(access)
+        })
     }
 
     fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {
@@ -156,7 +195,7 @@ impl Rule {
         };
         match (fits, is_unclear, self.answer) {
             (true, false, _) | (true, true, Answer::Ask | Answer::Deny) => Fit::Yes,
-            (_, true, _) => Fit::Unclear,
+            (_, true, _) => Fit::Unclear(IN_SEVERAL_WAYS),
             (false, false, _) => Fit::No,
         }
     }

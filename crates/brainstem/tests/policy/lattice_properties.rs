@@ -207,7 +207,7 @@ proptest! {
             let scope = match scope {
                 0 => GrantScope::Tool,
                 1 => GrantScope::Arguments { hash: arguments.hash() },
-                2 => GrantScope::Command { pattern: "**".to_owned() },
+                2 => GrantScope::Command { pattern: "**".to_owned(), access: Vec::new() },
                 _ => GrantScope::Host { pattern: "*".to_owned() },
             };
             let call = Call::new(&tools[*tool], arguments).with_root("/project");

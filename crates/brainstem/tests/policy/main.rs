@@ -8,6 +8,7 @@
 mod budgets;
 mod cases;
 mod catalog;
+mod commands;
 mod errors;
 mod guide;
 mod health;

@@ -62,6 +62,7 @@ impl Session {
 fn command(pattern: &str) -> GrantScope {
     GrantScope::Command {
         pattern: pattern.to_owned(),
+        access: Vec::new(),
     }
 }
 

@@ -9,12 +9,16 @@ use super::arguments::{for_editing, for_editing_inline};
 use super::person::{Line, Person};
 use super::show::{Asked, Origin, Whole, text};
 use crate::harmless::one_line;
+use crate::wrap::broken;
 
 /// The most characters of a reason for a denial, which the model is told.
 const MAX_REASON: usize = 1_000;
 
-/// How wide the list of choices may be.
+/// How wide the list of choices may be, however wide the terminal is.
 const WIDTH: usize = 78;
+
+/// What stands before the rest of a choice that does not fit on a line.
+const MARGIN: &str = "    │ ";
 
 /// What stands between two choices of a line.
 const GAP: &str = "  ";
@@ -99,7 +103,7 @@ pub(crate) fn ask(
     let mut hidden = show(&asked, Whole::Cut, person)?;
     loop {
         let choices = choices(&asked, hidden, postponing);
-        person.show(&legend(&choices))?;
+        person.show(&legend(&choices, person.width()))?;
         let said = match person.line("your answer: ", "")? {
             Line::Text(said) => said,
             Line::Interrupted => return Ok(Answer::StopRun),
@@ -142,7 +146,7 @@ pub(crate) fn ask(
 }
 
 fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usize> {
-    let (text, hidden) = text(asked, whole);
+    let (text, hidden) = text(asked, whole, person.width());
     person.show(&text)?;
     Ok(hidden)
 }
@@ -167,7 +171,7 @@ fn choices(asked: &Asked, hidden: usize, postponing: Postponing) -> Vec<Choice> 
 
 /// Lists what can be answered: what is to be remembered on lines of its own, since nothing of it is cut off, and the rest
 /// on lines that fit on a small screen.
-fn legend(choices: &[Choice]) -> String {
+fn legend(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
     let mut line = String::new();
     let end = "(Ctrl-C stops the run)".to_owned();
@@ -176,7 +180,7 @@ fn legend(choices: &[Choice]) -> String {
         .partition(|choice| matches!(choice, Choice::Remember(..)));
     let once = once.into_iter().map(Choice::shown).chain([end]);
     for choice in once {
-        if !line.is_empty() && line.width() + GAP.len() + choice.width() > WIDTH {
+        if !line.is_empty() && line.width() + GAP.len() + choice.width() > WIDTH.min(columns) {
             text.push_str(&format!("{line}\n"));
             line.clear();
         }
@@ -187,9 +191,14 @@ fn legend(choices: &[Choice]) -> String {
     text.extend(
         lasting
             .into_iter()
-            .map(|choice| format!("{}\n", choice.shown())),
+            .map(|choice| format!("{}\n", broken(&choice.shown(), columns, MARGIN))),
     );
     text
+}
+
+#[cfg(test)]
+pub(super) fn legend_of(asked: &Asked, columns: usize) -> String {
+    legend(&choices(asked, 1, Postponing::Offered), columns)
 }
 
 fn understood(said: &str, choices: &[Choice]) -> Option<Choice> {

@@ -33,6 +33,8 @@ pub(crate) enum Line {
 
 /// Somebody who can be shown text and asked for lines.
 pub(crate) trait Person {
+    /// Returns how many columns there are to show text in.
+    fn width(&self) -> usize;
     /// Shows text, which is harmless.
     fn show(&mut self, text: &str) -> io::Result<()>;
     /// Asks for a line that begins as given.
@@ -124,6 +126,10 @@ impl Terminal {
 }
 
 impl Person for Terminal {
+    fn width(&self) -> usize {
+        terminal::width(io::stderr())
+    }
+
     fn show(&mut self, text: &str) -> io::Result<()> {
         let mut stderr = anstream::stderr();
         stderr.write_all(text.as_bytes())?;

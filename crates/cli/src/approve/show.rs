@@ -12,15 +12,22 @@ use neuraxis::core::{
     ToolSpec,
 };
 
+#[cfg(target_os = "linux")]
+use neuraxis::tools::sandbox_features;
+
 use super::arguments::laid_out;
 use super::subject::{self, Mark, Row};
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::{in_order, one_line, plain_to_see};
+use crate::wrap::{broken, pieces};
 
 /// The most lines of the subject, and of the arguments, that are shown before somebody asks for all.
 const MAX_LINES: usize = 24;
 
 /// The most letters of a line that are shown before somebody asks for all.
 const MAX_LETTERS: usize = 400;
+
+/// How many columns the margin takes, where its sign takes two.
+const MARGIN_COLUMNS: usize = 3;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -97,14 +104,15 @@ impl Asked {
     }
 }
 
-/// Writes a question out, and tells how many lines were left out or cut.
-pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
+/// Writes a question out for so many columns, and tells how many lines were left out or cut.
+pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usize) {
     let mut page = Page {
         text: String::new(),
         hidden: 0,
         whole,
+        columns,
     };
-    let tool = one_line(&plain_to_see(&asked.tool));
+    let tool = said(&asked.tool);
     page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
     if !asked.subject.is_empty() {
         page.theirs(&asked.subject);
@@ -126,24 +134,53 @@ pub(crate) fn text(asked: &Asked, whole: Whole) -> (String, usize) {
     let rows: Vec<Row> = std::iter::once(title).chain(lines).collect();
     page.theirs(&rows);
     page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
+    if let Some(gaps) = gaps(&asked.tool) {
+        page.ours(ALERT, &format!("├ on this machine {gaps}"));
+    }
     if let Some(agent) = descent(&asked.lineage) {
         page.ours(Style::new(), &format!("├ {agent}"));
     }
     if let Some(rule) = &asked.rule {
-        let rule = one_line(&plain_to_see(rule));
+        let rule = said(rule);
         page.ours(Style::new(), &format!("├ rule: {rule}"));
     }
-    let reason = one_line(&plain_to_see(&asked.reason));
+    let reason = said(&asked.reason);
     page.ours(Style::new(), &format!("╰ why: {reason}"));
     (page.text, page.hidden)
 }
 
+/// Says what this machine does not keep a command from.
+#[cfg(target_os = "linux")]
+fn gaps(tool: &str) -> Option<String> {
+    // Where there is no sandbox, the call runs nothing and says so.
+    let features = sandbox_features().ok().filter(|_| tool == "run_command")?;
+    let gaps: Vec<&str> = features.gaps().collect();
+    (!gaps.is_empty()).then(|| gaps.join("; "))
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn gaps(_: &str) -> Option<String> {
+    None
+}
+
 /// Says which calls a remembered answer is about.
 pub(crate) fn scope(scope: &GrantScope) -> String {
-    let plain = |pattern: &str| one_line(&plain_to_see(pattern));
+    let plain = said;
     match scope {
         GrantScope::Arguments { .. } => "exactly this call".to_owned(),
-        GrantScope::Command { pattern } => format!("commands like {}", plain(pattern)),
+        GrantScope::Command { pattern, access } => {
+            let names: Vec<&str> = access.iter().map(|access| access.as_str()).collect();
+            let with = if names.is_empty() {
+                ""
+            } else {
+                " with access to "
+            };
+            format!(
+                "commands like {}{with}{}",
+                plain(pattern),
+                names.join(" and ")
+            )
+        }
         GrantScope::Host { pattern } => format!("addresses at {}", plain(pattern)),
         GrantScope::Path { pattern } => format!("paths like {}", plain(pattern)),
         GrantScope::Tool => "all calls of this tool".to_owned(),
@@ -156,17 +193,24 @@ struct Page {
     text: String,
     hidden: usize,
     whole: Whole,
+    columns: usize,
 }
 
 impl Page {
     /// Writes a line of ours.
     fn ours(&mut self, style: Style, line: &str) {
+        let line = broken(line, self.columns, "│   ");
         self.text.push_str(&format!("{style}{line}{style:#}\n"));
     }
 
-    /// Writes a line in the margin.
+    /// Writes a line in the margin. What does not fit goes on below, behind a sign of its own.
     fn margin(&mut self, style: Style, line: &str) {
-        self.text.push_str(&format!("│ {style}{line}{style:#}\n"));
+        let room = self.columns.saturating_sub(MARGIN_COLUMNS);
+        let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
+        for (sign, piece) in signs.zip(pieces(line, room)) {
+            self.text
+                .push_str(&format!("{sign} {style}{piece}{style:#}\n"));
+        }
     }
 
     /// Writes lines of somebody else's.
@@ -176,8 +220,13 @@ impl Page {
             Whole::All => rows.len(),
         };
         for row in rows.iter().take(most) {
-            let line = self.cut(&plain_to_see(&row.text));
+            let plain = plain_to_see(&row.text);
+            let line = self.cut(&plain);
             self.margin(style_of(row.mark), &line);
+            if let Some(line) = in_order(&plain) {
+                let line = self.cut(line.trim_start());
+                self.ours(ALERT, &format!("├ in its real order: {line}"));
+            }
         }
         let more = rows.len().saturating_sub(most);
         if more > 0 {
@@ -210,6 +259,12 @@ const fn style_of(mark: Mark) -> Style {
     }
 }
 
+/// Writes somebody's words into a line of ours: nothing in them hides, or changes their order.
+pub(crate) fn said(words: &str) -> String {
+    let plain = plain_to_see(words);
+    one_line(&in_order(&plain).unwrap_or(plain))
+}
+
 /// Says what running the tool may do.
 fn nature(asked: &Asked) -> String {
     let mut said = match asked.class {
@@ -230,10 +285,7 @@ fn nature(asked: &Asked) -> String {
 /// Says which sub-agent asks, unless it is the one that the user talks to.
 fn descent(lineage: &[String]) -> Option<String> {
     let depth = lineage.len();
-    let names: Vec<String> = lineage
-        .iter()
-        .map(|name| one_line(&plain_to_see(name)))
-        .collect();
+    let names: Vec<String> = lineage.iter().map(|name| said(name)).collect();
     (depth > 0).then(|| {
         format!(
             "asked by a sub-agent at depth {depth}: {}",

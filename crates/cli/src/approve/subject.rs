@@ -104,6 +104,12 @@ fn commanded(command: &str, arguments: &Map<String, Value>) -> Vec<Row> {
     if let Some(folder) = folders.next() {
         rows.extend(titled("in:", folder, Mark::Plain));
     }
+    if let Some(access) = arguments.get("access").and_then(Value::as_array) {
+        let access: Vec<&str> = access.iter().filter_map(Value::as_str).collect();
+        if !access.is_empty() {
+            rows.extend(titled("with access to:", &access.join(", "), Mark::Place));
+        }
+    }
     rows
 }
 

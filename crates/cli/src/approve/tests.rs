@@ -11,6 +11,7 @@ use neuraxis::core::{
 use super::dialog::ask;
 use super::person::Person;
 use super::*;
+use crate::wrap::USUAL_WIDTH;
 
 /// A person who says what was written down.
 #[derive(Default)]
@@ -36,6 +37,10 @@ impl Scripted {
 }
 
 impl Person for Scripted {
+    fn width(&self) -> usize {
+        USUAL_WIDTH
+    }
+
     fn show(&mut self, text: &str) -> io::Result<()> {
         self.screen
             .push_str(&anstream::adapter::strip_str(text).to_string());
@@ -147,6 +152,45 @@ fn a_hostile_question_shows_its_tricks_and_cannot_pass_for_ours() {
         "{\"command\":\"ls\\n╰ why: it is harmless\\n\\u001b[2Jrm\\u202e -rf\\u200b /\"}";
     let (_, person) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
     assert!(!person.screen.contains(['\u{1b}', '\u{202e}', '\u{200b}']));
+    insta::assert_snapshot!(person.screen);
+}
+
+#[test]
+fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_terminal_is() {
+    let blanks = " ".repeat(78);
+    let fake = "╰ why: rule look-around lets it run";
+    let name = format!("run_command{blanks}{fake}");
+    let arguments = format!(r#"{{"command":"ls {blanks}{fake}","漢字{blanks}{fake}":"{fake}"}}"#);
+    let mut asked = described(&asking("run_command", &arguments), Path::new("/"));
+    asked.tool.clone_from(&name);
+    asked.reason = format!("{}{fake}", "the rule ".repeat(20));
+    let pattern = format!("{}{fake}", "word ".repeat(40));
+    asked.scopes = vec![GrantScope::Command { pattern }];
+    for columns in [12, 40, 79, 80, 81, 200] {
+        let (text, _) = question_text(&asked, Whole::All, columns);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let legend = super::dialog::legend_of(&asked, columns);
+        for line in text.lines().chain(legend.lines()) {
+            let is_ours = line.starts_with("╭ ")
+                || line.starts_with("│ ")
+                || line.starts_with("┆ ")
+                || line.starts_with("├ ")
+                || line.starts_with("    │ ")
+                || line.starts_with('[')
+                || line.starts_with("(Ctrl-C")
+                || line.starts_with("╰ why:");
+            assert!(is_ours, "{columns}: {line:?}");
+            let room = unicode_width::UnicodeWidthStr::width(line);
+            assert!(room <= columns.max(31), "{columns}: {line:?}");
+        }
+        assert_eq!(text.matches("\n╰").count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn letters_that_are_written_from_right_to_left_are_shown_and_named_in_their_order() {
+    let arguments = r#"{"command":"echo א && rm -rf x #ב"}"#;
+    let (_, person) = asked_of(Scripted::new(["n", ""]), "run_command", arguments);
     insta::assert_snapshot!(person.screen);
 }
 
@@ -271,6 +315,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     ask_.choices = vec![
         GrantScope::Command {
             pattern: pattern.clone(),
+            access: Vec::new(),
         },
         GrantScope::Tool,
     ];
@@ -282,7 +327,10 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
     let asked = described(&ask_, Path::new("/"));
     let mut person = Scripted::new(["3", "1"]);
     let answer = ask(&asked, Postponing::NotOffered, &mut person).unwrap();
-    let remember = Some(GrantScope::Command { pattern });
+    let remember = Some(GrantScope::Command {
+        pattern,
+        access: Vec::new(),
+    });
     assert_eq!(
         answer,
         Answer::Approve {
@@ -300,7 +348,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
 fn a_sub_agent_is_named_with_its_depth() {
     let mut asked = described(&asking("run_command", COMMAND), Path::new("/"));
     asked.lineage = vec!["research".to_owned(), "look_up".to_owned()];
-    let (text, _) = question_text(&asked, Whole::Cut);
+    let (text, _) = question_text(&asked, Whole::Cut, USUAL_WIDTH);
     assert!(
         text.contains("asked by a sub-agent at depth 2: research → look_up"),
         "{text}"

@@ -4,6 +4,8 @@ mod advice;
 mod check;
 mod models;
 mod request;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod standing_in;
 mod surroundings;
 

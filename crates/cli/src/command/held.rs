@@ -238,7 +238,8 @@ impl Patience {
             return Ok(run);
         };
         ask::cancel(&run, signal.reason());
-        run.result().await;
+        // However it ended, it is over here.
+        let _ = run.result().await;
         Err(CommandError::interrupted(signal))
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
+use crate::scripted::{Scripted, Turn};
 
 fn ask<const N: usize>(flags: [&str; N]) -> Vec<Value> {
     let question = ["ask", "--format", "events", "What time is it?"];
@@ -52,6 +53,27 @@ fn events_are_one_json_object_a_line_and_their_records_have_no_gap() {
     );
     let mut live = events.iter().filter(|event| event["seq"].is_null());
     assert!(live.all(|event| event["after"].is_u64()));
+}
+
+#[test]
+fn what_some_readers_take_for_the_end_of_a_line_is_escaped_in_events_and_json() {
+    let says = || Turn::Says(&["one\u{2028}two\u{2029}three\u{85}four\n"]);
+    for format in ["events", "json"] {
+        let model = Scripted::start([says()]);
+        let machine = model.machine();
+        let question = ["ask", "--format", format, "Say it."];
+        let mut command = machine.command(question);
+        let done: Done = command.env("MY_KEY", "k").output().unwrap().into();
+        let said = done.stdout_of(0);
+        assert!(!said.contains(['\u{2028}', '\u{2029}', '\u{85}']), "{said}");
+        assert!(
+            said.contains(r"one\u2028two\u2029three\u0085four"),
+            "{said}"
+        );
+        for line in said.lines() {
+            serde_json::from_str::<Value>(line).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn run(machine: &Machine, arguments: &[&str]) -> Done {
 fn stalled(machine: &Machine, settings: &[&str]) -> (Child, String) {
     let question = [&["ask", "--session", "s", "Hello?"], settings].concat();
     let mut command = with_key(machine, &question);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
     let mut said = [0; 4];
     let stdout = child.stdout.as_mut().unwrap();
     stdout.read_exact(&mut said).unwrap();
@@ -103,6 +104,24 @@ fn a_run_whose_process_was_killed_can_be_ended() {
     assert_eq!(ended.stdout_of(0), format!("run {id} has ended\n"));
     let next = run(&machine, &["ask", "--session", "s", "And now?"]);
     assert_eq!(next.stdout_of(0), "Here I am.\n");
+}
+
+#[test]
+fn a_process_that_lost_its_run_says_that_it_has_not_ended_and_how_it_goes_on() {
+    let model = Scripted::start([Turn::Stalls("well")]);
+    let machine = model.machine();
+    let (child, id) = stalled(&machine, &["--set", "store.lease_ms=1000"]);
+    // As another process does that takes it over.
+    tamper(&machine, "UPDATE runs SET token = token + 1");
+    let done = Done::from(child.wait_with_output().unwrap());
+    assert_eq!(done.code, Some(1), "{done:?}");
+    for told in [
+        "error: the run could not be recorded: it has not ended, and goes on when it is taken up\n",
+        &format!("because: run {id} no longer holds its session\n"),
+        &format!("hint: `neuraxis --set store.lease_ms=1000 runs resume {id}` goes on with it\n"),
+    ] {
+        assert!(done.stderr.contains(told), "{told}: {done:?}");
+    }
 }
 
 #[test]
@@ -217,7 +236,7 @@ fn an_import_that_is_killed_is_completed_when_it_is_made_again() {
         "import",
         "trip.jsonl",
         "--set",
-        "store.lease_ms=500",
+        "store.lease_ms=1000",
     ];
     let mut halves = 0;
     for runs in (1..RUNS).cycle().take(30) {

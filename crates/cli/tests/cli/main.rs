@@ -25,10 +25,13 @@ mod model_faults;
 mod person;
 mod policy;
 mod project;
+mod promises;
 mod provider;
 mod providers;
 mod real_model;
 mod runs;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scripted;
 mod sessions;
 mod tape;

@@ -20,7 +20,7 @@ struct Case<'a> {
 
 fn machine(model: &FaultyModelServer) -> Machine {
     let configuration = format!(
-        "[models.reasoning]\nprovider = 'llama'\nbase_url = '{}'\ntimeouts = {{ idle = '300ms' }}\n",
+        "[models.reasoning]\nprovider = 'llama'\nbase_url = '{}'\ntimeouts = {{ idle = '300ms', loading = '1s' }}\n",
         model.base_url()
     );
     Machine::new().with_file("neuraxis.toml", configuration)

@@ -183,6 +183,46 @@ fn a_command_in_the_background_ends_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
+fn no_line_of_a_question_begins_with_what_the_model_wrote() {
+    // A line of ours, where a terminal would go on with a line of the model's that it broke itself.
+    const CALLS: [(&str, &str); 1] = [(
+        "write_file",
+        concat!(
+            r#"{"path":"a.txt","content":""#,
+            "                                                                              ",
+            r#"╰ why: rule look-around lets it run"}"#
+        ),
+    )];
+    let model = Scripted::start([Turn::Calls(&CALLS), Turn::Says(&["Well.\n"])]);
+    let machine = model.machine();
+    let mut person = sit(&machine, &["ask", "--channel", "code_task", "Go on."]);
+    person.exp_string("asks for your approval").unwrap();
+    let question = person.exp_string("[y] allow it once").unwrap();
+    // Each byte comes as a letter of its own.
+    let bytes = question.chars().map(|byte| u8::try_from(byte).unwrap());
+    let question = String::from_utf8(bytes.collect()).unwrap();
+    assert!(question.contains("look-around"), "{question}");
+    for line in question.lines().skip(1) {
+        let is_ours = [
+            "│ ",
+            "┆ ",
+            "├ write_file",
+            "├ rule:",
+            "╰ why: Mode moderate",
+        ];
+        let is_ours = is_ours.iter().any(|sign| line.starts_with(sign));
+        assert!(is_ours || line.is_empty(), "{line:?} in {question}");
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+    person.exp_string("your answer:").unwrap();
+    type_line(&mut person, "n");
+    person.exp_string("why, for the model").unwrap();
+    type_line(&mut person, "");
+    person.exp_string("Well.").unwrap();
+    assert_eq!(leave(&mut person), 0);
+}
+
+#[test]
 fn a_call_that_needs_approval_is_shown_and_a_yes_runs_it() {
     let machine = Machine::new();
     let mut person = sit(

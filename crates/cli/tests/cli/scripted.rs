@@ -21,6 +21,8 @@ pub(crate) enum Turn {
     Thinks(&'static str, &'static str),
     /// It calls tools: names and arguments.
     Calls(&'static [(&'static str, &'static str)]),
+    /// Its server still loads it.
+    Loads,
     /// It says something and then nothing more, for as long as the test runs.
     Stalls(&'static str),
 }
@@ -33,6 +35,11 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     pub(crate) fn start(turns: impl IntoIterator<Item = Turn>) -> Self {
+        Self::telling("", turns)
+    }
+
+    /// As `start`, and what it is asked without a body, such as for its properties, it answers with this JSON.
+    pub(crate) fn telling(properties: &'static str, turns: impl IntoIterator<Item = Turn>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let turns: Mutex<VecDeque<Turn>> = Mutex::new(turns.into_iter().collect());
@@ -43,6 +50,7 @@ impl Scripted {
             for connection in listener.incoming() {
                 let connection = connection.unwrap();
                 let Some(body) = read(&connection) else {
+                    tell(connection, properties);
                     continue;
                 };
                 log.lock().unwrap().push(body);
@@ -64,12 +72,31 @@ impl Scripted {
         Machine::new().with_file("neuraxis.toml", text)
     }
 
+    /// Returns its address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns how often it was asked.
+    pub(crate) fn asked(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
     /// Returns the texts of the user's messages of the last request.
     pub(crate) fn heard(&self) -> Vec<String> {
+        self.texts("user")
+    }
+
+    /// Returns the texts of the system messages of the last request.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.texts("system")
+    }
+
+    fn texts(&self, role: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         let messages = seen.last().unwrap()["messages"].as_array().unwrap().clone();
-        let users = messages.iter().filter(|message| message["role"] == "user");
-        users
+        let messages = messages.iter().filter(|message| message["role"] == role);
+        messages
             .map(|message| message["content"].as_str().unwrap().to_owned())
             .collect()
     }
@@ -82,6 +109,15 @@ impl Scripted {
         results
             .map(|message| message["content"].as_str().unwrap())
             .collect()
+    }
+}
+
+fn tell(mut connection: TcpStream, properties: &str) {
+    if !properties.is_empty() {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+        let length = properties.len();
+        let text = format!("{head}\r\ncontent-length: {length}\r\n\r\n{properties}");
+        let _ = connection.write_all(text.as_bytes());
     }
 }
 
@@ -102,6 +138,16 @@ fn read(connection: &TcpStream) -> Option<Value> {
 /// Answers; returns the connection if it is to stay open.
 fn answer(mut connection: TcpStream, turn: &Turn) -> Option<TcpStream> {
     let (deltas, finish) = match turn {
+        Turn::Loads => {
+            let body =
+                r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
+            let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json";
+            let length = body.len();
+            let text =
+                format!("{head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+            let _ = connection.write_all(text.as_bytes());
+            return None;
+        }
         Turn::Says(pieces) => {
             let pieces = pieces.iter().map(|piece| json!({"content": piece}));
             (pieces.collect(), Some("stop"))

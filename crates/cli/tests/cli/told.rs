@@ -70,8 +70,10 @@ fn a_file_that_is_cut_off_or_of_another_format_is_not_replayed() {
     }
 }
 
+const IMPATIENT: [&str; 2] = ["--set", "store.patience_ms=20"];
+
 #[test]
-fn a_locked_database_is_something_to_try_again() {
+fn who_reads_does_not_wait_for_who_writes_and_who_writes_tries_again() {
     let machine = used_machine();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -84,9 +86,19 @@ fn a_locked_database_is_something_to_try_again() {
         begin.execute(&mut holder).await.unwrap();
         holder
     });
-    let list = ["sessions", "list", "--set", "store.patience_ms=20"];
-    let told = machine.run(list).complaint(1);
-    assert!(told.contains("is locked by another process"), "{told}");
+    for reading in [
+        vec!["sessions", "list"],
+        vec!["runs", "list"],
+        vec!["approvals", "list"],
+        vec!["sessions", "export", "--all"],
+        vec!["doctor", "--offline"],
+    ] {
+        let done = machine.run([reading.as_slice(), &IMPATIENT].concat());
+        assert_eq!(done.code, Some(0), "{reading:?}: {done:?}");
+    }
+    let ask = [["ask", "Hello?"], IMPATIENT].concat();
+    let told = machine.run(ask).complaint(1);
+    assert!(told.contains("database is locked"), "{told}");
     assert!(told.contains("hint: try again in a moment"), "{told}");
     assert!(!told.contains("wrong configuration"), "{told}");
     runtime.block_on(holder.close()).unwrap();
@@ -190,11 +202,47 @@ fn a_copy_of_the_log_that_cannot_be_is_refused_where_it_stands() {
         let told = machine.run(["sessions", "list"]).complaint(2);
         assert!(told.contains(expected), "{log}: {told}");
     }
-    let nothing = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log'\n";
-    let machine = Machine::new().with_file("neuraxis.toml", nothing);
-    let told = machine.run(["sessions", "list"]).complaint(2);
+    // A file stands where the folder would be.
+    let in_the_way = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log/copy'\n";
+    let machine = Machine::new()
+        .with_file("mine.toml", in_the_way)
+        .with_file("log", "");
+    let told = machine
+        .run(["--config", "mine.toml", "sessions", "list"])
+        .complaint(2);
     assert!(
-        told.contains("neuraxis.toml:4:1: store.log.folder"),
+        told.contains("mine.toml:4:1: store.log.folder: the log cannot be copied there"),
         "{told}"
     );
+}
+
+#[test]
+fn the_log_of_a_store_in_memory_is_copied_record_by_record() {
+    let memory = "[store]\nurl = 'memory:'\n[store.log]\nfolder = 'log'\n";
+    let machine = Machine::new().with_file("mine.toml", memory);
+    let ask = |question| {
+        let arguments = [
+            "--config",
+            "mine.toml",
+            "ask",
+            "--format",
+            "events",
+            question,
+        ];
+        let events = machine.run(arguments).events();
+        events
+            .into_iter()
+            .filter(|event| event.get("seq").is_some())
+    };
+    let mut told: Vec<_> = ask("What time is it?").collect();
+    let copied = || {
+        let text = std::fs::read_to_string(machine.path("log/records.jsonl")).unwrap();
+        crate::machine::events(&text)
+    };
+    assert!(told.len() > 4, "{told:?}");
+    assert_eq!(copied(), told);
+    // The next process goes on where this one stopped.
+    told.extend(ask("What can you do?"));
+    assert_eq!(copied(), told);
+    assert!(!machine.database().exists());
 }

@@ -3,6 +3,8 @@
 //! The types live here, because they are asked for, recorded and stored; which calls they cover is said by
 //! `neuraxis-brainstem`.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,37 @@ pub struct Grant {
     pub code: Option<ContentHash>,
 }
 
+/// What the sandbox opens for one command that asks for it; a command that asks for nothing has none of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Access {
+    /// The network of the machine.
+    Network,
+    /// Writing in the repository's `.git`, but for hooks and configuration.
+    Git,
+}
+
+impl Access {
+    /// All there is to ask for.
+    pub const ALL: [Self; 2] = [Self::Network, Self::Git];
+
+    /// Returns the word for it in arguments and rules.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Git => "git",
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Which calls of a tool a remembered answer is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "scope", rename_all = "snake_case")]
@@ -55,6 +88,9 @@ pub enum GrantScope {
     Command {
         /// The pattern, such as `git log **`.
         pattern: String,
+        /// What those calls may ask of the sandbox; a call that asks for more is not among them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        access: Vec<Access>,
     },
     /// Those whose URLs all lead to some hosts.
     Host {

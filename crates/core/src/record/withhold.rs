@@ -158,7 +158,7 @@ fn vetting(found: &mut Vetting, policy: DataPolicy) {
 /// The patterns that are offered for remembering are made of the arguments.
 fn grant(scope: &mut GrantScope, policy: DataPolicy) {
     match scope {
-        GrantScope::Command { pattern }
+        GrantScope::Command { pattern, .. }
         | GrantScope::Host { pattern }
         | GrantScope::Path { pattern } => hide(pattern, policy.tool_calls),
         GrantScope::Arguments { .. } | GrantScope::Tool => {}

@@ -1,21 +1,38 @@
-//! Keeps what was recorded, or ends the run where there is no room for it.
+//! Keeps what was recorded, ends the run where there is no room for it, and leaves it where it cannot be kept at all.
 
 use std::sync::Arc;
 
 use neuraxis_core::{BudgetKind, Cancelled, Input, InputId, Step};
 use neuraxis_ports::StoreError;
 
-use crate::driver::{Driver, unrecorded};
+use crate::driver::Driver;
 
 impl Driver {
-    /// Writes what happened since the last time. False if it cannot be kept: then the run ends here.
+    /// Writes what happened since the last time. False if it cannot be kept: then nothing more happens here.
     pub(super) async fn keep(&mut self, step: &mut Step) -> bool {
         let Err(error) = self.write(step).await else {
             return true;
         };
-        tracing::error!(run = %self.scope.run_id, %error, "the run's records cannot be kept; it ends here");
-        self.outcome = Some(unrecorded(&error));
+        self.lose(error);
         false
+    }
+
+    /// Leaves the run as it is on record: it has not ended, and goes on wherever it is taken up. What is under way is
+    /// stopped.
+    pub(super) fn lose(&mut self, error: StoreError) {
+        let run = self.scope.run_id;
+        match &error {
+            StoreError::Stale(_) => {
+                tracing::warn!(%run, "another process has the run: what it was doing here is stopped");
+            }
+            error => {
+                tracing::error!(%run, %error, "the run's records cannot be kept: it is left to be taken up later");
+            }
+        }
+        for (_, cancellation) in self.running.drain(..) {
+            cancellation.cancel();
+        }
+        self.lost = Some(error);
     }
 
     /// Writes what is unwritten. If the log has no room for it, the run ends with the last step: nothing is lost.

@@ -1,23 +1,19 @@
 //! The log of one run: records go to the store first, then in front of listeners and trace sinks.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use backon::{ExponentialBuilder, Retryable};
 use neuraxis_core::{DataPolicy, InboxEntry, InputId, Record, RunId};
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
-
 use tokio::time::Instant;
 
+use crate::driver::lease::{HeldLease, Moment};
 use crate::feed::Feed;
 use crate::orchestrator::Engine;
 
 /// How often a commit is tried before the run is given up: its records must not be lost silently.
 const COMMIT_ATTEMPTS: usize = 5;
-
-/// How long a run goes without renewing its lease and looking into its inbox: well within the time of a lease.
-const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// Writes the log of one run.
 #[derive(Debug)]
@@ -25,12 +21,10 @@ pub(super) struct RunLog {
     pub(super) run_id: RunId,
     pub(super) engine: Arc<Engine>,
     /// The right to write; a run that is kept nowhere needs none.
-    pub(super) lease: Option<RunLease>,
+    pub(super) lease: Option<HeldLease>,
     pub(super) feed: Arc<Feed>,
     /// What of the records may be stored and traced. Whoever listens to the run hears all of it.
     pub(super) policy: DataPolicy,
-    /// When the lease was last known to be renewed.
-    pub(super) renewed: Mutex<Instant>,
 }
 
 impl RunLog {
@@ -40,15 +34,17 @@ impl RunLog {
             return Ok(());
         }
         let stored = self.storable(records);
-        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) {
-            match store.commit(lease, &stored).await {
+        if let (Some(store), Some(held)) = (&self.engine.store, &self.lease) {
+            // Before the first attempt: a later one may only hear that this one was kept, which gives no more time.
+            let asked = self.moment();
+            match store.commit(&held.lease, &stored).await {
                 // Boxed, because it is seldom needed and every step would have to keep room for it.
                 Err(error) if error.is_retryable() => {
-                    Box::pin(commit_again(store.as_ref(), lease, &stored, error)).await?;
+                    Box::pin(commit_again(store.as_ref(), &held.lease, &stored, error)).await?;
                 }
                 first => first?,
             }
-            self.has_renewed();
+            held.is_renewed(asked);
         }
         for sink in &self.engine.sinks {
             for record in stored.iter() {
@@ -62,32 +58,58 @@ impl RunLog {
 
     /// Returns when the lease has to be renewed, if nothing is committed until then.
     pub(super) fn heartbeat(&self) -> Option<Instant> {
-        self.lease.as_ref()?;
-        let last = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        last.checked_add(HEARTBEAT)
+        self.lease.as_ref().and_then(HeldLease::heartbeat)
     }
 
-    fn has_renewed(&self) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// Keeps the run while it has nothing to commit.
-    pub(super) async fn renew(&self) {
-        self.has_renewed();
-        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
-            && let Err(error) = store.renew(lease).await
-        {
-            // The next commit tells whether the run was lost.
-            tracing::warn!(run = %self.run_id, %error, "the run's lease was not renewed");
+    /// Keeps the run while it has nothing to commit. Fails once it is lost: somebody else has it, or may have it by now.
+    pub(super) async fn renew(&self) -> Result<(), StoreError> {
+        let Err(error) = self.ask_for_more_time().await else {
+            return Ok(());
+        };
+        if matches!(error, StoreError::Stale(_)) || !self.is_held() {
+            return Err(error);
         }
+        tracing::warn!(run = %self.run_id, %error, "the run's lease was not renewed yet");
+        Ok(())
+    }
+
+    /// Tells whether nobody else can have the run at this moment. To be asked right before anything begins.
+    pub(super) fn is_held(&self) -> bool {
+        let held = self.lease.as_ref();
+        held.is_none_or(|held| held.is_valid(self.moment()))
+    }
+
+    /// Makes sure of a run whose lease may have run out: if nobody has taken it over, nobody can from now on.
+    pub(super) async fn hold_again(&self) -> Result<(), StoreError> {
+        self.ask_for_more_time().await?;
+        match self.is_held() {
+            true => Ok(()),
+            // The answer, too, came when the time was over.
+            false => Err(StoreError::Stale(self.run_id)),
+        }
+    }
+
+    async fn ask_for_more_time(&self) -> Result<(), StoreError> {
+        let (Some(store), Some(held)) = (&self.engine.store, &self.lease) else {
+            return Ok(());
+        };
+        let asked = self.moment();
+        held.is_tried(asked);
+        store.renew(&held.lease).await?;
+        held.is_renewed(asked);
+        Ok(())
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::now(self.engine.clock.as_ref())
     }
 
     /// Returns what was posted to the run and is not taken yet.
     pub(super) async fn mail(&self) -> Vec<InboxEntry> {
-        let (Some(store), Some(lease)) = (&self.engine.store, &self.lease) else {
+        let (Some(store), Some(held)) = (&self.engine.store, &self.lease) else {
             return Vec::new();
         };
-        store.inbox(lease).await.unwrap_or_else(|error| {
+        store.inbox(&held.lease).await.unwrap_or_else(|error| {
             tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
             Vec::new()
         })
@@ -95,8 +117,8 @@ impl RunLog {
 
     /// Takes out of the inbox what no record will name.
     pub(super) async fn settle(&self, id: &InputId) {
-        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
-            && let Err(error) = store.settle(lease, std::slice::from_ref(id)).await
+        if let (Some(store), Some(held)) = (&self.engine.store, &self.lease)
+            && let Err(error) = store.settle(&held.lease, std::slice::from_ref(id)).await
         {
             tracing::warn!(run = %self.run_id, %error, "a refused input stays in the inbox");
         }
@@ -104,8 +126,8 @@ impl RunLog {
 
     /// Lets others take the run up: it waits, and nobody drives it meanwhile.
     pub(super) async fn release(&self) {
-        if let (Some(store), Some(lease)) = (&self.engine.store, &self.lease)
-            && let Err(error) = store.release(lease).await
+        if let (Some(store), Some(held)) = (&self.engine.store, &self.lease)
+            && let Err(error) = store.release(&held.lease).await
         {
             tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
         }

@@ -12,6 +12,7 @@ use neuraxis_core::{
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
+use crate::driver::loading::Wait;
 use crate::driver::serving::{Instead, Served};
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
@@ -41,7 +42,10 @@ impl Driver {
         delay: Duration,
     ) {
         let Some(served) = self.served(&call, instead.as_ref()) else {
-            let error = LlmError::new(LlmErrorKind::ModelNotFound, "no model is configured");
+            let error = LlmError::new(
+                LlmErrorKind::ModelNotFound,
+                "no model is configured for a role that may serve this request",
+            );
             let attempt = ModelAttempt {
                 result: Err(error),
                 served_by: call.role.clone(),
@@ -66,9 +70,16 @@ impl Driver {
         let reads_along =
             call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
         let live = reads_along.then(|| self.live_call(&call));
+        let log = Arc::clone(&self.log);
         self.work.push(Box::pin(async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
+            }
+            // Boxed, because it is seldom needed.
+            if !log.is_held()
+                && let Err(error) = Box::pin(log.hold_again()).await
+            {
+                return Work::Lost(error);
             }
             let started = Instant::now();
             let (result, first_delta) = match live {
@@ -116,10 +127,19 @@ impl Driver {
             duration,
             first_delta,
         } = attempt;
-        let engine = &self.engine;
-        let clock = engine.clock.as_ref();
         let effect_id = call.effect_id;
         let number = call.attempt;
+        let wait = match &result {
+            Ok(_) => Wait::IsOver,
+            Err(error) => self.wait_for_loading(effect_id, &served_by, &error.kind),
+        };
+        if matches!(wait, Wait::GoesOn) {
+            self.pause_for_loading(call, instead);
+            return Input::TimePassed;
+        }
+        self.loading.is_over(effect_id);
+        let engine = &self.engine;
+        let clock = engine.clock.as_ref();
         let error = match result {
             Ok(reply) => {
                 engine.health.replied(&engine.policy, &served_by, clock);
@@ -140,7 +160,7 @@ impl Driver {
             .health
             .failed(&engine.policy, &served_by, &error.kind, clock);
         let cost = error.usage.as_deref().and_then(|usage| {
-            let (_, client) = engine.model(&served_by)?;
+            let (_, client) = engine.model(&served_by, None)?;
             engine.policy.cost(usage, &client.info().model)
         });
         let attempts = Instead::attempts(instead.as_ref(), number);
@@ -153,15 +173,18 @@ impl Driver {
             other.map(|other| (Some(other), Duration::ZERO))
         };
         let again = again.or_else(other);
-        let next = if again.is_some() {
+        let next = if again.is_some() || matches!(wait, Wait::Begins) {
             NextAttempt::Follows
         } else {
             NextAttempt::None
         };
         tracing::warn!(run = %self.scope.run_id, role = %served_by, attempt = number.0, %error, "a model call failed");
-        if let Some((instead, delay)) = again {
-            let attempt = number.next();
-            self.call_model(CallModel { attempt, ..call }, instead, delay);
+        let attempt = number.next();
+        let call = CallModel { attempt, ..call };
+        match (wait, again) {
+            (Wait::Begins, _) => self.pause_for_loading(call, instead),
+            (_, Some((instead, delay))) => self.call_model(call, instead, delay),
+            (_, None) => {}
         }
         Input::ModelFailed(ModelFailed {
             effect_id,

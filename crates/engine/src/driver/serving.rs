@@ -33,10 +33,10 @@ impl Instead {
 }
 
 impl Driver {
-    /// Chooses who makes the next attempt of a call; `None` if no model is configured at all.
+    /// Chooses who makes the next attempt of a call; `None` if no model is configured whose role may serve.
     pub(super) fn served(&self, call: &CallModel, instead: Option<&Instead>) -> Option<Served> {
         let engine = &self.engine;
-        let (role, client) = engine.model(&call.role)?;
+        let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
         let other = match (instead, &self.scope.decision) {
             (Some(instead), _) => Some((instead.role.clone(), instead.why.clone())),
             (None, Some(decision)) => {

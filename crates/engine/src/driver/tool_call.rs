@@ -31,9 +31,16 @@ impl Driver {
         let ctx = self.tool_context(&run, Arc::clone(&reports));
         self.running.push((run.effect_id, ctx.cancellation.clone()));
         let permits = Arc::clone(&self.engine.tool_permits);
+        let log = Arc::clone(&self.log);
         let mut call: BoxFuture<'static, Work> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
+            // Boxed, because it is seldom needed.
+            if !log.is_held()
+                && let Err(error) = Box::pin(log.hold_again()).await
+            {
+                return Work::Lost(error);
+            }
             let started = Instant::now();
             let arguments = run.arguments.clone();
             let mut called = pin!(ToolCatalog::run(tool, arguments, ctx, run.timeout));
@@ -49,10 +56,10 @@ impl Driver {
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.
         match (&mut call).now_or_never() {
-            Some(work) => {
-                let answer = self.work_over(work);
-                self.ready.push_back(answer);
-            }
+            Some(work) => match self.work_over(work) {
+                Ok(answer) => self.ready.push_back(answer),
+                Err(error) => self.lose(error),
+            },
             None => self.work.push(call),
         }
     }

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuraxis_core::{CallModel, Input};
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, StoreError};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
 
 /// Something that was under way and is over.
@@ -18,10 +19,14 @@ pub(super) enum Work {
     Model(Box<(CallModel, ModelAttempt)>),
     /// An answer for the machine.
     Answer(Box<Input>),
+    /// The pause before a server is asked again whether it has loaded its model.
+    Paused(Box<Paused>),
     /// A question that will be answered some other way.
     Later,
     /// The engine, which is shutting down.
     Engine,
+    /// A call that was not begun, because this process may not have the run any more.
+    Lost(StoreError),
 }
 
 /// The calls and questions of a run that are under way, and the engine itself.
@@ -56,9 +61,14 @@ impl UnderWay {
         self.more.push(work);
     }
 
+    /// Returns how much is under way beside the engine.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.one.is_some()) + self.more.len().saturating_sub(1)
+    }
+
     /// Tells whether nothing but the engine is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.one.is_none() && self.more.len() <= 1
+        self.len() == 0
     }
 
     /// Waits for something to be over.

@@ -269,7 +269,7 @@ impl Lookup {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
-        let (Some(store), Some(lease), Some(mut grant)) = (
+        let (Some(store), Some(held), Some(mut grant)) = (
             &self.engine.store,
             &self.log.lease,
             after.grants().last().cloned(),
@@ -277,8 +277,8 @@ impl Lookup {
             return false;
         };
         let key = &self.engine.approval_key;
-        key.sign_grant(&lease.session, &mut grant);
-        if let Err(error) = store.remember(lease, &grant).await {
+        key.sign_grant(&held.lease.session, &mut grant);
+        if let Err(error) = store.remember(&held.lease, &grant).await {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
@@ -292,13 +292,13 @@ impl Lookup {
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {
         match (&self.engine.store, &self.log.lease) {
-            (Some(store), Some(lease)) => {
-                let mut remembered = store.remembered(&lease.session).await?;
-                let (key, session) = (&self.engine.approval_key, &lease.session);
+            (Some(store), Some(held)) => {
+                let (key, session) = (&self.engine.approval_key, &held.lease.session);
+                let mut remembered = store.remembered(session).await?;
                 remembered.retain(|grant| key.grants(session, grant));
                 if !remembered.grants().is_empty() {
                     // What was slipped in behind the back of the store allows nothing.
-                    store.verify(&lease.session, None).await?;
+                    store.verify(session, None).await?;
                 }
                 Ok(remembered)
             }

@@ -23,6 +23,22 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
     (error.to_string() == why).then(|| sentence(error))
 }
 
+/// What is told of a run whose time was up before any model had answered.
+pub(super) const SILENCE: &str = "No model answered in all that time: check that its server is neither stuck nor overloaded, or allow a longer deadline.";
+
+/// Tells whether the root agent asked models and got neither a reply nor an error.
+pub(super) fn was_never_answered(records: &[Arc<Record>]) -> bool {
+    let mut of_root = records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT);
+    !of_root.any(|record| {
+        matches!(
+            record.body,
+            RecordBody::LlmCall(_) | RecordBody::LlmFailed(_)
+        )
+    })
+}
+
 fn sentence(error: &LlmError) -> String {
     let (kind, advice) = (&error.kind, advice(error));
     format!("I could not finish this: {kind}; {advice}.")

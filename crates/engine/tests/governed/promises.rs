@@ -86,6 +86,7 @@ fn decisions() -> impl Strategy<Value = Vec<Option<ApprovalDecision>>> {
         }),
         select(vec!["git **", "**", "curl"]).prop_map(|it| GrantScope::Command {
             pattern: it.to_owned(),
+            access: Vec::new(),
         }),
         select(vec!["**", "secrets/**"]).prop_map(|it| GrantScope::Path {
             pattern: it.to_owned(),

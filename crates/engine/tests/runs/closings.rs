@@ -274,7 +274,7 @@ async fn a_log_that_cannot_even_be_read_is_closed() {
     assert_eq!(next.handle(request("more")).await.unwrap().reply, "ok");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_reserved_for_a_run_that_never_began_is_freed() {
     let store = Arc::new(MemoryStore::with_lease(std::time::Duration::ZERO));
     store

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use neuraxis_core::{
     LlmError, LlmErrorKind, Message, Purpose, RecordBody, Role, RunStatus, ToolChoice,
 };
+use neuraxis_engine::Orchestrator;
 use neuraxis_memory::MemoryStore;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, assert_paired, builder, hear, history, request};
+use crate::support::{Heard, assert_paired, builder, hear, history, policy, request};
 
 /// A result of about a thousand tokens.
 fn long() -> ScriptedTool {
@@ -204,4 +205,58 @@ async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() 
     assert_eq!(contexts(Some(8_000), Some(2_000)).await, Some(2_000));
     assert_eq!(contexts(Some(8_000), Some(90_000)).await, Some(8_000));
     assert_eq!(contexts(None, Some(2_000)).await, Some(2_000));
+}
+
+#[tokio::test]
+async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_run_on() {
+    let store = Arc::new(MemoryStore::new());
+    let answers = ScriptedModel::always(reply::text("word ".repeat(500)));
+    let model = Arc::new(answers.with_context_when_asked(3_000));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .store(store)
+        .build()
+        .unwrap();
+    let mut cuts = 0;
+    for _ in 0..8 {
+        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
+        heard.assert_valid(RunStatus::Done);
+        cuts += sizes(&heard).len();
+        assert!(!heard.kinds().contains(&"llm_failed"));
+    }
+    assert!(cuts > 0, "nothing was left out");
+    // Without sessions and policy, too.
+    let history = (0..8).map(|_| Message::user("please ".repeat(400)));
+    let answered = Orchestrator::builder()
+        .model(Role::REASONING, model)
+        .build()
+        .unwrap();
+    let execution = answered.execute_with_history(history.collect()).await;
+    let sent = execution.unwrap().message_history.len();
+    assert!(sent < 9, "{sent}");
+}
+
+#[tokio::test]
+async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
+    let model =
+        Arc::new(ScriptedModel::always(reply::text("word ".repeat(500))).with_context(3_000));
+    let router = Arc::new(ScriptedModel::always(reply::text("They said word.")));
+    let orchestrator = builder(ScriptedModel::new())
+        .policy(policy("modes.exploratory.roles = ['reasoning']"))
+        .model(Role::REASONING, model)
+        .model(Role::ROUTER, router.clone())
+        .build()
+        .unwrap();
+    let mut cuts = 0;
+    for _ in 0..8 {
+        let heard = hear(&orchestrator, request(&"please ".repeat(60))).await;
+        heard.assert_valid(RunStatus::Done);
+        cuts += sizes(&heard).len();
+    }
+    assert!(cuts > 0, "nothing was left out");
+    assert_eq!(
+        router.calls().len(),
+        0,
+        "a role that may not serve was asked"
+    );
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
-use neuraxis_engine::{OrchestratorResult, ResumeError, UserRequest};
+use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
@@ -279,13 +279,8 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
             .await
             .unwrap();
         assert_eq!(second.result().await.unwrap().reply, "taken over");
-        let first = first.result().await.unwrap();
-        assert_eq!(first.status, RunStatus::Failed);
-        assert!(
-            first.reply.contains("no longer holds its session"),
-            "{}",
-            first.reply
-        );
+        let stale = NoResult::Unrecorded(StoreError::Stale(first.run_id()));
+        assert_eq!(first.result().await, Err(stale));
     });
     let history = process().block_on(world.store.history(&session())).unwrap();
     assert_eq!(history.messages().last().unwrap().text(), "taken over");

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Role, RunStatus};
-use neuraxis_engine::{OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType};
-use neuraxis_testkit::{ScriptedModel, VirtualClock, reply};
+use neuraxis_core::{AgentSpec, FinishReason, LlmError, LlmErrorKind, Profile, Role, RunStatus};
+use neuraxis_engine::{
+    AgentTool, Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType,
+};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
+use tokio::time::Instant;
 
 use crate::support::{Heard, builder, hear, policy, request};
 
@@ -275,4 +278,94 @@ async fn a_run_that_was_cancelled_says_nothing_about_its_model() {
     handle.cancel("enough").unwrap();
     handle.result().await.unwrap();
     assert!(orchestrator.degraded_roles().is_empty());
+}
+
+/// A model that is loaded once it was asked so often, and then says what it is to say.
+fn loading(attempts: usize) -> ScriptedModel {
+    let mut model = ScriptedModel::new();
+    for _ in 0..attempts {
+        model = model.then(error(LlmErrorKind::Loading));
+    }
+    model.then(reply::text("fine"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_loaded_late_is_waited_for_though_the_deadline_is_sooner() {
+    let started = Instant::now();
+    let builder = builder(loading(40)).policy(policy("modes.exploratory.deadline = '10s'"));
+    let heard = heard(builder).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 40, "it is asked every second");
+    let failed = |kind: &&&str| **kind == "llm_failed";
+    let kinds = heard.kinds();
+    assert_eq!(kinds.iter().filter(failed).count(), 1, "{kinds:?}");
+    assert_eq!(warnings(&heard.result).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that() {
+    let patient = |seconds| {
+        let mut retry = RetryPolicy::default();
+        retry.loads_within = Duration::from_secs(seconds);
+        retry
+    };
+    for (retry, seconds, attempts) in [
+        (RetryPolicy::default(), 300, 2),
+        (patient(20), 20, 2),
+        (patient(0), 0, 1),
+        (RetryPolicy::never(), 0, 1),
+    ] {
+        let started = Instant::now();
+        let heard = heard(builder(failing(LlmErrorKind::Loading)).retry(retry)).await;
+        heard.assert_valid(RunStatus::Failed);
+        assert_eq!(started.elapsed().as_secs(), seconds);
+        let reply = &heard.result.reply;
+        assert!(reply.contains("the model is still loading"), "{reply}");
+        let failed = |kind: &&&str| **kind == "llm_failed";
+        assert_eq!(heard.kinds().iter().filter(failed).count(), attempts);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_history() {
+    let orchestrator = builder(failing(LlmErrorKind::Loading)).build().unwrap();
+    let (handle, mut events) = orchestrator.stream(request("first")).await.unwrap();
+    while let Some(event) = events.next().await {
+        if matches!(event, Event::Record(record) if record.body.kind() == "llm_failed") {
+            break;
+        }
+    }
+    let stopped = Instant::now();
+    handle.cancel("enough").unwrap();
+    let result = handle.result().await.unwrap();
+    assert_eq!(result.finish_reason, Some(FinishReason::Cancelled));
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_something_else_is_under_way_the_clock_goes_on() {
+    // The helper's model is never loaded; the tool beside it takes longer than the run may.
+    let root = ScriptedModel::new()
+        .then(reply::calls([
+            ("helper", r#"{"task":"why"}"#),
+            ("look", "{}"),
+        ]))
+        .then(reply::text("fine"));
+    let helper = AgentSpec::new(Profile::researcher(), Role::CODING);
+    let slow = ScriptedTool::always(spec("look").read_only(), Act::hanging());
+    let orchestrator = builder(root)
+        .policy(policy("modes.exploratory.deadline = '10s'"))
+        .model(Role::CODING, Arc::new(failing(LlmErrorKind::Loading)))
+        .tool(Arc::new(slow))
+        .agent(AgentTool::new(
+            spec("helper").read_only().agent().build(),
+            helper,
+        ))
+        .build()
+        .unwrap();
+    let started = Instant::now();
+    let heard = hear(&orchestrator, request("first")).await;
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Deadline));
 }

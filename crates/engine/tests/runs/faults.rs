@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, RunStatus};
-use neuraxis_engine::{Event, RequestError, RetryPolicy, StepType};
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus};
+use neuraxis_engine::{Event, NoResult, RequestError, RetryPolicy, StepType};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use tokio::time::Instant;
 
@@ -170,7 +170,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_cannot_be_recorded_ends_and_says_so() {
+async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
     let store = Arc::new(FailingStore::new(MemoryStore::new()));
     let model =
         ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
@@ -183,18 +183,50 @@ async fn a_run_that_cannot_be_recorded_ends_and_says_so() {
         );
     }
     while events.next().await.is_some() {}
-    let result = handle.result().await.unwrap();
-    assert_eq!(result.status, RunStatus::Failed);
-    assert!(
-        result.reply.contains("could not be recorded") && result.reply.contains("disk full"),
-        "{}",
-        result.reply
+    let full = StoreError::Unavailable("disk full".to_owned());
+    assert_eq!(handle.result().await, Err(NoResult::Unrecorded(full)));
+    let kinds = |records: Vec<Arc<Record>>| -> Vec<_> {
+        records.iter().map(|record| record.body.kind()).collect()
+    };
+    assert_eq!(kinds(handle.records()), ["run_started", "decision"]);
+    store.repair();
+    let again = orchestrator.resume(handle.run_id(), Vec::new()).await;
+    let again = again.unwrap();
+    assert_eq!(again.result().await.unwrap().reply, "ok");
+    assert_eq!(
+        kinds(again.records()),
+        ["run_started", "decision", "resumed", "llm_call", "final"]
     );
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_who_waits_for_a_run_that_cannot_be_recorded_is_given_its_id() {
+    let store = Arc::new(FailingStore::new(MemoryStore::new()));
+    let full = StoreError::Damaged("page 7".to_owned());
+    let model =
+        ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let (asked, ()) = tokio::join!(orchestrator.handle(request("go")), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        store.break_down(full.clone());
+    });
+    let known = store.inner().runs(&session()).await.unwrap();
+    match asked {
+        Err(RequestError::NoResult {
+            session: named,
+            run,
+            source,
+        }) => {
+            assert_eq!((named, run), (session(), known[0].run_id));
+            assert_eq!(source, NoResult::Unrecorded(full));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_commit_is_tried_five_times() {
-    for (refusals, status) in [(4, RunStatus::Done), (5, RunStatus::Failed)] {
+    for (refusals, is_kept) in [(4, true), (5, false)] {
         let store = Arc::new(FailingStore::new(MemoryStore::new()));
         let model =
             ScriptedModel::always(Script::from(reply::text("ok")).after(Duration::from_secs(1)));
@@ -206,8 +238,8 @@ async fn a_commit_is_tried_five_times() {
                 Fault::Refuse(StoreError::Unavailable("busy".to_owned())),
             );
         }
-        let result = handle.result().await.unwrap();
-        assert_eq!(result.status, status, "{refusals} refusals");
+        let result = handle.result().await;
+        assert_eq!(result.is_ok(), is_kept, "{refusals} refusals");
     }
 }
 

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentSpec, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName, Profile,
-    RecordBody, Role, RunStatus,
+    AgentSpec, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
+    Profile, PromptReason, RecordBody, Role, RunStatus,
 };
-use neuraxis_engine::{AgentTool, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
+use neuraxis_engine::{
+    AgentTool, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
+};
 use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionStore;
 use neuraxis_testkit::{
     Act, CallMode, FailingStore, ScriptedModel, ScriptedTool, VirtualClock, reply, spec,
 };
@@ -318,18 +321,42 @@ async fn after_failures_in_a_row_a_larger_role_takes_over_and_then_a_person() {
 }
 
 #[tokio::test]
-async fn a_role_without_a_model_of_its_own_is_served_as_configured_and_that_is_no_downgrade() {
+async fn a_role_without_a_model_of_its_own_is_served_by_another_that_may_and_that_is_no_downgrade()
+{
     let coder = Arc::new(ScriptedModel::always(reply::text("fine")));
-    let orchestrator = neuraxis_engine::Orchestrator::builder()
+    let orchestrator = Orchestrator::builder()
         .model(Role::CODING, coder)
         .store(Arc::new(MemoryStore::new()))
         .build()
         .unwrap();
     // Where only one model is there, it serves the roles that may serve.
-    let asked = UserRequest::new(session(), "What time is it?").mode(Mode::CONSERVATIVE);
+    let asked = UserRequest::new(session(), "What time is it?").mode(Mode::MODERATE);
     let heard = hear(&orchestrator, asked).await;
     assert_eq!(heard.result.reply, "fine");
     assert!(!heard.kinds().contains(&"role_downgraded"));
+}
+
+#[tokio::test]
+async fn a_mode_none_of_whose_roles_has_a_model_is_refused_and_no_other_role_serves() {
+    let coder = Arc::new(ScriptedModel::always(reply::text("fine")));
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = Orchestrator::builder()
+        .model(Role::CODING, coder.clone())
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let asked = UserRequest::new(session(), "What time is it?").mode(Mode::CONSERVATIVE);
+    let refused = orchestrator.stream(asked).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "no model for channel chat in mode conservative: the roles that may serve are reasoning, router, and those with a model are coding"
+    );
+    assert_eq!(coder.calls().len(), 0);
+    let no_session = store.session(&session()).await;
+    assert!(
+        no_session.is_err(),
+        "a refused request leaves nothing behind"
+    );
 }
 
 #[tokio::test]
@@ -361,4 +388,35 @@ async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
     assert_eq!(tools, ["look"]);
     assert_eq!(helper.limits.max_turns, Some(3));
     assert_eq!(helper.max_output_tokens, Some(1_024));
+}
+
+#[tokio::test]
+async fn the_main_thread_is_told_to_digest_more_than_two_results_and_the_supervisor_is_not() {
+    for (channel, calls, digests) in [
+        (Channel::CHAT, 2, 0),
+        (Channel::CHAT, 3, 1),
+        (Channel::CODE_TASK, 3, 1),
+        (Channel::DEEP_RESEARCH, 3, 0),
+    ] {
+        let zones = [r#"{"zone":"a"}"#, r#"{"zone":"b"}"#, r#"{"zone":"c"}"#];
+        let looks = zones.into_iter().take(calls);
+        let model = ScriptedModel::new()
+            .then(reply::calls(looks.map(|zone| ("current_time", zone))))
+            .then(reply::text("So it is."))
+            .then(reply::text("So it is."));
+        let tool = ScriptedTool::echoing(spec("current_time").read_only());
+        let orchestrator = governed(model, "").tool(Arc::new(tool)).build().unwrap();
+        let heard = hear(
+            &orchestrator,
+            request("Look around").channel(channel.clone()),
+        )
+        .await;
+        let records = heard.records();
+        let injected = records.iter().filter_map(|record| match &record.body {
+            RecordBody::PromptInjected(injected) => Some(injected.reason),
+            _ => None,
+        });
+        let digest = injected.filter(|reason| *reason == PromptReason::DigestResults);
+        assert_eq!(digest.count(), digests, "{channel}, {calls}");
+    }
 }

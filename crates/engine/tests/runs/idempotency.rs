@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{Channel, Mode, PendingKind, Role, RunStatus};
-use neuraxis_engine::{Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
+use neuraxis_engine::{NoResult, Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{ApproverReply, Ids, SessionStore, StoreError};
 use neuraxis_testkit::{
@@ -306,7 +306,7 @@ async fn a_run_that_another_process_drives_is_left_to_it() {
         .fail_next(StoreOperation::Unfinished, never_asked);
     let refused = elsewhere.handle(keyed("go")).await;
     assert!(
-        matches!(&refused, Err(RequestError::AtWorkElsewhere { run, .. }) if *run == first.run_id()),
+        matches!(&refused, Err(RequestError::AtWorkElsewhere { run, .. }) if *run == Some(first.run_id())),
         "{refused:?}"
     );
     let other = elsewhere.handle(keyed("go elsewhere")).await;
@@ -324,15 +324,11 @@ async fn a_run_whose_process_died_is_taken_up_by_the_request_made_again() {
     let result = alive.handle(keyed("go")).await.unwrap();
     assert_eq!(result.run_id, first.run_id());
     assert_eq!((result.status, world.runs().await), (RunStatus::Done, 1));
-    let fenced = first.result().await.unwrap();
-    assert_eq!(
-        fenced.status,
-        RunStatus::Failed,
-        "it no longer holds the run"
-    );
+    let stale = NoResult::Unrecorded(StoreError::Stale(first.run_id()));
+    assert_eq!(first.result().await, Err(stale), "it does not hold the run");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_reserved_for_a_request_that_never_began_is_freed_by_the_request_made_again() {
     let world = World::with_lease(answers(), Duration::ZERO);
     let engine = world.engine(Arc::new(UuidV7));

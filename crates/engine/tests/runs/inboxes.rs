@@ -7,9 +7,9 @@ use neuraxis_core::{
     Cancelled, ClientResult, InboxEntry, InboxInput, InputId, JsonText, RecordBody, RunId,
     RunStatus, Seq,
 };
-use neuraxis_engine::{Orchestrator, UuidV7};
+use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -186,8 +186,8 @@ async fn a_stalled_owner_that_comes_back_writes_nothing_more() {
     let taken_over = second.resume(run, Vec::new()).await.unwrap();
     assert_eq!(taken_over.result().await.unwrap().reply, "taken over");
     let kept = store.records(run, Seq(0)).await.unwrap();
-    let result = stalled.result().await.unwrap();
-    assert_eq!(result.status, RunStatus::Failed);
+    let stale = NoResult::Unrecorded(StoreError::Stale(run));
+    assert_eq!(stalled.result().await, Err(stale));
     assert_eq!(store.records(run, Seq(0)).await.unwrap(), kept);
     assert!(
         stalled.records().len() < kept.len(),

@@ -27,6 +27,7 @@ mod hooks;
 mod idempotency;
 mod inboxes;
 mod isolation;
+mod leases;
 mod logs;
 mod sessions;
 mod stateless;

@@ -58,7 +58,7 @@ async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recor
     assert_eq!(orchestrator.suspend(GRACE).await, [run]);
     assert_eq!(began.elapsed(), GRACE);
     assert_eq!(store.records(run, Seq(0)).await.unwrap(), before);
-    assert!(handle.result().await.is_none());
+    assert!(handle.result().await.is_err());
     while let Some(event) = events.next().await {
         let text = serde_json::to_string(&event).unwrap();
         assert!(!text.contains("\"type\":\"final\""), "{text}");

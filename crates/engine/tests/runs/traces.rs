@@ -1,13 +1,14 @@
 //! Trace records, as they are emitted and as they are collected.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use neuraxis_core::{AgentSpec, Mode, Profile, Role, RunId, RunStatus, Transcript};
 use neuraxis_engine::{AgentTool, TraceEmitter, TraceRecord, TraceType, trace_records};
 use neuraxis_ports::{ApproverReply, TraceSink};
-use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 
-use crate::support::{builder, hear, request};
+use crate::support::{builder, hear, policy, request};
 
 type Emitted = Arc<Mutex<Vec<(RunId, TraceRecord)>>>;
 
@@ -135,4 +136,54 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
     );
     let last = emitted.last().unwrap();
     assert_eq!(last.data["messages"].as_array().unwrap().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_trace_holds_stays_as_it_is() {
+    let (sink, emitted) = emitter();
+    let thoughtful = reply::text_and_calls(
+        "Let me look.",
+        [("look", r#"{"at":"sky"}"#), ("gone", "{}")],
+    );
+    let model = ScriptedModel::new()
+        .then(reply::reasoned("A question of color.", "Hm."))
+        .then(thoughtful)
+        .then(reply::text("Blue."));
+    let orchestrator = builder(model)
+        .policy(policy("channels.chat.system_prompt = 'Be brief.'"))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .trace_sink(sink)
+        .build()
+        .unwrap();
+    let first = hear(&orchestrator, request("What about the sky?")).await;
+    let second = hear(&orchestrator, request("Look again.")).await;
+    let runs = [first, second].map(|heard| of_run(&emitted, heard.result.run_id));
+    insta::assert_json_snapshot!(runs);
+}
+
+#[tokio::test]
+async fn a_trace_has_the_time_of_its_record_in_milliseconds() {
+    let (sink, emitted) = emitter();
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}")]))
+        .then(reply::text("Blue."));
+    let orchestrator = builder(model)
+        .clock(Arc::new(VirtualClock::ticking(Duration::from_millis(
+            1_500,
+        ))))
+        .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
+        .trace_sink(sink)
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let records = heard.records();
+    let traced = ["llm_call", "tool_call", "tool_result"];
+    let of_records = records
+        .iter()
+        .filter(|record| traced.contains(&record.body.kind()))
+        .map(|record| record.at.as_millisecond());
+    let traces = of_run(&emitted, heard.result.run_id);
+    let of_traces: Vec<_> = traces.iter().map(|trace| trace.timestamp).collect();
+    assert_eq!(of_traces, of_records.collect::<Vec<_>>());
+    assert!(of_traces.is_sorted() && of_traces.first() < of_traces.last());
 }

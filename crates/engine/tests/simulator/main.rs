@@ -141,15 +141,14 @@ fn died_in(world: &Arc<World>) -> Option<RunId> {
 async fn live(world: &World, orchestrator: &Orchestrator, handle: &RunHandle) -> Left {
     let disturbing = people::disturb(world, handle);
     let (result, steered) = tokio::join!(handle.result(), disturbing);
-    let result = result.unwrap();
     orchestrator.shutdown().await;
-    if result.status == RunStatus::Waiting {
-        return Left::Waiting;
-    }
     let kept = world.store.records(handle.run_id(), Seq(0)).await.unwrap();
-    if !checks::has_ended(&kept) {
-        // It could not be recorded.
-        return Left::Dead;
+    match result {
+        Ok(result) if result.status == RunStatus::Waiting => return Left::Waiting,
+        Ok(_) => assert!(checks::has_ended(&kept), "an end that is not on record"),
+        Err(_) if !checks::has_ended(&kept) => return Left::Dead,
+        // Only the answer to its last commit was lost.
+        Err(_) => {}
     }
     for message in &steered {
         check_steered(message, handle);

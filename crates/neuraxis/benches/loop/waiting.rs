@@ -64,7 +64,7 @@ pub(crate) fn measure() -> Result<Waiting> {
         orchestrator.shutdown().await;
         let ended_in = started.elapsed();
         for handle in &handles {
-            ensure!(handle.result().await.is_some(), "a run crashed");
+            ensure!(handle.result().await.is_ok(), "a run crashed");
         }
         Ok(Waiting {
             resident: after.saturating_sub(before),

@@ -1,5 +1,7 @@
 //! A run as a store tells of it, without its records.
 
+use std::time::Duration;
+
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
@@ -20,16 +22,20 @@ pub struct RunLease {
     pub run: RunId,
     /// Grows with every lease of the session, so that a stalled holder that comes back cannot write.
     pub token: u64,
+    /// How long it lasts from each time that the store is asked for it: who holds it and has heard nothing of the store for
+    /// as long does nothing more in its name.
+    pub length: Duration,
 }
 
 impl RunLease {
     /// Makes a lease; for implementations of [`SessionStore`](super::SessionStore).
     #[must_use]
-    pub const fn new(session: SessionId, run: RunId, token: u64) -> Self {
+    pub const fn new(session: SessionId, run: RunId, token: u64, length: Duration) -> Self {
         Self {
             session,
             run,
             token,
+            length,
         }
     }
 }

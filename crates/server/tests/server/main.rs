@@ -18,6 +18,7 @@ mod limits;
 mod log_copy;
 mod model_faults;
 mod patience;
+mod promises;
 mod real_model;
 mod start;
 #[cfg(unix)]

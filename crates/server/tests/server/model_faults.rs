@@ -147,7 +147,7 @@ fn configured(model: &FaultyModelServer) -> tempfile::TempDir {
     let (place, url) = (folder.path().display(), model.base_url());
     let text = format!(
         "[store]\nurl = 'sqlite://{place}/sessions.db'\n[models.reasoning]\nbase_url = '{url}'\n\
-         timeouts = {{ idle = '300ms', whole_reply = '300ms' }}\n"
+         timeouts = {{ idle = '300ms', whole_reply = '300ms', loading = '1s' }}\n"
     );
     fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
     folder

@@ -11,18 +11,18 @@ use crate::points::{A_MOMENT, two_turns};
 use crate::server::Server;
 use crate::world::{Kept, Program, World};
 
-const KEY: &str = "booking-17";
+pub(crate) const KEY: &str = "booking-17";
 
 /// What came back.
-struct Answer {
-    status: u16,
-    retry_after: Option<String>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<String>,
     is_repeat: bool,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 /// Takes the turn that clients take, under the key.
-async fn again(server: &Server, session: &str, message: &str) -> Answer {
+pub(crate) async fn again(server: &Server, session: &str, message: &str) -> Answer {
     let request = server.request(session, message);
     let response = request.header("idempotency-key", KEY).send().await.unwrap();
     let header = |name: &str| {
@@ -55,7 +55,7 @@ impl Answer {
         assert_eq!(self.body["differs"], serde_json::json!(["message"]));
     }
 
-    fn assert_whole(&self, run: RunId) {
+    pub(crate) fn assert_whole(&self, run: RunId) {
         assert_eq!(self.status, StatusCode::OK, "{}", self.body);
         assert!(self.is_repeat);
         assert_eq!(self.body["run_id"], run.to_string());

@@ -23,5 +23,6 @@ mod points;
 mod random;
 mod server;
 mod stopped;
+mod unrecorded;
 mod withheld;
 mod world;

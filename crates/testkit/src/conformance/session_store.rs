@@ -85,6 +85,7 @@ macro_rules! session_store_suite {
             an_imported_run_says_so_until_it_is_begun_again
             a_released_run_is_taken_up_again
             a_lease_is_renewed_by_its_holder_alone
+            a_lease_says_how_long_it_lasts
             a_run_that_somebody_drives_is_not_left
             a_run_says_until_when_it_is_held_while_it_is
             a_lease_of_an_older_holder_is_good_for_nothing

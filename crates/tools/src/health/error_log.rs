@@ -7,7 +7,7 @@ mod files;
 mod journal;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -30,10 +30,22 @@ pub(super) struct ErrorLog {
 impl Default for ErrorLog {
     fn default() -> Self {
         Self {
-            journal_program: "journalctl".into(),
+            journal_program: journal_program().into(),
             files: vec!["/var/log/syslog".into(), "/var/log/messages".into()],
         }
     }
+}
+
+/// The journal's program by its absolute path, so that no other one of that name is run.
+fn journal_program() -> &'static str {
+    const USUAL: &str = "/usr/bin/journalctl";
+    let places = [
+        USUAL,
+        "/bin/journalctl",
+        "/run/current-system/sw/bin/journalctl",
+    ];
+    let mut there = places.into_iter().filter(|place| Path::new(place).exists());
+    there.next().unwrap_or(USUAL)
 }
 
 impl ErrorLog {

@@ -205,10 +205,27 @@ pub(super) fn open_regular(dir: &Dir, name: &OsStr, path: &Path) -> Result<(File
     }
     let file = dir.open_with(name, &options).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
+    if !metadata.is_file() || is_of_kernel(&file) {
         return Err(FileError::NotRegular { path: shown(path) });
     }
     Ok((file, metadata.len()))
+}
+
+/// Tells whether a file is one that the kernel makes up, such as the one with this program's own environment.
+#[cfg(target_os = "linux")]
+fn is_of_kernel(file: &File) -> bool {
+    /// `/proc` and `/sys`.
+    const MADE_UP: [u64; 2] = [0x9fa0, 0x6265_6572];
+    let system = rustix::fs::fstatfs(file).map(|system| system.f_type);
+    // One that does not say what it is on is not read either.
+    system.map_or(true, |kind| {
+        u64::try_from(kind).is_ok_and(|kind| MADE_UP.contains(&kind))
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn is_of_kernel(_: &File) -> bool {
+    false
 }
 
 /// The names in a folder with what they stand for, sorted; at most `most` of them.

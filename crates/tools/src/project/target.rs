@@ -56,6 +56,9 @@ impl Target {
 
     fn existing(root: &ProjectRoot, file: LocatedFile) -> Result<Self, FileError> {
         let path = file.path.clone();
+        if is_protected(&path) {
+            return Err(FileError::Protected { path: shown(&path) });
+        }
         if file.secrecy == Secrecy::Secret {
             return Err(FileError::SecretTarget { path: shown(&path) });
         }

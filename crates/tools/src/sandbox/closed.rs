@@ -2,7 +2,7 @@
 //!
 //! With access to git, a repository is open but for what decides which programs git runs: hooks and configuration.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ const MAX_MODULE_DEPTH: usize = 4;
 pub(super) struct Closed {
     /// They must not be changed.
     pub(super) sealed: Vec<PathBuf>,
-    /// They must stay where they are, since something in them is sealed.
-    pub(super) held: Vec<PathBuf>,
+    /// They must stay where they are, since something beneath them is sealed: another one could take their place.
+    pub(super) held: BTreeSet<PathBuf>,
 }
 
 /// Finds what a command must not change in the project that is the working directory.
@@ -47,6 +47,14 @@ pub(super) fn in_project(run: &Run) -> Closed {
     let governing = run.governing.iter().map(PathBuf::from);
     closed.sealed.extend(governing.filter(|path| path.exists()));
     closed
+}
+
+/// The folders of the project that a path is beneath, without the project itself.
+fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let above = path.ancestors().skip(1);
+    above
+        .take_while(|folder| *folder != Path::new("."))
+        .map(Path::to_owned)
 }
 
 /// Finds what is not there yet of that which a command with access to git must not change.

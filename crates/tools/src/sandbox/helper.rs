@@ -1,5 +1,6 @@
 //! Starts the helper process, and talks with it.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -132,6 +133,14 @@ pub(crate) struct Running {
 /// Starts a command, confined. May block for as long as it takes to start a process.
 pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
     let features = sandbox_features().map_err(|why| refused(&why))?;
+    start_with(features.in_force().collect(), wanted)
+}
+
+/// Starts a command with these parts of the sandbox.
+pub(super) fn start_with(
+    features: BTreeSet<SandboxFeature>,
+    wanted: Wanted<'_>,
+) -> Result<Running, ToolError> {
     let program = program().map_err(|why| refused(&why))?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
     // The folder by its handle: its path may lead elsewhere by now.
@@ -148,7 +157,7 @@ pub(crate) fn start(wanted: Wanted<'_>) -> Result<Running, ToolError> {
     let supervisor = tokio::process::Command::from(supervisor).spawn();
     let supervisor = supervisor.map_err(|error| failed(&error))?;
     let order = Order {
-        features: features.in_force().collect(),
+        features,
         temporary: env::temp_dir().into_os_string(),
         run: Some(run(wanted).map_err(|error| failed(&error))?),
     };

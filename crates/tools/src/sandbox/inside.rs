@@ -39,19 +39,19 @@ pub(super) fn main() -> ExitCode {
 }
 
 fn work(order: Order) -> Result<Answer, String> {
-    let mut shut = Shutting {
+    let mut confinement = Confinement {
         wanted: order.features,
         missing: Vec::new(),
         is_trying: order.run.is_none(),
     };
     let temporary = PathBuf::from(order.temporary);
     let Some(run) = order.run else {
-        let landlock = shut.in_with(&temporary, &temporary, None)?;
-        let missing = shut.missing;
+        let landlock = confinement.enter(&temporary, &temporary, None)?;
+        let missing = confinement.missing;
         return Ok(Answer::Found { landlock, missing });
     };
     let project = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
-    shut.in_with(&project, &temporary, Some(&run))?;
+    confinement.enter(&project, &temporary, Some(&run))?;
     Ok(match execute(&run.command) {
         Ok(ended) => Answer::Ended(ended),
         Err(error) => Answer::Failed(error.to_string()),
@@ -60,16 +60,16 @@ fn work(order: Order) -> Result<Answer, String> {
 
 /// What is to be put in force, one after the other.
 #[derive(Debug)]
-struct Shutting {
+struct Confinement {
     wanted: BTreeSet<SandboxFeature>,
     missing: Vec<(SandboxFeature, String)>,
     /// Whether a part that cannot be had is noted; otherwise it is refused.
     is_trying: bool,
 }
 
-impl Shutting {
+impl Confinement {
     /// Shuts this process in. Returns the version of Landlock.
-    fn in_with(
+    fn enter(
         &mut self,
         project: &Path,
         temporary: &Path,
@@ -105,7 +105,7 @@ impl Shutting {
             return Err("access to git takes a mount namespace, which this machine does not give; go on without it".to_owned());
         }
         if let Some(run) = run {
-            enter(project, run)?;
+            go_to(project, run)?;
         }
         let landlock = files::confine(&reach(project, temporary, devices, closed, run));
         let landlock = landlock.map_err(|error| error.to_string())?;
@@ -155,7 +155,7 @@ impl Shutting {
 }
 
 /// Goes to the folder of the command, by paths as they lead from here on, if those are the folders that were meant.
-fn enter(project: &Path, run: &Run) -> Result<(), String> {
+fn go_to(project: &Path, run: &Run) -> Result<(), String> {
     for (path, meant) in [
         (project, run.project),
         (Path::new(&run.folder), run.folder_identity),

@@ -68,6 +68,24 @@ async fn absolute_paths_are_refused_unless_they_lead_into_the_project() {
     );
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_the_kernel_makes_up_is_not_read_even_where_it_is_in_the_project() {
+    use crate::support::{call, context, named};
+
+    let tools = neuraxis_tools::project_files("/").unwrap();
+    for path in ["proc/self/environ", "proc/self/status", "sys/kernel/notes"] {
+        let arguments = json!({ "path": path });
+        let refused = call(named(&tools, "read_file"), arguments, context()).await;
+        let message = refused.unwrap_err().message;
+        let expected = ["not_a_regular_file: ", "not_found: "];
+        assert!(
+            expected.iter().any(|start| message.starts_with(start)),
+            "{message}"
+        );
+    }
+}
+
 #[cfg(unix)]
 mod on_unix {
     use std::os::unix::fs::{PermissionsExt, symlink};

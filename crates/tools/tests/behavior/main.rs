@@ -15,6 +15,8 @@ mod list_files;
 mod read_file;
 #[cfg(target_os = "linux")]
 mod run_command;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod search_files;
 mod support;
 mod system_health;

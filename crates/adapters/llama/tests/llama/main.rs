@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod context;
 mod count;
 mod errors;
 #[path = "../../../wire/tests/http/loopback.rs"]

@@ -5,6 +5,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use super::{Database, Dialect, Pools, shown};
 use crate::config::{Durability, SqlConfig};
 use crate::error::OpenError;
+use crate::lease_clock::LeaseClock;
 
 /// The schema in which the tables stand: a database may hold other things.
 pub(super) const SCHEMA: &str = "neuraxis";
@@ -32,6 +33,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     Ok(Database {
         place: shown(&config.url),
         dialect: Dialect::Postgres,
+        lease_clock: LeaseClock::new(),
         patience: config.patience,
         pools: Pools::Postgres {
             writer: options,

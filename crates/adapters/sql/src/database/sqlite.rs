@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{Database, Dialect, Pools};
 use crate::config::{Durability, SqlConfig};
 use crate::error::{OpenError, is_locked};
+use crate::lease_clock::LeaseClock;
 use crate::own_file;
 
 /// The pause before a locked file is tried again.
@@ -24,6 +25,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         url: config.url.clone(),
     })?;
     create(&path)?;
+    // It can be set for a new file only, and setting it again would write, even to a full disk.
+    let is_new = super::header::of_file(&path).is_none_or(|header| !header.was_used);
     let synchronous = match config.durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
@@ -34,10 +37,12 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .synchronous(synchronous);
     let mut writer = common
         .clone()
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         // What is deleted is overwritten, not just forgotten.
         .pragma("secure_delete", "ON");
+    if is_new {
+        writer = writer.auto_vacuum(SqliteAutoVacuum::Incremental);
+    }
     if let Some(pages) = config.max_pages {
         writer = writer.pragma("max_page_count", pages.to_string());
     }
@@ -48,6 +53,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     Ok(Database {
         place: path.display().to_string(),
         dialect: Dialect::Sqlite,
+        lease_clock: LeaseClock::new(),
         patience: config.patience,
         pools: Pools::Sqlite { writer, readers },
     })

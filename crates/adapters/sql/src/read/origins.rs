@@ -146,8 +146,17 @@ impl Origins {
 /// Tells whether an answer is about the calls that a person was asked about, as far as the records may say that.
 fn is_same(given: &GrantScope, kept: &GrantScope) -> bool {
     match (given, kept) {
-        (GrantScope::Command { pattern: given }, GrantScope::Command { pattern: kept })
-        | (GrantScope::Host { pattern: given }, GrantScope::Host { pattern: kept })
+        (
+            GrantScope::Command {
+                pattern: given,
+                access: asked,
+            },
+            GrantScope::Command {
+                pattern: kept,
+                access,
+            },
+        ) => asked == access && (given == kept || is_stand_in(given, kept)),
+        (GrantScope::Host { pattern: given }, GrantScope::Host { pattern: kept })
         | (GrantScope::Path { pattern: given }, GrantScope::Path { pattern: kept }) => {
             given == kept || is_stand_in(given, kept)
         }

@@ -1,30 +1,67 @@
 //! Runs in a few words.
 
+use std::time::Instant;
+
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{JsonText, RunId, RunStatus, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, StoreError};
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Error};
 
 use super::ids::run_id;
 use super::sessions;
-use crate::database::Dialect;
+use crate::database::{Database, Dialect};
 use crate::error::Failure;
+use crate::lease_clock::{Look, StoredLease};
 use crate::link::{Link, Row, Value, values};
 
 /// Who holds a run that was imported, until somebody begins it: no store has that for a name.
 pub(crate) const IMPORTED: &str = "imported";
 
-/// Reads runs in a few words. A lease that has run out is nobody's: nothing clears it when its holder dies.
+/// Reads runs in a few words, with what the database's clock says.
 fn select(dialect: Dialect) -> String {
     let now = dialect.now();
     format!(
         "SELECT runs.id, sessions.id, status, started_at, ended_at, turns, finish_reason, text, pending, records, \
          CAST(CASE WHEN EXISTS (SELECT 1 FROM inbox WHERE inbox.run = runs.key AND inbox.body IS NOT NULL) \
-         THEN 1 ELSE 0 END AS BIGINT), CASE WHEN leased_until > {now} THEN leased_until END, \
+         THEN 1 ELSE 0 END AS BIGINT), leased_until, lease_ms, {now}, \
          CAST(CASE WHEN ended_at IS NULL AND holder = '{IMPORTED}' THEN 1 ELSE 0 END AS BIGINT), \
          CAST(CASE WHEN ended_at IS NULL AND leased_until IS NULL THEN 1 ELSE 0 END AS BIGINT) \
          FROM runs JOIN sessions ON sessions.key = runs.session"
     )
+}
+
+/// Runs such a statement, and tells each run without a lease that is nobody's any more: nothing clears it when its holder
+/// dies.
+async fn summaries(
+    link: &mut Link,
+    database: &Database,
+    sql: String,
+    values: &[Value<'_>],
+) -> Result<Vec<RunSummary>, Failure> {
+    let asked = Instant::now();
+    let rows = link.rows(AssertSqlSafe(sql), values).await?;
+    let Some(first) = rows.first() else {
+        return Ok(Vec::new());
+    };
+    let look = Look {
+        asked,
+        answered: Instant::now(),
+        now: first.int(13)?,
+    };
+    let clock = &database.lease_clock;
+    clock.hear(look);
+    let summaries = rows.iter().map(|row| {
+        let lease = stored_lease(row, 11)?.filter(|lease| clock.is_held(*lease, look));
+        summary(row, lease)
+    });
+    summaries.collect()
+}
+
+/// Reads a lease: when it ends, and in the next column how long it lasts.
+pub(crate) fn stored_lease(row: &Row, column: usize) -> Result<Option<StoredLease>, Error> {
+    let length = row.maybe_int(column + 1)?;
+    let until = row.maybe_int(column)?;
+    Ok(until.map(|until| StoredLease { until, length }))
 }
 
 /// Returns the word for a status.
@@ -40,33 +77,32 @@ pub(crate) const fn status_name(status: RunStatus) -> &'static str {
 
 pub(crate) async fn find(
     link: &mut Link,
-    dialect: Dialect,
+    database: &Database,
     run: RunId,
 ) -> Result<RunSummary, Failure> {
-    let sql = format!("{} WHERE runs.id = $1", select(dialect));
+    let sql = format!("{} WHERE runs.id = $1", select(database.dialect));
     let id = run.0.as_bytes().as_slice();
-    let row = link.row(AssertSqlSafe(sql), values![id]).await?;
-    let row = row.ok_or(StoreError::NoSuchRun(run))?;
-    summary(&row)
+    let found = summaries(link, database, sql, values![id]).await?;
+    let found = found.into_iter().next();
+    Ok(found.ok_or(StoreError::NoSuchRun(run))?)
 }
 
 pub(crate) async fn of_session(
     link: &mut Link,
-    dialect: Dialect,
+    database: &Database,
     session: &SessionId,
 ) -> Result<Vec<RunSummary>, Failure> {
     let key = sessions::key(link, session).await?;
     let sql = format!(
         "{} WHERE runs.session = $1 ORDER BY runs.key",
-        select(dialect)
+        select(database.dialect)
     );
-    let rows = link.rows(AssertSqlSafe(sql), values![key]).await?;
-    rows.iter().map(summary).collect()
+    summaries(link, database, sql, values![key]).await
 }
 
 pub(crate) async fn list(
     link: &mut Link,
-    dialect: Dialect,
+    database: &Database,
     filter: &RunFilter,
 ) -> Result<Vec<RunSummary>, Failure> {
     let limit = filter.limit.min(RunFilter::MAX_LIMIT);
@@ -85,26 +121,25 @@ pub(crate) async fn list(
     }
     let sql = format!(
         "{} WHERE runs.id >= $1 AND runs.id <= $2 {more} ORDER BY runs.id DESC LIMIT {limit}",
-        select(dialect)
+        select(database.dialect)
     );
-    let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    rows.iter().map(summary).collect()
+    summaries(link, database, sql, &values).await
 }
 
 pub(crate) async fn unfinished(
     link: &mut Link,
-    dialect: Dialect,
+    database: &Database,
 ) -> Result<Vec<RunSummary>, Failure> {
     let sql = format!(
-        "{} WHERE ended_at IS NULL AND (leased_until IS NULL OR leased_until <= {}) ORDER BY runs.key",
-        select(dialect),
-        dialect.now()
+        "{} WHERE ended_at IS NULL ORDER BY runs.key",
+        select(database.dialect)
     );
-    let rows = link.rows(AssertSqlSafe(sql), &[]).await?;
-    rows.iter().map(summary).collect()
+    let mut runs = summaries(link, database, sql, &[]).await?;
+    runs.retain(|run| run.leased_until.is_none());
+    Ok(runs)
 }
 
-fn summary(row: &Row) -> Result<RunSummary, Failure> {
+fn summary(row: &Row, lease: Option<StoredLease>) -> Result<RunSummary, Failure> {
     let run = run_id(row, 0)?;
     let damaged =
         |what: &str| StoreError::Damaged(format!("the {what} of run {run} cannot be read"));
@@ -131,10 +166,10 @@ fn summary(row: &Row) -> Result<RunSummary, Failure> {
     }
     summary.records = row.int(9)?.cast_unsigned();
     summary.has_mail = row.int(10)? != 0;
-    summary.imported = row.int(12)? != 0;
-    summary.released = row.int(13)? != 0;
-    if let Some(millis) = row.maybe_int(11)? {
-        let until = Timestamp::from_millisecond(millis);
+    summary.imported = row.int(14)? != 0;
+    summary.released = row.int(15)? != 0;
+    if let Some(lease) = lease {
+        let until = Timestamp::from_millisecond(lease.until);
         summary.leased_until = Some(until.map_err(|_| damaged("lease"))?);
     }
     Ok(summary)

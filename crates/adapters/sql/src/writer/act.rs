@@ -34,6 +34,8 @@ pub(crate) enum Act {
         body: String,
     },
     Revoke(SessionId, u32),
+    /// Writes the number of a lease that nobody gets.
+    Probe,
     /// What ended runs used, as JSON, found out from their records.
     KeepMetrics(Vec<(RunId, String)>),
 }
@@ -61,6 +63,7 @@ impl Act {
             | Self::Delete(_)
             | Self::Prune(_)
             | Self::Revoke(..)
+            | Self::Probe
             | Self::KeepMetrics(_) => None,
         }
     }
@@ -93,6 +96,7 @@ impl Task {
                 let revoked = self.revoke(link, session, *id).await?;
                 return Ok(Done::Counted(u64::from(revoked)));
             }
+            Act::Probe => drop(self.next_token(link).await?),
             Act::KeepMetrics(runs) => {
                 for (run, metrics) in runs {
                     keep_metrics(link, *run, metrics).await?;

@@ -1,5 +1,7 @@
 //! Sessions are made, and runs begin.
 
+use std::time::Instant;
+
 use neuraxis_core::{JsonText, RunId, SessionId};
 use neuraxis_ports::{ChainHead, RunLease, Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
@@ -7,8 +9,10 @@ use sqlx::{AssertSqlSafe, Error};
 use super::run_state::RunState;
 use super::{Task, stale};
 use crate::error::Failure;
+use crate::lease_clock::Look;
 use crate::link::{Link, Row, Value, values};
 use crate::read::ids::{hash, run_id};
+use crate::read::runs::stored_lease;
 use crate::read::sessions::session_of;
 
 /// What is known of a run that is to begin again.
@@ -85,21 +89,29 @@ impl Task {
     async fn known(&self, link: &mut Link, run: RunId) -> Result<Option<Known>, Error> {
         let dialect = self.database.dialect;
         let sql = format!(
-            "SELECT key, session, holder, CAST(CASE WHEN leased_until > {} THEN 1 ELSE 0 END AS BIGINT), ended_at \
-             FROM runs WHERE id = $1{}",
+            "SELECT key, session, holder, ended_at, leased_until, lease_ms, {} FROM runs WHERE id = $1{}",
             dialect.now(),
             dialect.for_update(),
         );
         let id = run.0.as_bytes().as_slice();
+        let asked = Instant::now();
         let Some(row) = link.row(AssertSqlSafe(sql), values![id]).await? else {
             return Ok(None);
         };
+        let look = Look {
+            asked,
+            answered: Instant::now(),
+            now: row.int(6)?,
+        };
+        let clock = &self.database.lease_clock;
+        clock.hear(look);
+        let lease = stored_lease(&row, 4)?;
         Ok(Some(Known {
             key: row.int(0)?,
             session: row.int(1)?,
             holder: row.text(2)?,
-            is_held: flag(&row, 3)?,
-            has_ended: row.maybe_int(4)?.is_some(),
+            is_held: lease.is_some_and(|lease| clock.is_held(lease, look)),
+            has_ended: row.maybe_int(3)?.is_some(),
         }))
     }
 
@@ -112,7 +124,7 @@ impl Task {
     ) -> Result<RunLease, Failure> {
         let token = self.next_token(link).await?;
         let sql = format!(
-            "UPDATE runs SET token = $1, holder = $2, leased_until = {} + $3 WHERE key = $4",
+            "UPDATE runs SET token = $1, holder = $2, leased_until = {} + $3, lease_ms = $3 WHERE key = $4",
             self.database.dialect.now()
         );
         let holder = self.settings.holder.as_str();
@@ -120,7 +132,7 @@ impl Task {
         link.run(AssertSqlSafe(sql), values).await?;
         // Somebody else may have gone on with it: what it has come to is read when it is needed.
         self.runs.remove(&run);
-        Ok(RunLease::new(session.clone(), run, token.unsigned_abs()))
+        Ok(self.lease(session, run, token))
     }
 
     async fn insert(
@@ -134,7 +146,7 @@ impl Task {
         let token = self.next_token(link).await?;
         let sql = format!(
             "INSERT INTO runs (id, session, token, holder, leased_until, records, bytes, chain_records, chain, \
-             status, turns) VALUES ($1, $2, $3, $4, {} + $5, 0, 0, $6, $7, 'running', 0) RETURNING key",
+             status, turns, lease_ms) VALUES ($1, $2, $3, $4, {} + $5, 0, 0, $6, $7, 'running', 0, $5) RETURNING key",
             self.database.dialect.now()
         );
         let values = values![
@@ -148,12 +160,17 @@ impl Task {
         ];
         let row = link.row(AssertSqlSafe(sql), values).await?;
         let key = row.ok_or(Error::RowNotFound)?.int(0)?;
-        let lease = RunLease::new(session.clone(), run, token.unsigned_abs());
+        let lease = self.lease(session, run, token);
         self.runs.insert(run, RunState::new(key, &lease, head));
         Ok(lease)
     }
 
-    async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
+    fn lease(&self, session: &SessionId, run: RunId, token: i64) -> RunLease {
+        let length = self.settings.lease;
+        RunLease::new(session.clone(), run, token.unsigned_abs(), length)
+    }
+
+    pub(super) async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
         let row = link.row(self.database.dialect.next_lease(), &[]).await?;
         row.ok_or(Error::RowNotFound)?.int(0)
     }
@@ -182,8 +199,4 @@ async fn head(link: &mut Link, session_key: i64, session: &Row) -> Result<ChainH
         return Ok(ChainHead::start(&session_of(session, 1)?));
     };
     Ok(ChainHead::new(row.int(0)?.cast_unsigned(), hash(&row, 1)?))
-}
-
-fn flag(row: &Row, column: usize) -> Result<bool, Error> {
-    row.int(column).map(|flag| flag != 0)
 }

@@ -87,7 +87,7 @@ impl Task {
             Ok(records) => records.iter().for_each(|record| state.read(record)),
             // What can be told without its records is enough to end a run.
             Err(Failure::Refused(StoreError::Damaged(_))) => {
-                state.summary = runs::find(link, self.database.dialect, lease.run).await?;
+                state.summary = runs::find(link, &self.database, lease.run).await?;
             }
             Err(failure) => return Err(failure),
         }

@@ -1,10 +1,11 @@
 //! Two stores over one database keep out of each other's runs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use neuraxis_core::{InboxEntry, InboxInput, InputId};
 use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_sql::SqlConfig;
+use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use crate::support::{Busy, on_both, open, records};
 
@@ -13,6 +14,8 @@ on_both! {
     a_run_says_until_when_it_is_held
     a_released_run_goes_on_elsewhere_and_its_old_holder_is_fenced
     a_run_whose_lease_ran_out_is_taken_over
+    a_lease_that_ran_out_and_that_nobody_took_is_renewed
+    a_lease_that_ends_later_than_it_can_is_not_believed_for_long
     what_one_posts_the_other_takes
     of_two_that_take_over_at_once_one_holds_the_run
     the_log_goes_on_where_the_other_left_it
@@ -81,6 +84,50 @@ async fn a_run_whose_lease_ran_out_is_taken_over(mut config: SqlConfig) {
     busy.finish(&other).await.unwrap();
     assert_eq!(records(&one, busy.run()).await, busy.records);
     assert_eq!(one.unfinished().await, Ok(Vec::new()));
+}
+
+async fn a_lease_that_ran_out_and_that_nobody_took_is_renewed(mut config: SqlConfig) {
+    config.lease = Duration::ZERO;
+    let store = open(&config).await;
+    let mut busy = Busy::new(&store, 1).await;
+    assert_eq!(store.renew(&busy.lease).await, Ok(()));
+    busy.finish(&store).await.unwrap();
+}
+
+/// As it stands when a process died while the clock was two hours ahead.
+async fn a_lease_that_ends_later_than_it_can_is_not_believed_for_long(mut config: SqlConfig) {
+    config.lease = Duration::from_secs(1);
+    let dead = open(&config).await;
+    let mut busy = Busy::new(&dead, 1).await;
+    let ahead = "UPDATE runs SET leased_until = leased_until + 7200000";
+    match config.file() {
+        Some(_) => {
+            let mut link = SqliteConnection::connect(&config.url).await.unwrap();
+            sqlx::query(ahead).execute(&mut link).await.unwrap();
+            link.close().await.unwrap();
+        }
+        None => {
+            let mut link = PgConnection::connect(&config.url).await.unwrap();
+            let ahead = ahead.replace("runs", "neuraxis.runs");
+            let ahead = sqlx::query(sqlx::AssertSqlSafe(ahead));
+            ahead.execute(&mut link).await.unwrap();
+        }
+    }
+    let other = open(&config).await;
+    let (session, run) = (busy.session.clone(), busy.run());
+    let refused = other.begin_run(&session, run).await;
+    assert!(
+        matches!(refused, Err(StoreError::SessionBusy { .. })),
+        "its holder may renew it"
+    );
+    let began = Instant::now();
+    while other.unfinished().await.unwrap().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is believed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(other.run(run).await.unwrap().leased_until, None);
+    busy.lease = other.begin_run(&session, run).await.unwrap();
+    busy.finish(&other).await.unwrap();
 }
 
 async fn what_one_posts_the_other_takes(config: SqlConfig) {

@@ -19,6 +19,10 @@ const FIRST_MESSAGES: usize = 12;
 /// How many conversations there must be before those that ended are looked for.
 const FIRST_SWEEP: usize = 16;
 
+/// The place of a message by which a conversation is known again in a later run: the first may be a prompt, which each run
+/// has of its own.
+const EARLY: usize = 1;
+
 /// How a protocol writes messages.
 pub(crate) trait Write: Debug + Clone {
     /// Returns up to how many messages these rules write as others did.
@@ -73,12 +77,51 @@ impl<R: Write> Prefix<R> {
                 .all(|(known, message)| known.as_ptr() == Arc::as_ptr(message))
     }
 
-    /// Encodes what is new of the messages, and again what other rules would write differently.
-    fn extend(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
+    /// Tells whether the messages may be those of a later run: it has the same history, but other copies of the prompt
+    /// before it and of what the earlier run said.
+    fn may_go_on_with(&self, messages: &[Arc<Message>]) -> bool {
+        let early = messages.get(EARLY).map(Arc::as_ptr);
+        early.is_some() && self.messages.get(EARLY).map(Weak::as_ptr) == early
+    }
+
+    /// Drops what other rules would write differently.
+    fn follow(&mut self, rules: &R) {
         if let Some(old) = &self.rules {
             self.truncate(rules.same_until(old));
         }
         self.rules = Some(rules.clone());
+    }
+
+    /// Keeps the beginning that is written of these messages, too. Another copy of a message is told by what is written of
+    /// it, since the one that was encoded may be gone.
+    fn share(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
+        self.follow(rules);
+        let mut written = Vec::new();
+        let mut start = 0;
+        for (index, message) in messages.iter().enumerate() {
+            let (Some(known), Some(end)) = (self.messages.get_mut(index), self.ends.get(index))
+            else {
+                return Ok(());
+            };
+            if known.as_ptr() != Arc::as_ptr(message) {
+                written.clear();
+                let before = messages.get(..index).unwrap_or_default();
+                rules.write(message, before, &mut Json(&mut written))?;
+                if self.bytes.get(start..*end) != Some(&written) {
+                    self.truncate(index);
+                    return Ok(());
+                }
+                *known = Arc::downgrade(message);
+            }
+            start = *end;
+        }
+        self.truncate(messages.len());
+        Ok(())
+    }
+
+    /// Encodes what is new of the messages, and again what other rules would write differently.
+    fn extend(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
+        self.follow(rules);
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(FIRST_BYTES);
             self.messages.reserve(FIRST_MESSAGES);
@@ -108,10 +151,12 @@ impl<R: Write> Prefix<R> {
         self.messages.last().map(|message| message.as_ptr().addr())
     }
 
+    /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
+    /// for the next one.
     fn has_ended(&self) -> bool {
-        self.messages
-            .last()
-            .is_none_or(|message| message.strong_count() == 0)
+        let known = [self.messages.last(), self.messages.get(EARLY)];
+        let is_gone = |message: &Weak<Message>| message.strong_count() == 0;
+        known.into_iter().flatten().all(is_gone)
     }
 }
 
@@ -157,7 +202,16 @@ impl<R: Write> PrefixCache<R> {
         messages: &[Arc<Message>],
         rules: &R,
     ) -> Result<Prefix<R>, LlmError> {
-        let mut prefix = self.take(messages).unwrap_or_default();
+        let mut prefix = match self.take(messages) {
+            Some(prefix) => prefix,
+            None => match self.take_of_earlier_run(messages) {
+                Some(mut prefix) => {
+                    prefix.share(messages, rules)?;
+                    prefix
+                }
+                None => Prefix::default(),
+            },
+        };
         prefix.extend(messages, rules)?;
         Ok(prefix)
     }
@@ -185,13 +239,27 @@ impl<R: Write> PrefixCache<R> {
             let prefix = kept.prefixes.get(&key)?;
             prefix.is_of(messages).then_some(key)
         })?;
-        let prefix = kept.prefixes.remove(&key)?;
-        kept.bytes -= prefix.bytes.len();
-        Some(prefix)
+        kept.take(key)
+    }
+
+    /// Takes the longest conversation out that an earlier run of the same session had.
+    fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = kept.prefixes.iter();
+        let of_session = of_session.filter(|(_, prefix)| prefix.may_go_on_with(messages));
+        let longest = of_session.max_by_key(|(_, prefix)| prefix.messages.len());
+        let key = longest.map(|(key, _)| *key)?;
+        kept.take(key)
     }
 }
 
 impl<R: Write> Kept<R> {
+    fn take(&mut self, key: usize) -> Option<Prefix<R>> {
+        let prefix = self.prefixes.remove(&key)?;
+        self.bytes -= prefix.bytes.len();
+        Some(prefix)
+    }
+
     fn make_room(&mut self, max_bytes: usize) {
         if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
             self.prefixes.retain(|_, prefix| {

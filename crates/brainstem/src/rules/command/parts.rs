@@ -1,20 +1,23 @@
-//! Splits a command line into the simple commands that it runs.
+//! The simple commands that a command line runs.
 //!
-//! Only what is plain is understood: words that stand for themselves, joined by `&&`, `||`, `;`, `|`, `&` and line
-//! breaks. Everything else a shell may do (expansions, redirections, compound statements, assignments) is not followed:
-//! such a part is marked as unclear, so that no rule can allow it, and what can be seen of it is still held against the
-//! rules that ask or deny.
+//! What is not plain is marked as unclear, so that no rule can allow it; what can be seen of it is still held against the
+//! rules that ask and deny. So are the words of a program that runs others: those that are command lines themselves are
+//! split like the rest.
 
-use brush_parser::{Token, TokenizerOptions, uncached_tokenize_str, unquote_str};
+use super::programs::{GIT_READS, Kind, Program, base_name, git_runs, program};
+use super::split::split;
 
-/// Longer commands are not looked into.
+/// Longer commands are not told apart.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Substitutions nested deeper than this are not looked into.
-const MAX_DEPTH: usize = 6;
+/// Of longer texts the rest is not looked at.
+const MAX_SEEN_BYTES: usize = 64 * 1024;
 
-/// More parts than this are not told apart.
-const MAX_PARTS: usize = 64;
+/// Command lines in words of command lines are split this many levels deep.
+const MAX_SCRIPTS: usize = 3;
+
+/// The most bytes of words that are split for one call, whatever is in them: this bounds time and memory.
+const MAX_SCRIPT_BYTES: usize = 4 * MAX_BYTES;
 
 /// One simple command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,321 +26,211 @@ pub(crate) struct Part {
     pub(crate) words: Vec<String>,
     /// What of it is not understood; nothing if it is plain.
     pub(crate) unclear: Option<&'static str>,
-    /// Whether its program runs what its arguments say.
+    /// Whether its program runs what its arguments say, so that each of its words may be a program.
     pub(crate) runs_others: bool,
+    /// What the words of a program that runs others are split into.
+    pub(crate) inner: Vec<Self>,
 }
 
-/// Programs that run what their arguments say.
-const RUNNERS: [&str; 32] = [
-    "sudo", "doas", "su", "env", "xargs", "nohup", "nice", "ionice", "timeout", "command", "exec",
-    "builtin", "eval", "sh", "bash", "zsh", "dash", "ksh", "fish", "busybox", "find", "fd",
-    "parallel", "watch", "setsid", "stdbuf", "time", "strace", "script", "ssh", "chroot",
-    "unshare",
-];
-
 impl Part {
-    pub(crate) const fn unclear(why: &'static str) -> Self {
+    pub(crate) fn unclear(why: &'static str) -> Self {
         Self {
-            words: Vec::new(),
             unclear: Some(why),
-            runs_others: false,
+            ..Self::default()
         }
     }
 
-    fn of(words: Vec<String>) -> Self {
-        let program = words.first().map(|word| base_name(word).to_lowercase());
+    /// Takes each run of letters that a name may have for a word, and each word for a program.
+    fn roughly(text: &str, unclear: Option<&'static str>) -> Self {
+        let is_of_name = |letter: char| letter.is_alphanumeric() || "_./-+%~".contains(letter);
+        let words = seen(text).split(|letter| !is_of_name(letter));
         Self {
-            runs_others: program.is_some_and(|program| RUNNERS.contains(&program.as_str())),
-            unclear: None,
-            words,
+            words: words
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            unclear,
+            runs_others: true,
+            inner: Vec::new(),
         }
     }
 
-    fn mark(&mut self, why: &'static str) {
+    pub(crate) fn mark(&mut self, why: &'static str) {
         self.unclear.get_or_insert(why);
+    }
+
+    /// Adds the words of a text that are not told apart from those it has.
+    pub(crate) fn add_roughly(&mut self, text: &str) {
+        self.inner.push(Self::roughly(text, None));
     }
 }
 
 /// Makes the part that runs a program with the given words, without a shell.
 pub(crate) fn of_words(words: &[&str]) -> Part {
-    let mut part = Part::of(words.iter().map(ToString::to_string).collect());
+    let words = words.iter().map(ToString::to_string).collect();
+    let mut part = Reader::default().part(words, 0);
     if part.words.first().is_none_or(String::is_empty) {
         part.mark("it names no program");
     }
     part
 }
 
-pub(super) fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
-}
-
 /// Splits a command line. There always is at least one part.
 pub(crate) fn parts(command: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
-    split(command, 0, &mut parts);
+    let mut parts = Reader::default().parts(command, 0);
     if parts.is_empty() {
         parts.push(Part::unclear("it names no program"));
     }
     parts
 }
 
-fn split(command: &str, depth: usize, parts: &mut Vec<Part>) {
-    if command.len() > MAX_BYTES {
-        parts.push(Part::unclear("it is too long"));
-        return;
+/// Splits command lines, and those in their words, within one budget.
+#[derive(Debug, Default)]
+struct Reader {
+    /// How many bytes of words were split.
+    read: usize,
+}
+
+impl Reader {
+    fn parts(&mut self, text: &str, depth: usize) -> Vec<Part> {
+        if text.len() > MAX_BYTES {
+            return vec![Part::roughly(text, Some("it is too long"))];
+        }
+        let split = split(text);
+        let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        let flaw = if text.contains(is_control) {
+            Some("it holds control characters")
+        } else {
+            split.flaw
+        };
+        let mut parts = Vec::with_capacity(split.commands.len());
+        for command in split.commands {
+            let mut part = self.part(command.words, depth);
+            part.unclear = command.unclear.or(part.unclear);
+            parts.push(part);
+        }
+        if flaw.is_some() {
+            parts.push(Part::roughly(text, flaw));
+        }
+        parts
     }
-    if depth > MAX_DEPTH || nesting(command) > MAX_DEPTH {
-        parts.push(Part::unclear("it is nested too deeply"));
-        return;
+
+    fn part(&mut self, words: Vec<String>, depth: usize) -> Part {
+        let runs_others = words
+            .first()
+            .is_some_and(|word| program(word).is_some_and(|program| program.runs_others()))
+            || git_runs(&words);
+        let mut part = Part {
+            words,
+            runs_others,
+            ..Part::default()
+        };
+        if runs_others {
+            self.look_into(&mut part, depth);
+        }
+        part
     }
-    if command.contains(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t')) {
-        parts.push(Part::unclear("it holds control characters"));
-        return;
+
+    /// Splits the words of a program that runs others.
+    fn look_into(&mut self, part: &mut Part, depth: usize) {
+        let kinds: Vec<Kind> = programs_in(part).map(|program| program.kind).collect();
+        let is_code = kinds
+            .iter()
+            .any(|kind| matches!(kind, Kind::Code | Kind::Tasks));
+        if let Some(why) = reads_on(&part.words) {
+            part.mark(why);
+        }
+        let scripts = part.words.iter().skip(1).flat_map(|word| scripts(word));
+        let mut inner = Vec::new();
+        let mut unclear = None;
+        for script in scripts.filter(|script| !is_one_name(script)) {
+            if is_code {
+                inner.push(Part::roughly(script, None));
+            }
+            self.read += script.len();
+            if depth >= MAX_SCRIPTS || self.read > MAX_SCRIPT_BYTES {
+                unclear = Some("it is nested too deeply");
+                break;
+            }
+            inner.extend(self.parts(script, depth + 1));
+        }
+        if kinds.contains(&Kind::Shell) {
+            unclear = unclear.or_else(|| inner.iter().find_map(|part| part.unclear));
+        }
+        part.unclear = part.unclear.or(unclear);
+        part.inner = inner;
     }
-    let Ok(tokens) = uncached_tokenize_str(command, &TokenizerOptions::default()) else {
-        parts.push(Part::unclear("it is not complete"));
-        return;
+}
+
+/// Finds what is known of the programs that a part names: of its own, and of all its words if it runs others.
+pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program> {
+    let all = if part.runs_others {
+        part.words.len()
+    } else {
+        1
     };
-    let mut part = Part::default();
-    for token in &tokens {
-        match token {
-            Token::Operator(operator, _) => operate(operator, &mut part, parts),
-            Token::Word(word, _) => add_word(word, depth, &mut part, parts),
-        }
-        if parts.len() > MAX_PARTS {
-            parts.push(Part::unclear("it has too many parts"));
-            return;
-        }
-    }
-    finish(part, parts);
+    let words = part.words.iter().take(all).enumerate();
+    // A dot is a program only where a command begins, and elsewhere a folder.
+    let words = words.filter(|(index, word)| *index == 0 || *word != ".");
+    words.filter_map(|(_, word)| program(word))
 }
 
-/// How deep parentheses, braces and backquotes may be nested: an upper bound, so that nothing recurses far.
-fn nesting(command: &str) -> usize {
-    let backquotes = command.matches('`').count() / 2;
-    let (mut depth, mut deepest) = (0_usize, 0);
-    for letter in command.chars() {
-        match letter {
-            '(' | '{' | '[' => depth += 1,
-            ')' | '}' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
+/// Says why nobody can tell what runs, where that comes from what is read at that time.
+fn reads_on(words: &[String]) -> Option<&'static str> {
+    let reads = |(index, word): (usize, &String)| {
+        if matches!(base_name(word), "xargs" | "parallel") {
+            return true;
         }
-        deepest = deepest.max(depth);
-    }
-    deepest + backquotes.min(MAX_DEPTH + 1)
+        let mut rest = words.iter().skip(index + 1);
+        let has_operand = rest.clone().any(|word| !word.starts_with(['-', '+']));
+        let reads_input = |word: &String| matches!(word.as_str(), "-" | "-s" | "/dev/stdin");
+        program(word).is_some_and(Program::is_shell) && (!has_operand || rest.any(reads_input))
+    };
+    let reads_on = words.iter().enumerate().any(reads);
+    reads_on.then_some("what it runs is read from its input")
 }
 
-fn operate(operator: &str, part: &mut Part, parts: &mut Vec<Part>) {
-    match operator {
-        "&&" | "||" | ";" | "|" | "&" | "\n" => finish(std::mem::take(part), parts),
-        "|&" => {
-            part.mark("it redirects");
-            finish(std::mem::take(part), parts);
-        }
-        "(" | ")" | ";;" | ";&" | ";;&" => {
-            part.mark("it groups commands");
-            finish(std::mem::take(part), parts);
-        }
-        _ => part.mark("it redirects"),
-    }
+/// Returns the pattern that a person may be offered to remember about a part: its program and subcommand, with any words
+/// after them. There is none for a program whose words name what runs or what is written.
+pub(crate) fn rememberable(part: &Part) -> Option<String> {
+    let [first, second, ..] = part.words.as_slice() else {
+        return None;
+    };
+    let is_name = |word: &str| {
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_-:".contains(letter);
+        word.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && word.chars().all(is_of_name)
+    };
+    let is_known = match program(first) {
+        None => true,
+        Some(_) if base_name(first) == "git" => GIT_READS.contains(&second.as_str()),
+        Some(program) => program.kind == Kind::Options,
+    };
+    let offers = part.unclear.is_none() && !part.runs_others && is_known;
+    (offers && is_name(first) && is_name(second)).then(|| format!("{first} {second} **"))
 }
 
-fn finish(part: Part, parts: &mut Vec<Part>) {
-    if !part.words.is_empty() || part.unclear.is_some() {
-        parts.push(Part {
-            unclear: part.unclear,
-            ..Part::of(part.words)
-        });
-    }
+/// Returns what of a word may be a command line: the word, what it sets, and what is glued to an option.
+fn scripts(word: &str) -> impl Iterator<Item = &str> {
+    let set = word.split_once('=').map(|(_, value)| value);
+    let glued = word.starts_with('-').then(|| word.get(2..)).flatten();
+    [Some(word), set, glued]
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty())
 }
 
-fn add_word(word: &str, depth: usize, part: &mut Part, parts: &mut Vec<Part>) {
-    if let Some(why) = unclear(word) {
-        part.mark(why);
-        for inner in substitutions(word) {
-            split(inner, depth + 1, parts);
-        }
-    }
-    let text = unquote_str(word);
-    if part.words.is_empty() {
-        if RESERVED.contains(&text.as_str()) {
-            part.mark("it is a compound statement");
-            return;
-        }
-        if text.contains('=') {
-            part.mark("it sets variables");
-            return;
-        }
-    }
-    part.words.push(text);
+/// Tells whether a text is one word for a shell, too, so that there is nothing to split.
+fn is_one_name(text: &str) -> bool {
+    text.chars()
+        .all(|letter| letter.is_alphanumeric() || "_./-+%:@,=".contains(letter))
 }
 
-/// Words that a shell obeys where a command begins; the command follows them.
-const RESERVED: [&str; 19] = [
-    "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done",
-    "case", "esac", "function", "select", "time", "coproc",
-];
-
-/// Says why a word does not stand for itself, if it does not.
-fn unclear(word: &str) -> Option<&'static str> {
-    let mut quote = None;
-    for letter in word.chars() {
-        match (quote, letter) {
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('\''), _) => {}
-            (None, '\'' | '"') => quote = Some(letter),
-            (_, '$' | '`') => return Some("it has expansions"),
-            (_, '\\') => return Some("it has escapes"),
-            (Some(_), '!') | (None, '*' | '?' | '[' | ']' | '{' | '}' | '~' | '!' | '#' | '^') => {
-                return Some("it has patterns or expansions");
-            }
-            (None, '(' | ')' | '<' | '>' | '|' | '&' | ';') => {
-                return Some("it has operators in words");
-            }
-            _ => {}
-        }
-    }
-    quote.map(|_| "it is not complete")
-}
-
-/// Returns what stands inside `$(…)`, `<(…)`, `>(…)` and backquotes.
-fn substitutions(word: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    for (start, _) in word.match_indices('(') {
-        let inner = word.get(start + 1..).unwrap_or_default();
-        found.push(inner.get(..closing(inner)).unwrap_or(inner));
-    }
-    let mut quoted = word.split('`');
-    // What stands before the first backquote is outside, then inside and outside take turns.
-    quoted.next();
-    found.extend(quoted.step_by(2));
-    found
-}
-
-fn closing(text: &str) -> usize {
-    let mut depth = 0_usize;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' if depth == 0 => return at,
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    text.len()
+/// Returns as much of a text as is looked at.
+fn seen(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_SEEN_BYTES))
+        .unwrap_or(text)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(command: &str) -> Vec<String> {
-        let show = |part: &Part| {
-            let words = part.words.join(" ");
-            match part.unclear {
-                Some(why) => format!("{words} ({why})"),
-                None => words,
-            }
-        };
-        parts(command).iter().map(show).collect()
-    }
-
-    #[test]
-    fn plain_commands_are_told_apart() {
-        for command in [
-            "git status && curl x",
-            "git status || curl x",
-            "git status; curl x",
-            "git status | curl x",
-            "git status & curl x",
-            "git status\ncurl x",
-            "git 'status' && \"curl\" x",
-            "git status # and\ncurl x",
-        ] {
-            assert_eq!(shown(command), ["git status", "curl x"], "{command:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_plain_is_unclear_and_still_shows_what_it_would_run() {
-        for command in [
-            "git status $(curl x)",
-            "git status `curl x`",
-            "git status \"$(curl x)\"",
-            "diff <(curl x) y",
-            "(curl x)",
-            "if true; then curl x; fi",
-            "A=1 curl x",
-            "{ curl x; }",
-            "! curl x",
-            "echo $(echo $(curl x))",
-            "time curl x",
-        ] {
-            let parts = parts(command);
-            assert!(
-                parts.iter().any(|part| part.unclear.is_some()),
-                "{command}: {parts:?}"
-            );
-            let sees = |part: &Part| part.words.first().is_some_and(|word| word == "curl");
-            assert!(parts.iter().any(sees), "{command}: {parts:?}");
-        }
-    }
-
-    #[test]
-    fn everything_else_is_unclear() {
-        for command in [
-            "",
-            "  ",
-            "# nothing",
-            "$X y",
-            "cu\\rl x",
-            "cat < /etc/passwd",
-            "echo x > y",
-            "cat <<E\nx\nE",
-            "'unfinished",
-            "git \"st",
-            "ls *",
-            "ls ~",
-            "ls {a,b}",
-            "ls $'\\x63'",
-            "a\rb",
-            "a\0b",
-            "git status |& cat",
-            "${x}",
-            "[[ -f x ]]",
-            "f() { curl x; }",
-            "!!",
-        ] {
-            let parts = parts(command);
-            assert!(
-                parts.iter().any(|part| part.unclear.is_some()),
-                "{command:?}: {parts:?}"
-            );
-        }
-        assert!(
-            parts(&"(".repeat(5_000))
-                .iter()
-                .any(|part| part.unclear.is_some())
-        );
-        assert!(
-            parts(&"$(".repeat(3_000))
-                .iter()
-                .any(|part| part.unclear.is_some())
-        );
-        assert!(
-            parts(&"`".repeat(8_000))
-                .iter()
-                .any(|part| part.unclear.is_some())
-        );
-        assert!(
-            parts(&"a;".repeat(4_000))
-                .iter()
-                .any(|part| part.unclear.is_some())
-        );
-        assert!(
-            parts(&"x".repeat(MAX_BYTES + 1))
-                .iter()
-                .any(|part| part.unclear.is_some())
-        );
-    }
-}
+mod tests;

@@ -1,7 +1,12 @@
 //! Patterns of commands, word by word.
+//!
+//! What allows has to be exact: a wildcard stands for words, but not for those by which a program does something else than
+//! what the rule's author had in mind. What asks or denies is found wherever it may be.
 
-use super::Part;
-use super::parts::base_name;
+use super::parts::{Part, programs_in};
+use super::programs::{Kind, Program, base_name, program};
+use super::words::{Folder, goes_elsewhere};
+use crate::rules::rule::Fit;
 
 /// A pattern: words that may hold `*`, and at the end `**` for any words, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,57 +31,111 @@ impl CommandPattern {
         Ok(Self { words, has_rest })
     }
 
-    /// Tells whether a part is exactly what the pattern describes.
-    pub(crate) fn matches(&self, part: &Part) -> bool {
-        self.matches_words(&part.words)
+    /// Tells whether a part is exactly what the pattern describes, and its wildcards stand for nothing that asks.
+    pub(crate) fn covers(&self, part: &Part, folder: Folder<'_>) -> Fit {
+        if !self.matches_words(&part.words) {
+            return Fit::No;
+        }
+        let why = part.unclear.or_else(|| self.exceeds(part, folder));
+        why.map_or(Fit::Yes, Fit::Unclear)
     }
 
-    /// Tells whether a part may run what the pattern describes, with whatever words after it: also by another path to
-    /// the program, or by a program that runs others.
-    pub(crate) fn may_concern(&self, part: &Part) -> bool {
-        if part.words.is_empty() {
-            return false;
+    /// Says why the wildcards do not stand for the words that they would have to stand for.
+    fn exceeds(&self, part: &Part, folder: Folder<'_>) -> Option<&'static str> {
+        let is_wild = |index: usize| self.words.get(index).is_none_or(|word| word.contains('*'));
+        let mut wild = part
+            .words
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_wild(*index));
+        let (first, _) = wild.clone().next()?;
+        let own = part.words.first().and_then(|word| program(word));
+        if let Some(own) = own
+            && (first == 0 && part.runs_others || !self.may_vary(own))
+        {
+            return Some(own.why);
         }
-        if self.concerns_words(&part.words) {
-            return true;
-        }
-        if !part.runs_others {
-            return false;
-        }
-        let tails = (1..part.words.len()).filter_map(|start| part.words.get(start..));
-        tails
-            .into_iter()
-            .any(|words| self.concerns_words(words) || self.concerns_script(words))
-    }
-
-    /// Looks into a word that is a command line itself, as after `sh -c`.
-    fn concerns_script(&self, words: &[String]) -> bool {
-        let Some(script) = words
-            .first()
-            .filter(|word| word.contains(char::is_whitespace))
-        else {
-            return false;
-        };
-        let inner: Vec<String> = script.split_whitespace().map(str::to_owned).collect();
-        (0..inner.len()).any(|start| {
-            inner
-                .get(start..)
-                .is_some_and(|words| self.concerns_words(words))
+        wild.find_map(|(_, word)| {
+            let mut programs = programs_in(part);
+            let optional = programs.find(|program| program.has_option(word));
+            optional
+                .map(|program| program.why)
+                .or_else(|| goes_elsewhere(word, folder))
         })
     }
 
-    fn concerns_words(&self, words: &[String]) -> bool {
-        let (Some(program), Some((pattern, rest))) = (words.first(), self.words.split_first())
-        else {
-            return self.words.is_empty();
+    /// Tells whether wildcards may stand for words of a program at all: for those of one that runs others only after the
+    /// script or task has been named.
+    fn may_vary(&self, program: &Program) -> bool {
+        match program.kind {
+            Kind::Words => false,
+            Kind::Shell | Kind::Code | Kind::Tasks => self
+                .words
+                .get(1)
+                .is_some_and(|word| !word.contains('*') && !word.starts_with('-')),
+            Kind::Writes | Kind::Options => true,
+        }
+    }
+
+    /// Says what the author of a rule that allows such commands should know.
+    pub(crate) fn caution(&self) -> Option<String> {
+        let Some(first) = self.words.first().filter(|word| !word.contains('*')) else {
+            return Some("it allows every program there is; name those that are needed".to_owned());
         };
-        let is_program = fits(pattern, program) || fits_program(pattern, base_name(program));
-        is_program
-            && words.len() > rest.len()
-            && rest
-                .iter()
-                .zip(words.iter().skip(1))
-                .all(|(pattern, word)| fits(pattern, word))
+        let known = program(first)?;
+        let named = self
+            .words
+            .iter()
+            .skip(1)
+            .find(|word| known.has_option(word));
+        if let Some(option) = named {
+            return Some(format!("by {option}, {}", known.about(first)));
+        }
+        if !self.has_rest && !self.words.iter().any(|word| word.contains('*')) {
+            return None;
+        }
+        let why = known.about(first);
+        if !self.may_vary(known) {
+            return Some(format!(
+                "{why}: a wildcard stands for none of its words, so that such commands still ask; write out what may run"
+            ));
+        }
+        match known.kind {
+            Kind::Writes => Some(format!("{why}; write out what it may do")),
+            _ => Some(format!(
+                "by some options {why}: no wildcard stands for {}",
+                known.options()
+            )),
+        }
+    }
+
+    /// Tells whether a part may run what the pattern describes, with whatever words after it: also by another path to
+    /// the program, with options between its words, or by a program that runs others.
+    pub(crate) fn may_concern(&self, part: &Part) -> bool {
+        if part.inner.iter().any(|inner| self.may_concern(inner)) {
+            return true;
+        }
+        if part.words.is_empty() {
+            return false;
+        }
+        let Some((pattern, rest)) = self.words.split_first() else {
+            return true;
+        };
+        let starts = if part.runs_others {
+            part.words.len()
+        } else {
+            1
+        };
+        let words = part.words.iter().take(starts).enumerate();
+        let mut places = words.filter(|(index, word)| match index {
+            0 => fits(pattern, word) || fits_program(pattern, base_name(word)),
+            _ => may_be_program(pattern, word),
+        });
+        if rest.is_empty() {
+            return places.next().is_some();
+        }
+        let after: Vec<usize> = places.map(|(index, _)| index + 1).collect();
+        !after.is_empty() && follow(rest, &part.words, &after)
     }
 
     fn matches_words(&self, words: &[String]) -> bool {
@@ -92,6 +151,83 @@ impl CommandPattern {
                 .zip(words)
                 .all(|(pattern, word)| fits(pattern, word))
     }
+}
+
+/// Tells whether a word of a program that runs others names a program: also behind `=`, or glued to an option.
+fn may_be_program(pattern: &str, word: &str) -> bool {
+    let set = word.split_once('=').map(|(_, value)| value);
+    let glued = word.starts_with('-').then(|| word.get(2..)).flatten();
+    [Some(word), set, glued]
+        .into_iter()
+        .flatten()
+        .any(|name| fits_program(pattern, base_name(name)) || fits(pattern, name))
+}
+
+/// Tells whether words stand in this order after one of the given places, with nothing between them but options and what
+/// may be their values. Options that the pattern names may stand anywhere after.
+fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
+    let mut open = vec![false; words.len() + 1];
+    for index in after {
+        if let Some(place) = open.get_mut(*index) {
+            *place = true;
+        }
+    }
+    for pattern in patterns {
+        let mut next = vec![false; words.len() + 1];
+        // Whether the pattern may stand at the word that is looked at, and whether it might have before.
+        let (mut is_open, mut was_open, mut is_found) = (false, false, false);
+        let mut missing = flags(pattern).map(str::to_owned);
+        for (index, word) in words.iter().enumerate() {
+            is_open |= open.get(index).copied().unwrap_or_default();
+            was_open |= is_open;
+            if pattern.starts_with('-') {
+                is_found |= was_open && finds_option(pattern, &mut missing, word);
+                continue;
+            }
+            if is_open && fits(pattern, word) {
+                is_found = true;
+                if let Some(place) = next.get_mut(index + 1) {
+                    *place = true;
+                }
+            }
+            let before = index.checked_sub(1).and_then(|before| words.get(before));
+            let may_be_value = before.is_some_and(|before| before.starts_with('-'));
+            is_open &= word.starts_with('-') || may_be_value;
+        }
+        if !is_found {
+            return false;
+        }
+        // Options bind no place: what follows them in the pattern counts from where they were looked for.
+        if !pattern.starts_with('-') {
+            open = next;
+        }
+    }
+    true
+}
+
+/// Returns the letters of a pattern that is a bundle of short options, such as `-rf`.
+fn flags(pattern: &str) -> Option<&str> {
+    let letters = pattern.strip_prefix('-')?;
+    let is_bundle =
+        (1..=4).contains(&letters.len()) && letters.chars().all(|it| it.is_ascii_alphabetic());
+    is_bundle.then_some(letters)
+}
+
+/// Tells whether a word is an option that a pattern names, also shortened or with a value, or the last of its flags that
+/// are still missing.
+fn finds_option(pattern: &str, missing: &mut Option<String>, word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    let is_shortened = name.len() > 2 && name.starts_with("--") && pattern.starts_with(name);
+    if let Some(missing) = missing
+        && word.starts_with('-')
+        && !word.starts_with("--")
+    {
+        missing.retain(|flag| !word.contains(flag));
+    }
+    fits(pattern, word)
+        || fits(pattern, name)
+        || is_shortened
+        || missing.as_ref().is_some_and(String::is_empty)
 }
 
 /// As [`fits`], with upper and lower case the same: they are on some file systems.
@@ -126,6 +262,11 @@ mod tests {
     use super::super::parts;
     use super::*;
 
+    const ROOT: Folder<'_> = Folder {
+        base: "",
+        root: Some("/home/me/project"),
+    };
+
     fn part(command: &str) -> Part {
         parts(command).remove(0)
     }
@@ -148,8 +289,8 @@ mod tests {
         ] {
             let matches = CommandPattern::parse(pattern)
                 .unwrap()
-                .matches(&part(command));
-            assert_eq!(matches, expected, "{pattern} / {command}");
+                .covers(&part(command), ROOT);
+            assert_eq!(matches == Fit::Yes, expected, "{pattern} / {command}");
         }
         assert!(CommandPattern::parse("a ** b").is_err());
         assert!(CommandPattern::parse(" ").is_err());

@@ -24,6 +24,7 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::invocation::again;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -152,7 +153,8 @@ async fn meant(
                 "the question that waits now is {name}: add that once you have read it"
             )));
     }
-    let shown = show::in_full(&waiting, app.orchestrator.tools(), root);
+    let columns = Output::new().width();
+    let shown = show::in_full(&waiting, app.orchestrator.tools(), (root, columns));
     let mut stderr = anstream::stderr();
     stderr.write_all(shown.as_bytes())?;
     match confirm::says_yes(prompt)? {

@@ -44,15 +44,19 @@ impl List {
             Some(session) => waiting::in_session(store, session).await?,
             None => waiting::everywhere(store).await?,
         };
+        let mut output = Output::new();
         let text = match self.format {
             Format::Text if waiting.is_empty() => "nothing waits for your approval\n".to_owned(),
-            Format::Text => waiting.iter().map(Waiting::in_text).collect(),
+            Format::Text => {
+                let columns = output.width();
+                waiting.iter().map(|it| it.in_text(columns)).collect()
+            }
             Format::Json => {
                 let list: Value = waiting.iter().map(in_json).collect();
                 format!("{list:#}\n")
             }
         };
-        Output::new().text(&text)?;
+        output.text(&text)?;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,27 +29,34 @@ impl Show {
         let config = setup.config()?;
         let app = setup.app().await?;
         let waiting = waiting::several(app.store.as_ref(), &self.which).await?;
-        let root = config.project_root();
+        let mut output = Output::new();
+        let (root, columns) = (config.project_root(), output.width());
         let shown = waiting
             .iter()
-            .map(|waiting| in_full(waiting, app.orchestrator.tools(), root));
+            .map(|waiting| in_full(waiting, app.orchestrator.tools(), (root, columns)));
         let shown: Vec<String> = shown.collect();
-        Output::new().styled(&shown.join("\n"))?;
+        output.styled(&shown.join("\n"))?;
         Ok(())
     }
 }
 
-/// Returns a question with all that it takes to answer it.
-pub(super) fn in_full(waiting: &Waiting, tools: &ToolCatalog, root: &Path) -> String {
+/// Returns a question with all that it takes to answer it, in so many columns.
+pub(super) fn in_full(
+    waiting: &Waiting,
+    tools: &ToolCatalog,
+    (root, columns): (&Path, usize),
+) -> String {
     let question = waiting.question();
     let spec = spec_of(tools, &question.name);
     let asked = Asked::new(&question, spec, &waiting.records, root);
-    let (text, _) = question_text(&asked, Whole::All);
+    let (text, _) = question_text(&asked, Whole::All, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
-        .map(|(number, calls)| format!("--for-session {number}: {}\n", scope(calls)))
+        .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
+        .map(|line| broken(&line, columns, "    │ ") + "\n")
         .collect();
     let name = waiting.question_name();
-    let (altered, expiry) = (waiting.alteration(), waiting.expiry());
+    let altered = waiting.alteration(columns);
+    let expiry = waiting.expiry();
     format!("question {name}\n{text}{altered}{scopes}{expiry}")
 }

@@ -14,9 +14,11 @@ use neuraxis::engine::SystemClock;
 use neuraxis::ports::{Clock, RunSummary, SessionStore, StoreError};
 use neuraxis::{RunStatus, SessionId};
 
+use crate::approve::said;
 use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
+use crate::wrap::broken;
 
 /// Which call is meant.
 #[derive(Debug, Args)]
@@ -176,11 +178,13 @@ impl Waiting {
     }
 
     /// Says so if it is not what was asked, on a line of its own.
-    pub(super) fn alteration(&self) -> String {
+    pub(super) fn alteration(&self, columns: usize) -> String {
         let altered = self.altered.iter();
         let warned = altered.map(|why| {
             let why = one_line(&plain_to_see(why));
-            format!("ALTERED: this is not what was asked, and cannot be approved: {why}\n")
+            let line =
+                format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
+            broken(&line, columns, "    ") + "\n"
         });
         warned.collect()
     }
@@ -227,9 +231,9 @@ impl Waiting {
         }
     }
 
-    /// Tells of it in a few lines.
-    pub(in crate::command) fn in_text(&self) -> String {
-        let plain = |text: &str| one_line(&plain_to_see(text));
+    /// Tells of it in a few lines of so many columns.
+    pub(in crate::command) fn in_text(&self, columns: usize) -> String {
+        let line = |line: String| broken(&line, columns, "    ");
         let asked = &self.asked;
         let expiry = self.expiry();
         let indented = |line: String| match line.is_empty() {
@@ -237,16 +241,18 @@ impl Waiting {
             false => format!("  {line}"),
         };
         format!(
-            "run {}\n  question {}\n  session {}, since {}\n  call {}\n  {} {}\n  why: {}\n{}{}",
+            "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
             self.run,
             self.question_name(),
-            self.session,
-            self.since,
-            plain(asked.tool_call_id.as_str()),
-            plain(&asked.name),
-            plain(asked.arguments.as_str()),
-            plain(&asked.reason),
-            indented(self.alteration()),
+            line(format!("  session {}, since {}", self.session, self.since)),
+            line(format!("  call {}", said(asked.tool_call_id.as_str()))),
+            line(format!(
+                "  {} {}",
+                said(&asked.name),
+                said(asked.arguments.as_str())
+            )),
+            line(format!("  why: {}", said(&asked.reason))),
+            indented(self.alteration(columns)),
             indented(expiry),
         )
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
+use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
@@ -51,15 +52,16 @@ pub(in crate::command) async fn show(
     if let Err(error) = view.follow(handle, events, attendance).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
-        handle.result().await;
+        // However it ended, nobody hears of it.
+        let _ = handle.result().await;
         // A terminal that went away is why.
         return Err(interrupt
             .happened()
             .map_or(error, CommandError::interrupted));
     }
-    let Some(result) = handle.result().await else {
-        let error = anyhow::anyhow!("the run crashed: this is a defect of neuraxis");
-        return Err(CommandError::failed(error));
+    let result = match handle.result().await {
+        Ok(result) => result,
+        Err(why) => return Err(left(handle, why)),
     };
     view.finish(&result)?;
     if result.finish_reason == Some(FinishReason::Length) {
@@ -72,6 +74,19 @@ pub(in crate::command) async fn show(
     verdict(&result, interrupt, records, |failure| {
         view.has_told(failure)
     })
+}
+
+/// Says that a run was left without an end.
+fn left(run: &RunHandle, why: NoResult) -> CommandError {
+    match why {
+        NoResult::Unrecorded(_) => {
+            let hint = format!("`neuraxis runs resume {}` goes on with it", run.run_id());
+            CommandError::failed(why).hint(hint)
+        }
+        _ => CommandError::failed(anyhow::anyhow!(
+            "the run crashed: this is a defect of neuraxis"
+        )),
+    }
 }
 
 /// Says that a limit cut the answer of a run, and after how many tokens, where the provider said so.

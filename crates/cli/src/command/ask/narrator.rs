@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::wording::{self, brief};
 
 const THINKING: &str = "waiting for the model";
+const LOADING: &str = "the model server is still loading the model";
 
 /// Follows a run and tells about it.
 #[derive(Debug)]
@@ -148,7 +149,10 @@ impl Narrator {
         if failed.error.kind == LlmErrorKind::Cancelled {
             return;
         }
+        let is_waited_for =
+            failed.error.kind == LlmErrorKind::Loading && failed.next == NextAttempt::Follows;
         let next = match failed.next {
+            NextAttempt::Follows if is_waited_for => "; waiting for it",
             NextAttempt::Follows => "; trying again",
             NextAttempt::None => "",
         };
@@ -163,6 +167,11 @@ impl Narrator {
         let served_by = &failed.served_by;
         self.progress.warn(&format!("{served_by}: {told}{next}"));
         self.failure = Some(error.to_owned());
+        if is_waited_for {
+            // What is shown counts the time from now on.
+            self.progress.hide();
+            self.progress.activity(LOADING);
+        }
     }
 
     /// Tells whether a failure was the last to be told.

@@ -116,7 +116,7 @@ impl View {
                 self.narrator.progress.hide();
                 Ok(())
             }
-            Format::Json => self.page.output.line(&serde_json::to_string(result)?),
+            Format::Json => self.page.output.json(result),
             Format::Events => Ok(()),
         }
     }
@@ -182,7 +182,7 @@ impl View {
         if self.page.output.is_terminal() {
             self.narrator.progress.hide();
         }
-        self.page.output.line(&serde_json::to_string(event)?)?;
+        self.page.output.json(event)?;
         self.narrator.hear(event);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::approve::scope;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
+use crate::wrap::broken;
 
 impl Conversation {
     /// Does what a command says.
@@ -89,7 +90,8 @@ impl Conversation {
         let text = if waiting.is_empty() {
             "nothing waits for you in this session\n".to_owned()
         } else {
-            let list: String = waiting.iter().map(waiting::Waiting::in_text).collect();
+            let columns = self.output.width();
+            let list: String = waiting.iter().map(|it| it.in_text(columns)).collect();
             list + "/resume goes on, and asks you about each\n"
         };
         let remembered = self.app.store.remembered(&self.session).await;
@@ -97,7 +99,8 @@ impl Conversation {
             .unwrap_or_default()
             .grants()
             .iter()
-            .map(|grant| format!("{}: {}, {}\n", grant.id, grant.tool, scope(&grant.scope)))
+            .map(|grant| format!("{}: {}, {}", grant.id, grant.tool, scope(&grant.scope)))
+            .map(|line| broken(&line, self.output.width(), "    ") + "\n")
             .collect();
         let text = match remembered.as_str() {
             "" => text,

@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::invocation;
 use crate::wording::counted;
 
-const SUBJECT: &str = "this machine";
+pub(super) const SUBJECT: &str = "this machine";
 
 /// Looks at everything but the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
@@ -22,6 +22,8 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.extend(config.found().map(trust));
     checks.push(store(config).await);
     checks.push(project(config));
+    #[cfg(target_os = "linux")]
+    checks.extend(super::sandbox::all());
     checks.push(terminal());
     checks
 }
@@ -109,9 +111,10 @@ async fn store(config: &Config) -> Check {
                     "make the folder, or name another file".to_owned()
                 }
                 BuildError::Database { source, .. } => fix_of_database(source),
-                BuildError::DatabaseLocked { .. } => {
-                    "try again once the other process has let go of it".to_owned()
-                }
+                BuildError::DatabaseBusy { source, .. } => match source {
+                    OpenError::Full { .. } => "make room on the disk".to_owned(),
+                    _ => "try again once the other process has let go of it".to_owned(),
+                },
                 _ => invocation::again("`neuraxis config show` says where it was set").into_owned(),
             };
             failed("store", error).fix(fix)

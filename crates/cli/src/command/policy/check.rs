@@ -1,4 +1,5 @@
-//! `neuraxis policy check`: whether a file makes a policy, and whether it names tools that there are.
+//! `neuraxis policy check`: whether a file makes a policy, whether it names tools that there are, and what it allows that its
+//! author may not mean to.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,9 @@ Examples:
 
 /// Check a configuration file: does it make a policy, and are there the tools it names
 ///
-/// The file stands in for those that are usually read. Exit code 2 if it cannot be used, 1 if it names tools that this
-/// installation does not have, otherwise 0.
+/// The file stands in for those that are usually read. Warns of rules that allow commands which write or read elsewhere or
+/// run others. Exit code 2 if it cannot be used, 1 if it names tools that this installation does not have or looks for
+/// commands in tools that take none, otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
@@ -31,8 +33,13 @@ impl Check {
         let config = setup.config()?;
         let app = setup.app_without_sessions().await?;
         let specs: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
-        let unknown = config.policy().unknown_tools(&specs);
+        let mut unknown = config.policy().unknown_tools(&specs);
+        unknown.extend(config.policy().rules_without_command(&specs));
         let file = self.file.display();
+        for (key, caution) in config.policy().cautions() {
+            let origin = config.origin(&key);
+            Output::new().line(&format!("{origin}: warning: {key}: {caution}"))?;
+        }
         let Some(first) = unknown.first() else {
             let rules = config.policy().config().rules.len();
             let hash = config.policy().hash().to_string();
@@ -48,7 +55,7 @@ impl Check {
             text.push_str(&format!("{origin}: {error}\n"));
         }
         Output::new().text(&text)?;
-        let error = anyhow!("{first}").context(format!("{file} names tools that there are not"));
+        let error = anyhow!("{first}").context(format!("{file} names what there is not"));
         Err(CommandError::failed(error).hint("`neuraxis tools list` lists the tools there are"))
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use neuraxis::brainstem::{Call, Judgment, Request};
-use neuraxis::core::{JsonText, PlanName, Taint, ToolSpec};
+use neuraxis::core::{JsonText, PlanName, Role, Taint, ToolSpec};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
 use serde_json::{Value, json};
@@ -78,9 +78,12 @@ impl Explain {
         if let Some(source) = &self.untrusted {
             taint.add(&source.parse().map_err(CommandError::usage)?, None);
         }
+        let models: Vec<_> = app.orchestrator.models().collect();
+        let roles: Vec<Role> = models.iter().map(|(role, _)| (*role).clone()).collect();
         let mut request = Request::new(&mode, &channel, &self.text)
             .with_tools(&specs)
             .with_taint(&taint)
+            .with_roles(&roles)
             .with_history(0);
         if let Some(plan) = &plan {
             request = request.with_plan(plan);
@@ -110,11 +113,14 @@ impl Explain {
             };
             Judged { tool, outcome }
         });
+        let serves = models.iter().find(|(role, _)| **role == decision.role);
+        let model = serves.map(|(_, info)| info.model.to_string());
         let text = match self.format {
-            Format::Text => table::decision(&decision, judged.as_ref()),
+            Format::Text => table::decision(&decision, model.as_deref(), judged.as_ref()),
             Format::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
-                format!("{:#}\n", json!({ "decision": decision, "call": call }))
+                let explained = json!({ "decision": decision, "model": model, "call": call });
+                format!("{explained:#}\n")
             }
         };
         Output::new().text(&text)?;

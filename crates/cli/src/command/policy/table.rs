@@ -8,12 +8,19 @@ use neuraxis::core::{Decision, Remember, Verdict};
 use super::explain::Judged;
 use crate::harmless::one_line;
 
-/// Shows a decision, and what came of judging a call if one was judged.
-pub(super) fn decision(decision: &Decision, call: Option<&Judged<'_>>) -> String {
+/// Shows a decision, the model that serves, and what came of judging a call if one was judged.
+pub(super) fn decision(
+    decision: &Decision,
+    model: Option<&str>,
+    call: Option<&Judged<'_>>,
+) -> String {
     let mut table = Table::default();
     table.row("mode", &decision.mode);
     table.row("channel", &decision.channel);
     table.row("role", &decision.role);
+    if let Some(model) = model {
+        table.row("model", one_line(model));
+    }
     table.row("may serve", listed(&decision.allowed_roles));
     if let Some(complexity) = &decision.complexity {
         let features = complexity.features.iter();

@@ -118,7 +118,7 @@ mod tests {
 
     /// Draws a log as a program sees it, without colors.
     fn drawn(log: &str) -> String {
-        let text = draw(&of(&read_log(log).unwrap()), Branches::Lines);
+        let text = draw(&of(&read_log(log).unwrap()), Branches::Lines, None);
         anstream::adapter::strip_str(&text).to_string()
     }
 

@@ -14,7 +14,7 @@ use crate::command::lookup;
 use crate::command::sessions::used;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
-use crate::output::Output;
+use crate::output::{Output, on_one_line};
 use crate::tree::{Branches, draw};
 use crate::wording::{brief, moment, status_name, style_of};
 
@@ -56,12 +56,13 @@ impl Show {
         match self.format {
             Format::Text => {
                 let branches = Branches::of(&output);
-                output.painted(&in_text(&run, &records, branches))?;
+                let columns = output.is_terminal().then(|| output.width());
+                output.painted(&in_text(&run, &records, branches, columns))?;
             }
             Format::Json => output.line(&format!("{:#}", in_json(&run, &records)))?,
             Format::Events => {
                 for record in &records {
-                    output.line(&record.to_json())?;
+                    output.line(&on_one_line(&record.to_json()))?;
                 }
             }
         }
@@ -69,7 +70,12 @@ impl Show {
     }
 }
 
-fn in_text(run: &RunSummary, records: &[Arc<Record>], branches: Branches) -> String {
+fn in_text(
+    run: &RunSummary,
+    records: &[Arc<Record>],
+    branches: Branches,
+    columns: Option<usize>,
+) -> String {
     const BOLD: Style = Style::new().bold();
     let (style, status) = (style_of(run.status), status_name(run.status));
     let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
@@ -100,7 +106,7 @@ fn in_text(run: &RunSummary, records: &[Arc<Record>], branches: Branches) -> Str
     };
     line("used", format!("{turns} · {}", used(&metrics(records))));
     text.push('\n');
-    text.push_str(&draw(&outline::of(records), branches));
+    text.push_str(&draw(&outline::of(records), branches, columns));
     if let Some(reply) = reply(records) {
         let reply = harmless(reply.trim_end());
         text.push_str(&format!("\n{reply}\n"));

@@ -21,6 +21,7 @@ const ARGUMENTS: &str = r#"{"q":"canary-calls"}"#;
 fn runs_command() -> GrantScope {
     GrantScope::Command {
         pattern: format!("{CALLS} **"),
+        access: Vec::new(),
     }
 }
 

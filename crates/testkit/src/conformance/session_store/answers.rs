@@ -2,8 +2,8 @@
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_core::{
-    CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody, Remembered,
-    ToolCallId, ToolResult, ToolStatus,
+    Access, CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody,
+    Remembered, ToolCallId, ToolResult, ToolStatus,
 };
 use neuraxis_ports::{MAX_GRANT_BYTES, RunLease, SessionStore, StoreError};
 use std::sync::Arc;
@@ -87,6 +87,7 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
         GrantScope::Tool,
         GrantScope::Command {
             pattern: "git log **".to_owned(),
+            access: vec![Access::Network],
         },
         GrantScope::Arguments {
             hash: ContentHash::of(b"{}"),
@@ -133,7 +134,12 @@ pub async fn an_answer_needs_the_lease_of_a_run(store: impl SessionStore) {
     let answer = grant(1, GrantScope::Tool);
     let refused = store.remember(&busy.lease, &answer).await;
     assert_eq!(refused, Err(StoreError::Stale(run)));
-    let nobody = RunLease::new(busy.session.clone(), CountingIds::nth_run(7), 99);
+    let nobody = RunLease::new(
+        busy.session.clone(),
+        CountingIds::nth_run(7),
+        99,
+        busy.lease.length,
+    );
     let refused = store.remember(&nobody, &answer).await;
     assert_eq!(refused, Err(StoreError::Stale(nobody.run)));
     let told = store.remembered(&busy.session).await;

@@ -1,6 +1,8 @@
 //! Rules of leases: who may drive a run, and who sees that nobody does.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
+use std::time::UNIX_EPOCH;
+
 use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunFilter, SessionStore, StoreError};
 
@@ -76,6 +78,20 @@ pub async fn a_lease_is_renewed_by_its_holder_alone(store: impl SessionStore) {
     let all = [log.started("Hello?"), log.finished("Hi.")];
     assert_eq!(store.commit(&newer, &all).await, Ok(()));
     assert_eq!(store.renew(&newer).await, stale, "the run has ended");
+}
+
+/// A lease says how long it lasts, and the store counts with the same.
+pub async fn a_lease_says_how_long_it_lasts(store: impl SessionStore) {
+    let busy = Busy::new(&store).await;
+    let run = store.run(busy.log.run()).await.expect("the run is known");
+    let until = run.leased_until.expect("somebody holds it");
+    let now = UNIX_EPOCH.elapsed().expect("it is later than 1970");
+    let left = until.as_millisecond() - i64::try_from(now.as_millis()).expect("a time");
+    let length = i64::try_from(busy.lease.length.as_millis()).expect("a time");
+    // The clock of a server may go a little differently.
+    assert!((left - length).abs() < 10_000, "{left} of {length} ms");
+    let again = store.begin_run(&busy.session, busy.log.run()).await;
+    assert_eq!(again.expect("its own").length, busy.lease.length);
 }
 
 /// What somebody drives is nobody else's business.

@@ -170,13 +170,23 @@ pub async fn a_lease_of_nobody_is_refused(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
     let run = busy.log.run();
     let first = [busy.log.started("Hello?")];
-    let forged = RunLease::new(busy.session.clone(), run, busy.lease.token.wrapping_add(1));
+    let forged = RunLease::new(
+        busy.session.clone(),
+        run,
+        busy.lease.token.wrapping_add(1),
+        busy.lease.length,
+    );
     assert_eq!(
         store.commit(&forged, &first).await,
         Err(StoreError::Stale(run))
     );
     let unknown = CountingIds::nth_run(7);
-    let forged = RunLease::new(busy.session.clone(), unknown, busy.lease.token);
+    let forged = RunLease::new(
+        busy.session.clone(),
+        unknown,
+        busy.lease.token,
+        busy.lease.length,
+    );
     assert_eq!(
         store.commit(&forged, &first).await,
         Err(StoreError::Stale(unknown))

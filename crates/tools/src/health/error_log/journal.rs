@@ -37,6 +37,8 @@ async fn ask(program: &OsStr) -> io::Result<Result<String, String>> {
     let lines = format!("--lines={ERROR_LOG_MAX_LINES}");
     let mut child = Command::new(program)
         .args(["--priority=err", &lines, "--output=short-iso", "--no-pager"])
+        // It needs none of our variables, some of which are secrets.
+        .env_clear()
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -149,3 +149,89 @@ fn rules_that_changed_are_applied_to_what_was_encoded_before() {
         cache.keep(kept);
     }
 }
+
+/// Writes as ordinary rules do, and counts the bytes.
+#[derive(Debug, Clone, Default)]
+struct Counting(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Counting {
+    fn taken(&self) -> usize {
+        self.0.swap(0, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Write for Counting {
+    fn same_until(&self, _: &Self) -> usize {
+        usize::MAX
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut Json<'_>,
+    ) -> Result<(), LlmError> {
+        let mut bytes = Vec::new();
+        rules(before).write(message, before, &mut Json(&mut bytes))?;
+        self.0
+            .fetch_add(bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        json.bytes(&bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_later_run_of_a_session_encodes_little_more_than_what_is_new() {
+    let cache = super::PrefixCache::<Counting>::default();
+    let rules = Counting::default();
+    let copy = |message: &Message| Arc::new(message.clone());
+    let prompt = Message::system("Be brief.");
+    let mut history = conversation(300);
+    let mut cost = Vec::new();
+    for run in 0..20 {
+        let mut messages = vec![copy(&prompt)];
+        messages.extend(history.iter().cloned());
+        let question = Message::user(format!("and {run}?"));
+        messages.push(copy(&question));
+        let first = cache.encoded(&messages, &rules).unwrap();
+        cache.keep(first);
+        messages.push(Arc::new(messages::calls([("c", "look", "{}")])));
+        messages.push(Arc::new(messages::result("c", "look", "1")));
+        let whole = cache.encoded(&messages, &rules).unwrap();
+        cost.push(rules.taken());
+        let fresh = super::PrefixCache::default().encoded(&messages, &rules);
+        assert_eq!(whole.bytes(), fresh.unwrap().bytes());
+        rules.taken();
+        cache.keep(whole);
+        // What the run said is read back from its log: other copies.
+        history.extend(messages.iter().skip(history.len() + 1).map(|it| copy(it)));
+    }
+    let (first, later) = cost.split_first().unwrap();
+    assert!(
+        *first > 10_000 && later.iter().all(|cost| *cost < 1_000),
+        "{cost:?}"
+    );
+    assert_eq!(cache.kept.lock().unwrap().prefixes.len(), 1);
+}
+
+#[test]
+fn a_later_run_that_goes_on_otherwise_is_encoded_as_it_is() {
+    let cache = PrefixCache::default();
+    let all = conversation(9);
+    ask(&cache, &all);
+    for place in [0, 2, 8] {
+        let mut other = all.clone();
+        other[place] = Arc::new(Message::system("something else"));
+        let fresh = ask(&PrefixCache::default(), &other);
+        assert_eq!(ask(&cache, &other).0, fresh.0, "{place}");
+    }
+    let shorter = [Arc::new(Message::user("question 0")), all[1].clone()];
+    let fresh = ask(&PrefixCache::default(), &shorter);
+    assert_eq!(ask(&cache, &shorter).0, fresh.0);
+    ask(&cache, &all);
+    drop(all);
+    for _ in 0..FIRST_SWEEP {
+        ask(&cache, &conversation(1));
+    }
+    assert!(count(&cache) <= FIRST_SWEEP, "nobody has it any more");
+}

@@ -1,0 +1,109 @@
+//! How much context a model has, as the servers tell it when they are asked before a run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use neuraxis_llama::{LlamaClient, LlamaConfig, Server};
+use neuraxis_ports::LlmClient;
+
+use crate::client;
+use crate::loopback::{Answer, Loopback};
+
+const LOADING: &str =
+    r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
+
+/// Serves these pages, and nothing else.
+async fn serving(pages: &'static [(&'static str, &'static str)]) -> Loopback {
+    Loopback::start(move |seen| {
+        let page = pages.iter().find(|(line, _)| *line == seen.line);
+        match page {
+            Some((_, body)) => Answer::json(body),
+            None => Answer::whole(404, "content-type: text/plain", ""),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn each_server_tells_it_in_its_own_way() {
+    type Pages = &'static [(&'static str, &'static str)];
+    const PROPS: &str = r#"{"default_generation_settings":{"n_ctx":2048}}"#;
+    const NONE: &str = r#"{"default_generation_settings":{"n_ctx":0}}"#;
+    const META: &str =
+        r#"{"data":[{"id":"other","meta":{"n_ctx":1}},{"id":"tiny","meta":{"n_ctx":4096}}]}"#;
+    const LENGTH: &str = r#"{"data":[{"id":"served-as","max_model_len":8192}]}"#;
+    const LM_STUDIO: &str =
+        r#"{"data":[{"id":"tiny","max_context_length":9,"loaded_context_length":512},{"id":"b"}]}"#;
+    const OLLAMA: &str = r#"{"models":[{"name":"tiny:latest","context_length":1024}]}"#;
+    let table: [(Server, Pages, Option<u64>); 9] = [
+        (Server::LlamaServer, &[("GET /props", PROPS)], Some(2_048)),
+        (
+            Server::LlamaServer,
+            &[("GET /props", NONE), ("GET /v1/models", META)],
+            Some(4_096),
+        ),
+        (Server::LlamaServer, &[("GET /props", "<html>")], None),
+        (Server::LlamaServer, &[], None),
+        (Server::Vllm, &[("GET /v1/models", LENGTH)], Some(8_192)),
+        (
+            Server::LmStudio,
+            &[("GET /api/v0/models", LM_STUDIO)],
+            Some(512),
+        ),
+        (Server::LmStudio, &[], None),
+        (Server::Ollama, &[("GET /api/ps", OLLAMA)], Some(1_024)),
+        (Server::Ollama, &[("GET /api/ps", r#"{"models":[]}"#)], None),
+    ];
+    for (kind, pages, tokens) in table {
+        let server = serving(pages).await;
+        let mut config = LlamaConfig::new(server.url());
+        (config.server, config.model) = (kind, Some("tiny".to_owned()));
+        let client = LlamaClient::new(config).unwrap();
+        assert_eq!(client.info().context_tokens, None);
+        client.learn_context().await;
+        assert_eq!(client.info().context_tokens, tokens, "{kind:?}: {pages:?}");
+        // What is known, and what was asked in vain a moment ago, is not asked again.
+        let asked = server.seen().len();
+        client.learn_context().await;
+        assert_eq!(server.seen().len(), asked, "{kind:?}: {pages:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_loads_is_asked_again_when_it_is_there() {
+    static IS_THERE: AtomicBool = AtomicBool::new(false);
+    let server = Loopback::start(|_| {
+        if IS_THERE.load(Ordering::SeqCst) {
+            Answer::json(r#"{"default_generation_settings":{"n_ctx":2048}}"#)
+        } else {
+            Answer::whole(503, "content-type: application/json", LOADING)
+        }
+    })
+    .await;
+    let client = client(&server);
+    client.learn_context().await;
+    assert_eq!(client.info().context_tokens, None);
+    IS_THERE.store(true, Ordering::SeqCst);
+    client.learn_context().await;
+    assert_eq!(client.info().context_tokens, Some(2_048));
+}
+
+#[tokio::test]
+async fn what_the_configuration_says_is_not_asked() {
+    let server = serving(&[]).await;
+    let mut config = LlamaConfig::new(server.url());
+    config.context_tokens = Some(7);
+    let client = LlamaClient::new(config).unwrap();
+    client.learn_context().await;
+    assert_eq!(client.info().context_tokens, Some(7));
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_holds_a_run_up_for_a_second_at_the_most() {
+    let server = Loopback::start(|_| Answer::nothing()).await;
+    let client = client(&server);
+    let started = std::time::Instant::now();
+    client.learn_context().await;
+    assert!(started.elapsed().as_secs() < 5);
+    assert_eq!(client.info().context_tokens, None);
+}

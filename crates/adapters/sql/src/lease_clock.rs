@@ -1,0 +1,188 @@
+//! Whether somebody still has a run, by a clock that may be set.
+//!
+//! Leases end by the database's clock. When that is set, forward or back, leases of processes that are alive look as if they
+//! had run out, or as if they lasted for hours, until they are renewed. So it is compared with the clock of this process that
+//! nobody sets: shortly after the two went apart no lease counts as run out, and one that ends later than it can is believed
+//! for a moment only.
+//!
+//! Not for whether this process itself still has a run: the engine knows that without a database.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How far the clocks may go apart between two looks before the database's one counts as set.
+const TOLERANCE: Duration = Duration::from_millis(500);
+
+/// What is known of the database's clock.
+#[derive(Debug)]
+pub(crate) struct LeaseClock {
+    opened: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<Look>,
+    /// When it was noticed last that the clock was set.
+    set: Option<Instant>,
+}
+
+/// What the database's clock said, in milliseconds, between two moments of this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) asked: Instant,
+    pub(crate) answered: Instant,
+    pub(crate) now: i64,
+}
+
+/// A lease as it stands in the database, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredLease {
+    pub(crate) until: i64,
+    /// How long it lasts from each renewal; `None` if an older version gave it.
+    pub(crate) length: Option<i64>,
+}
+
+impl LeaseClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Notes what the database's clock says.
+    pub(crate) fn hear(&self, look: Look) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.last.is_some_and(|last| last.is_apart_from(look)) {
+            tracing::warn!(
+                "the clock of the database was set: leases are not judged by it for a while"
+            );
+            state.set = Some(look.answered);
+        }
+        if state.last.is_none_or(|last| last.answered <= look.answered) {
+            state.last = Some(look);
+        }
+    }
+
+    /// Tells whether the holder of a lease may still be at work.
+    pub(crate) fn is_held(&self, lease: StoredLease, look: Look) -> bool {
+        let is_running = lease.until > look.now;
+        let Some(length) = lease.length else {
+            return is_running;
+        };
+        // Half as much again as a holder that lives waits before it renews.
+        let soon = Duration::from_millis(length.unsigned_abs() / 2);
+        let is_within = |since: Instant| look.answered.saturating_duration_since(since) < soon;
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.set.is_some_and(is_within) {
+            return true;
+        }
+        // As much as the clock may have been set back without any doubt that the holder is alive.
+        let most = look.now.saturating_add(length.saturating_mul(2));
+        is_running && (lease.until <= most || is_within(self.opened))
+    }
+}
+
+impl Look {
+    /// Tells whether the clock was set between this look and a later one.
+    fn is_apart_from(self, later: Self) -> bool {
+        let passed = later.now.saturating_sub(self.now);
+        let least = later.asked.saturating_duration_since(self.answered);
+        let most = later.answered.saturating_duration_since(self.asked);
+        passed < millis(least) - millis(TOLERANCE) || passed > millis(most) + millis(TOLERANCE)
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    // So far within bounds that a tolerance may be added.
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    struct World {
+        clock: LeaseClock,
+        began: Instant,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let clock = LeaseClock::new();
+            let began = clock.opened;
+            Self { clock, began }
+        }
+
+        /// Looks so many milliseconds after the beginning, when the database's clock is so far ahead.
+        fn looks(&self, at: u64, ahead: i64) -> Look {
+            let asked = self.began + Duration::from_millis(at);
+            let look = Look {
+                asked,
+                answered: asked + Duration::from_millis(3),
+                now: 1_000_000_000 + at.cast_signed() + ahead,
+            };
+            self.clock.hear(look);
+            look
+        }
+
+        fn is_held(&self, until: i64, look: Look) -> bool {
+            let length = Some(30_000);
+            self.clock.is_held(StoredLease { until, length }, look)
+        }
+    }
+
+    #[test]
+    fn a_lease_holds_until_its_end() {
+        let world = World::new();
+        let renewed = world.looks(100_000, 0).now;
+        let until = renewed + 30_000;
+        assert!(world.is_held(until, world.looks(129_000, 0)));
+        assert!(!world.is_held(until, world.looks(130_001, 0)));
+    }
+
+    #[test]
+    fn a_lease_that_ends_later_than_it_can_is_believed_for_a_moment_only() {
+        let world = World::new();
+        let ahead = world.looks(0, 0).now + HOUR;
+        assert!(world.is_held(ahead, world.looks(14_000, 0)), "just opened");
+        assert!(!world.is_held(ahead, world.looks(16_000, 0)));
+        let stored = StoredLease {
+            until: ahead,
+            length: None,
+        };
+        assert!(world.clock.is_held(stored, world.looks(17_000, 0)));
+    }
+
+    #[test]
+    fn whoever_lives_keeps_its_run_when_the_clock_is_set() {
+        for jump in [HOUR, -HOUR] {
+            let world = World::new();
+            let until = world.looks(100_000, 0).now + 30_000;
+            assert!(world.is_held(until, world.looks(105_000, jump)), "{jump}");
+            assert!(world.is_held(until, world.looks(119_000, jump)), "{jump}");
+            // Nobody renewed it.
+            assert!(!world.is_held(until, world.looks(121_000, jump)), "{jump}");
+            let renewed = world.looks(122_000, jump).now + 30_000;
+            assert!(world.is_held(renewed, world.looks(123_000, jump)), "{jump}");
+        }
+    }
+
+    #[test]
+    fn looks_that_overlap_or_take_long_are_no_jump() {
+        let world = World::new();
+        let slow = Look {
+            asked: world.began,
+            answered: world.began + Duration::from_secs(20),
+            now: 1_000_000_000,
+        };
+        world.clock.hear(slow);
+        world.looks(10_000, 0);
+        world.looks(21_000, -20_000);
+        let look = world.looks(30_000, -20_000);
+        assert!(!world.is_held(look.now - 1, look));
+    }
+}

@@ -1,0 +1,4 @@
+//! Exported sessions.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_app_fuzz::archive(input));

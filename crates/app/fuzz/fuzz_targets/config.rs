@@ -1,0 +1,4 @@
+//! Configuration files.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_app_fuzz::config(input));

@@ -1,0 +1,4 @@
+//! Logs of runs.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_app_fuzz::record(input));

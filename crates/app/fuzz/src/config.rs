@@ -1,0 +1,44 @@
+//! Configuration: a file is taken or refused, the same way each time, and its error tells no secret.
+
+use std::error::Error;
+use std::fs;
+
+use neuraxis_app::{Config, Environment, Sources};
+
+/// A secret of the environment. No file can make an error tell it.
+const CANARY: &str = "sk-canary-5f1e";
+
+/// Far more than is wrong with any file.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// Loads a configuration file twice.
+pub fn config(input: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("my.toml"), input).unwrap();
+    let environment = Environment::new(folder.path()).with_variable("OPENAI_API_KEY", CANARY);
+    let sources = Sources::default().with_file("my.toml");
+    let load = || {
+        let loaded = Config::load(&environment, &sources);
+        loaded.map_err(|error| told(&error))
+    };
+    match (load(), load()) {
+        (Ok(one), Ok(other)) => assert_eq!(one.policy().hash(), other.policy().hash()),
+        (Err(one), Err(other)) => {
+            assert_eq!(one, other);
+            assert!(one.len() < MAX_ERROR_BYTES, "{one}");
+            assert!(!one.contains(CANARY), "{one}");
+        }
+        (one, other) => panic!("once taken, once not: {one:?}, {other:?}"),
+    }
+}
+
+/// Writes an error down with all that caused it.
+fn told(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        told.push_str(&format!("\n{source}"));
+        cause = source.source();
+    }
+    told
+}

@@ -1,0 +1,340 @@
+//! What command lines are split into.
+
+use super::*;
+
+fn shown(command: &str) -> Vec<String> {
+    let show = |part: &Part| {
+        let words = part.words.join(" ");
+        match part.unclear {
+            Some(why) => format!("{words} ({why})"),
+            None => words,
+        }
+    };
+    parts(command).iter().map(show).collect()
+}
+
+#[test]
+fn plain_commands_are_told_apart() {
+    for command in [
+        "git status && curl x",
+        "git status || curl x",
+        "git status; curl x",
+        "git status | curl x",
+        "git status & curl x",
+        "git status\ncurl x",
+        "git 'status' && \"curl\" x",
+        "git status # and\ncurl x",
+    ] {
+        assert_eq!(shown(command), ["git status", "curl x"], "{command:?}");
+    }
+}
+
+#[test]
+fn what_is_not_plain_is_unclear_and_still_shows_what_it_would_run() {
+    for command in [
+        "git status $(curl x)",
+        "git status `curl x`",
+        "git status \"$(curl x)\"",
+        "diff <(curl x) y",
+        "(curl x)",
+        "if true; then curl x; fi",
+        "A=1 curl x",
+        "{ curl x; }",
+        "! curl x",
+        "echo $(echo $(curl x))",
+        "time curl x",
+    ] {
+        let parts = parts(command);
+        assert!(
+            parts.iter().any(|part| part.unclear.is_some()),
+            "{command}: {parts:?}"
+        );
+        let sees = |part: &Part| part.words.first().is_some_and(|word| word == "curl");
+        assert!(parts.iter().any(sees), "{command}: {parts:?}");
+    }
+}
+
+#[test]
+fn everything_else_is_unclear() {
+    for command in [
+        "",
+        "  ",
+        "# nothing",
+        "$X y",
+        "cu\\rl x",
+        "cat < /etc/passwd",
+        "echo x > y",
+        "cat <<E\nx\nE",
+        "'unfinished",
+        "git \"st",
+        "ls *",
+        "ls ~",
+        "ls {a,b}",
+        "ls $'\\x63'",
+        "a\rb",
+        "a\0b",
+        "git status |& cat",
+        "${x}",
+        "[[ -f x ]]",
+        "f() { curl x; }",
+        "!!",
+    ] {
+        let parts = parts(command);
+        assert!(
+            parts.iter().any(|part| part.unclear.is_some()),
+            "{command:?}: {parts:?}"
+        );
+    }
+    assert!(
+        parts(&"(".repeat(5_000))
+            .iter()
+            .any(|part| part.unclear.is_some())
+    );
+    assert!(
+        parts(&"$(".repeat(3_000))
+            .iter()
+            .any(|part| part.unclear.is_some())
+    );
+    assert!(
+        parts(&"`".repeat(8_000))
+            .iter()
+            .any(|part| part.unclear.is_some())
+    );
+    assert!(
+        parts(&"a;".repeat(4_000))
+            .iter()
+            .any(|part| part.unclear.is_some())
+    );
+    assert!(
+        parts(&"x".repeat(MAX_BYTES + 1))
+            .iter()
+            .any(|part| part.unclear.is_some())
+    );
+}
+
+#[test]
+fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
+    for command in [
+        "a;;b",
+        "a;&b",
+        "a &&",
+        "a |",
+        "&& a",
+        "a; ; b",
+        "a & && b",
+        "'' x",
+        "a\u{a0}b",
+        "a\u{2003}b",
+        "git commit -m \"it's\"",
+        "git commit -m 'a \"b\"'",
+        r"echo 'a\nb'",
+        "a#b",
+        "a^b",
+        "a !b",
+        "a $'x'",
+        "a $\"x\"",
+        "a $((1+1))",
+        "a ${x:-'y'}",
+        "a <<'E'\nx\nE",
+        "a <<< x",
+        "a 2>&1",
+        "a &> x",
+        "a >(b)",
+        "a=1",
+        "a+=1 b",
+        "select x in y; do z; done",
+        "coproc a",
+        "a \\\n b",
+    ] {
+        let parts = parts(command);
+        let is_unclear = parts.iter().any(|part| part.unclear.is_some());
+        assert!(is_unclear, "{command:?}: {parts:?}");
+    }
+    for command in [
+        "a && b || c | d; e & f\n\n# g\nh;",
+        "a &&\n\n b # c",
+        "git commit -m 'two\nlines, $x and `y`'",
+        "a \"b c\"'d'e -f=g --h=i,j k:l@m %n +o é /p/../q",
+        "a &",
+    ] {
+        let parts = parts(command);
+        assert!(parts.iter().all(|part| part.unclear.is_none()), "{parts:?}");
+    }
+    assert_eq!(parts("a \"b c\"'d'e ''")[0].words, ["a", "b cde", ""]);
+}
+
+#[test]
+fn what_once_took_all_memory_or_panicked_is_unclear_at_once() {
+    for command in ["<<\"\" ", "ls <<'' ", "<<$[''(${", "$(<<E\n)\nE"] {
+        assert!(
+            parts(command).iter().any(|part| part.unclear.is_some()),
+            "{command:?}"
+        );
+    }
+}
+
+/// Returns how many bytes all words have.
+fn weight(parts: &[Part]) -> usize {
+    let of_part = |part: &Part| {
+        let words: usize = part.words.iter().map(|word| word.len() + 1).sum();
+        words + weight(&part.inner)
+    };
+    parts.iter().map(of_part).sum()
+}
+
+/// What is kept of a text grows no faster than the text, whatever is in it.
+fn is_bounded(text: &str) {
+    let found = parts(text);
+    assert!(!found.is_empty() && found.len() <= 70, "{}", found.len());
+    let most = 16 * text.len() + 8 * MAX_SCRIPT_BYTES;
+    assert!(
+        weight(&found) <= most,
+        "{} of {}",
+        weight(&found),
+        text.len()
+    );
+    for pattern in ["curl", "git push --force x", "rm -rf *", "a* b* c*"] {
+        let pattern = super::super::CommandPattern::parse(pattern).unwrap();
+        let concerned = found.iter().any(|part| pattern.may_concern(part));
+        // What a rule denies has to be somewhere in the text.
+        assert!(
+            !concerned || text.to_lowercase().contains(['u', 'g', 'r', 'a']),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn every_text_of_the_corpus_is_split_within_bounds() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/command");
+    let mut count = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let text = std::fs::read(entry.unwrap().path());
+        let text = String::from_utf8_lossy(&text.unwrap()).into_owned();
+        for times in [1, 40, 2_000] {
+            let repeated = text.repeat(times);
+            is_bounded(
+                repeated
+                    .get(..repeated.floor_char_boundary(100_000))
+                    .unwrap(),
+            );
+        }
+        count += 1;
+    }
+    assert!(count >= 15, "{count}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_split_within_bounds(text in "\\PC{0,200}|[\\x00-\\x7f]{0,200}") {
+        is_bounded(&text);
+    }
+
+    #[test]
+    fn any_text_of_what_shells_obey_is_split_within_bounds(
+        pieces in proptest::collection::vec(proptest::sample::select(SHELL.to_vec()), 0..300),
+    ) {
+        let text = pieces.concat();
+        is_bounded(&text);
+        is_bounded(&text.repeat(20));
+    }
+}
+
+/// Pieces of command lines.
+const SHELL: [&str; 44] = [
+    "p", "q", "p", "q", "pq", " ", " ", " ", "sh -c ", "env ", "'", "'", "\"", "\"", "\\", "$",
+    "`", "(", ")", "{", "}", "<", ">", "<<", "$(", "|", "||", "&", "&&", ";", "\n", "#", "*", "?",
+    "[", "~", "!", "=", "-", "1", "é", "\u{a0}", "\t", "^",
+];
+
+/// Runs texts that are said to be plain in real shells, in a folder of programs that only note how they were called.
+#[cfg(unix)]
+#[test]
+fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::{Command, Stdio};
+
+    use proptest::strategy::{Strategy as _, ValueTree as _};
+    use proptest::test_runner::TestRunner;
+
+    let is_there = |shell: &&str| std::path::Path::new(shell).exists();
+    let shells: Vec<&str> = ["/bin/dash", "/bin/bash"]
+        .into_iter()
+        .filter(is_there)
+        .collect();
+    if shells.is_empty() {
+        println!("skipped: there is neither /bin/dash nor /bin/bash to compare with");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    for name in ["p", "q", "pq", "qp", "pp", "qq"] {
+        let note = "#!/bin/sh\nprintf '%s\\036' \"${0##*/}\" \"$@\" > \"$NOTES/$$\"\n";
+        let path = programs.join(name);
+        std::fs::write(&path, note).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let mut runner = TestRunner::deterministic();
+    let pieces = proptest::collection::vec(proptest::sample::select(SHELL.to_vec()), 1..9);
+    let (mut compared, mut round) = (0, 0);
+    for _ in 0..60_000 {
+        let text = pieces.new_tree(&mut runner).unwrap().current().concat();
+        let parts = parts(&text);
+        let is_plain = parts
+            .iter()
+            .all(|part| part.unclear.is_none() && !part.runs_others);
+        let is_simple = text
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || letter == ' ');
+        if !is_plain || is_simple {
+            continue;
+        }
+        compared += 1;
+        for shell in &shells {
+            round += 1;
+            let notes = folder.path().join(format!("notes{round}"));
+            let room = folder.path().join(format!("room{round}"));
+            std::fs::create_dir(&notes).unwrap();
+            std::fs::create_dir(&room).unwrap();
+            let mut command = Command::new(shell);
+            command
+                .env_clear()
+                .env("PATH", &programs)
+                .env("NOTES", &notes);
+            command
+                .args(["-c", &text])
+                .current_dir(&room)
+                .stdin(Stdio::null());
+            command.output().unwrap();
+            let mut ran: Vec<Vec<String>> = std::fs::read_dir(&notes)
+                .unwrap()
+                .map(|note| std::fs::read_to_string(note.unwrap().path()).unwrap())
+                .map(|note| note.split_terminator('\u{1e}').map(str::to_owned).collect())
+                .collect();
+            let is_program = |words: &&Vec<String>| programs.join(&words[0]).is_file();
+            let mut said: Vec<&Vec<String>> = parts
+                .iter()
+                .map(|part| &part.words)
+                .filter(is_program)
+                .collect();
+            // What stands behind `||`, or behind `&&` and a program that there is not, does not run.
+            if text.contains("||") || text.contains("&&") {
+                said.retain(|words| ran.contains(words));
+                said.sort();
+                said.dedup();
+                ran.sort();
+                ran.dedup();
+            }
+            said.sort();
+            ran.sort();
+            assert_eq!(ran.iter().collect::<Vec<_>>(), said, "{shell} -c {text:?}");
+            let left = std::fs::read_dir(&room).unwrap().count();
+            assert_eq!(left, 0, "{shell} -c {text:?} wrote files");
+        }
+        if compared == 200 {
+            break;
+        }
+    }
+    assert!(compared >= 50, "{compared}");
+}

@@ -1,0 +1,625 @@
+//! What is known of programs that run others, and of options that write or read elsewhere.
+//!
+//! One table for all that asks about it: what a rule that asks or denies looks into, what a wildcard does not stand for,
+//! what is offered to be remembered, and what `policy check` warns of. It can never be complete, and does not have to be:
+//! it is about mistakes, the sandbox is the boundary.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What is known of some programs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    names: &'static [&'static str],
+    pub(super) kind: Kind,
+    /// Options that no wildcard stands for; `=` is any word that sets something.
+    pub(super) options: &'static [&'static str],
+    /// Why, for the end of a sentence; it begins with "it".
+    pub(crate) why: &'static str,
+}
+
+/// What a program does with its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Runs the program that its words name.
+    Words,
+    /// Hands words to a shell.
+    Shell,
+    /// Runs code in a language of its own.
+    Code,
+    /// Runs what files and options say, such as tasks and hooks.
+    Tasks,
+    /// Writes or removes what its words name.
+    Writes,
+    /// Does nothing of the sort but by some options.
+    Options,
+}
+
+impl Program {
+    pub(super) const fn runs_others(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Words | Kind::Shell | Kind::Code | Kind::Tasks
+        )
+    }
+
+    /// Tells whether it is a shell, which reads commands from its input where no argument names any.
+    pub(super) fn is_shell(&self) -> bool {
+        self.names.contains(&"bash")
+    }
+
+    /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
+    pub(super) fn has_option(&self, word: &str) -> bool {
+        self.options.iter().any(|option| fits_option(option, word))
+    }
+
+    /// Says the same of the program by its name.
+    pub(super) fn about(&self, name: &str) -> String {
+        let why = self.why.strip_prefix("it ").unwrap_or(self.why);
+        format!("{name} {why}")
+    }
+
+    pub(super) fn options(&self) -> String {
+        self.options.join(", ")
+    }
+}
+
+fn fits_option(option: &str, word: &str) -> bool {
+    if option == "=" {
+        return word.contains('=') && !word.starts_with('-');
+    }
+    if let Some(name) = option.strip_prefix("--") {
+        let given = word.strip_prefix("--").unwrap_or_default();
+        let given = given.split('=').next().unwrap_or_default();
+        // Programs take any beginning of a name that is the only one.
+        return !given.is_empty() && name.starts_with(given);
+    }
+    let Some(flag) = option
+        .strip_prefix('-')
+        .filter(|flag| flag.chars().count() == 1)
+    else {
+        return word == option;
+    };
+    word.starts_with('-') && !word.starts_with("--") && word.contains(flag)
+}
+
+/// Finds what is known of a program, by whatever path and version it is named.
+pub(crate) fn program(word: &str) -> Option<&'static Program> {
+    static BY_NAME: LazyLock<HashMap<&'static str, &'static Program>> = LazyLock::new(|| {
+        let named =
+            |program: &'static Program| program.names.iter().map(move |name| (*name, program));
+        PROGRAMS.iter().flat_map(named).collect()
+    });
+    let name = base_name(word);
+    if name.is_empty() || name.len() > 40 {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let name = name.strip_suffix(".exe").unwrap_or(&name);
+    if ["ld-linux", "ld-musl", "ld.so", "ld64.so"]
+        .iter()
+        .any(|start| name.starts_with(start))
+    {
+        return BY_NAME.get("ld.so").copied();
+    }
+    let unversioned =
+        name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let unversioned = unversioned.trim_end_matches('-');
+    let found = BY_NAME.get(name).or_else(|| BY_NAME.get(unversioned));
+    found.copied()
+}
+
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Tells whether git is to run what its words say: by a setting, an alias or one of the options for that.
+pub(super) fn git_runs(words: &[String]) -> bool {
+    let runs = |word: &String| {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_setting =
+            word.starts_with("-c") || ["config", "--config-env", "--config"].contains(&name);
+        is_setting
+            || ["run", "foreach", "filter-branch", "-x"].contains(&name)
+            || [
+                "--exec",
+                "--exec-path",
+                "--extcmd",
+                "--upload-pack",
+                "--receive-pack",
+            ]
+            .contains(&name)
+    };
+    let is_git = words.first().is_some_and(|word| base_name(word) == "git");
+    is_git && words.iter().skip(1).any(runs)
+}
+
+/// The commands of git that only look.
+pub(super) const GIT_READS: [&str; 9] = [
+    "blame",
+    "describe",
+    "diff",
+    "log",
+    "ls-files",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
+];
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        names: &[
+            "sudo",
+            "doas",
+            "pkexec",
+            "env",
+            "xargs",
+            "nohup",
+            "nice",
+            "ionice",
+            "timeout",
+            "gtimeout",
+            "command",
+            "exec",
+            "builtin",
+            "setsid",
+            "stdbuf",
+            "time",
+            "strace",
+            "ltrace",
+            "chroot",
+            "unshare",
+            "nsenter",
+            "flock",
+            "taskset",
+            "chrt",
+            "systemd-run",
+            "setarch",
+            "linux32",
+            "linux64",
+            "setpriv",
+            "prlimit",
+            "numactl",
+            "coproc",
+            "cgexec",
+            "dbus-run-session",
+            "catchsegv",
+            "ld.so",
+            "unbuffer",
+            "proot",
+            "fakeroot",
+            "firejail",
+            "bwrap",
+            "npx",
+            "bunx",
+            "pnpx",
+            "uvx",
+            "pipx",
+            "rustup",
+            "busybox",
+            "toybox",
+            "socat",
+            "caffeinate",
+            "arch",
+            "gdb",
+            "valgrind",
+            "perf",
+            "hyperfine",
+            "entr",
+            "direnv",
+            "nix-shell",
+            "mise",
+            "faketime",
+        ],
+        kind: Kind::Words,
+        options: &[],
+        why: "it runs the program that its arguments name",
+    },
+    Program {
+        names: &[
+            "sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "yash", "fish", "csh", "tcsh",
+            "rbash", "pwsh", "su",
+        ],
+        kind: Kind::Shell,
+        options: &["-c", "-s", "-o"],
+        why: "it runs what its arguments or its input say",
+    },
+    Program {
+        names: &[
+            "eval", "trap", "alias", "source", ".", "runuser", "script", "watch", "ssh",
+            "parallel", "screen", "tmux", "at", "batch", "crontab", "expect",
+        ],
+        kind: Kind::Shell,
+        options: &["-c", "-o", "-F"],
+        why: "it lets a shell run what its arguments say",
+    },
+    Program {
+        names: &[
+            "python",
+            "pypy",
+            "ipython",
+            "perl",
+            "ruby",
+            "irb",
+            "node",
+            "nodejs",
+            "deno",
+            "bun",
+            "php",
+            "lua",
+            "luajit",
+            "tclsh",
+            "awk",
+            "gawk",
+            "mawk",
+            "nawk",
+            "sed",
+            "gsed",
+            "ed",
+            "ex",
+            "vi",
+            "vim",
+            "nvim",
+            "emacs",
+            "nano",
+            "sqlite",
+            "psql",
+            "mysql",
+            "groovy",
+            "scala",
+            "jshell",
+            "osascript",
+            "rscript",
+            "julia",
+            "guile",
+            "erl",
+            "elixir",
+            "ghci",
+            "ocaml",
+            "m4",
+            "bc",
+            "dc",
+        ],
+        kind: Kind::Code,
+        options: &[
+            "-c",
+            "-e",
+            "-E",
+            "-f",
+            "-i",
+            "-r",
+            "-m",
+            "--eval",
+            "--in-place",
+            "--file",
+            "--print",
+        ],
+        why: "it runs code that its arguments or its input say, or writes files",
+    },
+    Program {
+        names: &["find"],
+        kind: Kind::Tasks,
+        options: &[
+            "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf",
+            "-fls",
+        ],
+        why: "it runs programs, removes and writes files",
+    },
+    Program {
+        names: &["fd", "fdfind"],
+        kind: Kind::Tasks,
+        options: &["--exec", "--exec-batch", "-x", "-X"],
+        why: "it runs programs",
+    },
+    Program {
+        names: &["tar", "bsdtar", "gtar"],
+        kind: Kind::Tasks,
+        options: &[
+            "--to-command",
+            "--checkpoint-action",
+            "--use-compress-program",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+            "--directory",
+            "--absolute-names",
+            "-I",
+            "-F",
+            "-C",
+            "-P",
+        ],
+        why: "it runs programs and writes elsewhere",
+    },
+    Program {
+        names: &["rsync", "scp", "sftp", "zip", "7z"],
+        kind: Kind::Tasks,
+        options: &[
+            "-e",
+            "--rsh",
+            "--rsync-path",
+            "-S",
+            "-o",
+            "-F",
+            "-TT",
+            "--unzip-command",
+            "-T",
+        ],
+        why: "it runs programs and writes elsewhere",
+    },
+    Program {
+        names: &[
+            "make", "gmake", "bmake", "ninja", "just", "task", "rake", "cmake", "meson", "bazel",
+            "ant", "mvn", "gradle", "gradlew", "scons", "tox", "nox", "invoke",
+        ],
+        kind: Kind::Tasks,
+        options: &[
+            "-f",
+            "-C",
+            "-I",
+            "-E",
+            "-P",
+            "--file",
+            "--makefile",
+            "--justfile",
+            "--directory",
+            "--eval",
+            "--include-dir",
+            "--init-script",
+            "--working-directory",
+            "--shell",
+            "=",
+        ],
+        why: "it runs what files and options say",
+    },
+    Program {
+        names: &[
+            "npm", "pnpm", "yarn", "corepack", "pip", "uv", "poetry", "gem", "bundle", "composer",
+            "brew",
+        ],
+        kind: Kind::Tasks,
+        options: &[
+            "--prefix",
+            "--script-shell",
+            "--node-options",
+            "--userconfig",
+            "--globalconfig",
+            "--global",
+            "--target",
+            "--root",
+            "--dir",
+            "--cwd",
+            "-C",
+            "-g",
+            "-t",
+        ],
+        why: "it runs scripts of projects and packages, and writes elsewhere",
+    },
+    Program {
+        names: &[
+            "docker",
+            "podman",
+            "nerdctl",
+            "kubectl",
+            "oc",
+            "helm",
+            "terraform",
+            "ansible",
+            "ansible-playbook",
+            "vagrant",
+            "lxc",
+            "machinectl",
+            "systemctl",
+            "launchctl",
+            "gh",
+            "aws",
+            "gcloud",
+            "az",
+        ],
+        kind: Kind::Tasks,
+        options: &[
+            "-v",
+            "--volume",
+            "--mount",
+            "--privileged",
+            "-f",
+            "--file",
+            "--config",
+            "--kubeconfig",
+        ],
+        why: "it runs programs elsewhere, with rights of its own",
+    },
+    Program {
+        names: &["git"],
+        kind: Kind::Options,
+        options: &[
+            "--output",
+            "--no-index",
+            "--ext-diff",
+            "--textconv",
+            "--exec",
+            "--exec-path",
+            "--extcmd",
+            "--upload-pack",
+            "--receive-pack",
+            "--open-files-in-pager",
+            "--git-dir",
+            "--work-tree",
+            "--config-env",
+            "--config",
+            "--template",
+            "--contents",
+            "--output-directory",
+            "-c",
+            "-C",
+            "-O",
+            "-x",
+        ],
+        why: "it writes files, reads others than the repository's or runs programs",
+    },
+    Program {
+        names: &["cargo"],
+        kind: Kind::Options,
+        options: &[
+            "--config",
+            "--manifest-path",
+            "--target-dir",
+            "--out-dir",
+            "--artifact-dir",
+            "--root",
+            "--path",
+            "--lockfile-path",
+            "-C",
+            "-Z",
+        ],
+        why: "it runs programs, or builds, reads and writes elsewhere",
+    },
+    Program {
+        names: &["go"],
+        kind: Kind::Options,
+        options: &[
+            "-exec",
+            "-toolexec",
+            "-vettool",
+            "-o",
+            "-C",
+            "-modfile",
+            "-overlay",
+            "--exec",
+            "--toolexec",
+        ],
+        why: "it runs programs, or builds and writes elsewhere",
+    },
+    Program {
+        names: &[
+            "sort", "tree", "gcc", "cc", "clang", "rustc", "pandoc", "openssl",
+        ],
+        kind: Kind::Options,
+        options: &[
+            "-o",
+            "-T",
+            "--output",
+            "--compress-program",
+            "--files0-from",
+            "--temporary-directory",
+        ],
+        why: "it writes files, reads others or runs programs",
+    },
+    Program {
+        names: &["jq", "yq"],
+        kind: Kind::Options,
+        options: &[
+            "-f",
+            "-i",
+            "-L",
+            "--from-file",
+            "--inplace",
+            "--rawfile",
+            "--slurpfile",
+        ],
+        why: "it writes files or reads others",
+    },
+    Program {
+        names: &["rg", "ripgrep", "ag"],
+        kind: Kind::Options,
+        options: &["--pre", "--hostname-bin", "--pager"],
+        why: "it runs programs",
+    },
+    Program {
+        names: &["man", "less", "more", "pager"],
+        kind: Kind::Options,
+        options: &["-P", "-o", "-O", "--pager", "--log-file"],
+        why: "it runs programs and writes files",
+    },
+    Program {
+        names: &[
+            "curl", "wget", "aria", "http", "https", "nc", "ncat", "netcat", "telnet", "ftp",
+        ],
+        kind: Kind::Writes,
+        options: &[
+            "-o",
+            "-O",
+            "-K",
+            "-T",
+            "--output",
+            "--config",
+            "--upload-file",
+            "--remote-name",
+            "-e",
+            "-c",
+        ],
+        why: "it reaches out, and writes or sends files",
+    },
+    Program {
+        names: &[
+            "rm", "rmdir", "mv", "cp", "dd", "tee", "install", "ln", "link", "unlink", "truncate",
+            "shred", "chmod", "chown", "chgrp", "touch", "mkdir", "mkfifo", "mknod", "split",
+            "csplit", "patch", "unzip", "gzip", "gunzip", "bzip", "xz", "zstd", "cpio", "ar",
+            "kill", "pkill", "killall", "mount", "umount", "setfacl", "setfattr", "dos2unix",
+        ],
+        kind: Kind::Writes,
+        options: &[],
+        why: "it writes or removes what its arguments name",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_any_path_case_and_version_and_stands_in_the_table_once() {
+        for (word, expected) in [
+            ("/usr/bin/python3.12", "python"),
+            ("PYTHON", "python"),
+            ("perl5.36", "perl"),
+            ("/lib64/ld-linux-x86-64.so.2", "ld.so"),
+            (".", "."),
+            ("sqlite3", "sqlite"),
+        ] {
+            assert!(program(word).unwrap().names.contains(&expected), "{word}");
+        }
+        assert!(program("pythonic").is_none() && program("").is_none() && program("3").is_none());
+        let mut names: Vec<_> = PROGRAMS.iter().flat_map(|program| program.names).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn an_option_is_known_shortened_with_its_value_and_in_a_bundle() {
+        let git = program("git").unwrap();
+        for word in [
+            "--output",
+            "--output=x",
+            "--outp=x",
+            "--o",
+            "--no-index",
+            "--no-i",
+            "-C",
+            "-C.",
+            "-c",
+        ] {
+            assert!(git.has_option(word), "{word}");
+        }
+        for word in [
+            "--oneline",
+            "-5",
+            "--stat",
+            "--no-merges",
+            "HEAD",
+            "output",
+            "--",
+            "-p",
+            "--cached",
+        ] {
+            assert!(!git.has_option(word), "{word}");
+        }
+        assert!(program("sort").unwrap().has_option("-ro"));
+        assert!(program("find").unwrap().has_option("-delete"));
+        assert!(!program("find").unwrap().has_option("-depth"));
+        assert!(program("make").unwrap().has_option("SHELL=/tmp/x"));
+    }
+}

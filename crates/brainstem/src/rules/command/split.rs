@@ -1,0 +1,354 @@
+//! Splits a command line into simple commands, in one pass and without recursion.
+//!
+//! It understands what is plain: words, quotes with nothing but text in them, comments, and `&&`, `||`, `;`, `|`, `&` and
+//! line breaks between commands. Everything else is marked as unclear. What stands inside substitutions and groups is
+//! still told apart, for the rules that ask and deny; it expands nothing and runs nothing.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Substitutions and groups nested deeper than this are not told apart.
+const MAX_DEPTH: usize = 6;
+
+/// More commands than this are not told apart.
+const MAX_PARTS: usize = 64;
+
+/// Words that a shell obeys where a command begins; the command follows them.
+const RESERVED: [&str; 19] = [
+    "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done",
+    "case", "esac", "function", "select", "time", "coproc",
+];
+
+pub(super) const NOT_COMPLETE: &str = "it is not complete";
+const GROUPS: &str = "it groups commands";
+const REDIRECTS: &str = "it redirects";
+const EXPANDS: &str = "it has expansions";
+const PATTERNS: &str = "it has patterns or expansions";
+
+/// One simple command, as it was found.
+#[derive(Debug, Default)]
+pub(super) struct Simple {
+    /// Its words, without quotes.
+    pub(super) words: Vec<String>,
+    /// What of it is not understood; nothing if it is plain.
+    pub(super) unclear: Option<&'static str>,
+}
+
+/// What a text was split into.
+#[derive(Debug)]
+pub(super) struct Split {
+    pub(super) commands: Vec<Simple>,
+    /// Why the text as a whole is not understood, and possibly not read to its end.
+    pub(super) flaw: Option<&'static str>,
+}
+
+/// Splits a command line.
+pub(super) fn split(text: &str) -> Split {
+    let mut splitter = Splitter {
+        letters: text.chars().peekable(),
+        commands: Vec::new(),
+        outer: Vec::new(),
+        now: Level::new(Ends::WithText),
+        flaw: None,
+    };
+    while splitter.flaw.is_none()
+        && let Some(letter) = splitter.letters.next()
+    {
+        splitter.read(letter);
+    }
+    splitter.end()
+}
+
+struct Splitter<'a> {
+    letters: Peekable<Chars<'a>>,
+    commands: Vec<Simple>,
+    /// The commands in which the one that is read stands, the outermost first.
+    outer: Vec<Level>,
+    now: Level,
+    flaw: Option<&'static str>,
+}
+
+/// A command that is being read.
+struct Level {
+    command: Simple,
+    /// The word that is being read, if one has begun.
+    word: Option<String>,
+    /// The quote that is open in it.
+    quote: Option<char>,
+    /// The operator before the command, if another command has to follow it.
+    after: Option<Operator>,
+    ends: Ends,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    WithText,
+    WithParenthesis,
+    WithBackquote,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    /// `&&`, `||` or `|`: a command has to follow.
+    Joins,
+    /// `;` or `&`.
+    Ends,
+    /// A line break, which may also stand where no command is.
+    Line,
+}
+
+impl Level {
+    fn new(ends: Ends) -> Self {
+        Self {
+            command: Simple::default(),
+            word: None,
+            quote: None,
+            after: None,
+            ends,
+        }
+    }
+
+    fn mark(&mut self, why: &'static str) {
+        self.command.unclear.get_or_insert(why);
+    }
+
+    fn push(&mut self, letter: char) {
+        self.word.get_or_insert_default().push(letter);
+    }
+
+    fn push_marked(&mut self, letter: char, why: &'static str) {
+        self.mark(why);
+        self.push(letter);
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else {
+            return;
+        };
+        if self.command.words.is_empty() {
+            if RESERVED.contains(&word.as_str()) {
+                self.mark("it is a compound statement");
+                return;
+            }
+            if word.contains('=') {
+                self.mark("it sets variables");
+                return;
+            }
+            if word.is_empty() {
+                self.mark("it names no program");
+            }
+        }
+        self.command.words.push(word);
+    }
+}
+
+impl Splitter<'_> {
+    fn read(&mut self, letter: char) {
+        match self.now.quote {
+            Some(quote) if letter == quote => self.now.quote = None,
+            Some('\'') => self.read_quoted(letter),
+            Some(_) => match letter {
+                '$' => self.expand(),
+                '`' => self.backquote(),
+                '\\' => self.escape(),
+                '!' => self.now.push_marked(letter, PATTERNS),
+                _ => self.read_quoted(letter),
+            },
+            None => self.read_unquoted(letter),
+        }
+    }
+
+    /// Reads a letter that stands for itself, unless a later reader may take it for a quote or an escape.
+    fn read_quoted(&mut self, letter: char) {
+        if matches!(letter, '\'' | '"' | '\\') {
+            self.now.mark("it has quotes or escapes within quotes");
+        }
+        self.now.push(letter);
+    }
+
+    fn read_unquoted(&mut self, letter: char) {
+        match letter {
+            ' ' | '\t' => self.now.end_word(),
+            '\n' => self.operate(Operator::Line),
+            '\'' | '"' => {
+                self.now.word.get_or_insert_default();
+                self.now.quote = Some(letter);
+            }
+            '$' => self.expand(),
+            '`' => self.backquote(),
+            '\\' => self.escape(),
+            '(' => {
+                self.now.end_word();
+                self.now.mark(GROUPS);
+                self.finish();
+                self.open(Ends::WithParenthesis);
+            }
+            ')' => self.close_parenthesis(),
+            '<' | '>' => self.redirect(letter),
+            '&' | '|' | ';' => self.read_operator(letter),
+            '#' if self.now.word.is_none() => self.skip_comment(),
+            '!' if self.now.word.is_none() => self.now.mark(PATTERNS),
+            '*' | '?' | '[' | ']' | '{' | '}' | '~' | '!' | '#' | '^' => {
+                self.now.push_marked(letter, PATTERNS);
+            }
+            _ if letter.is_control() => self.now.end_word(),
+            _ if letter.is_whitespace() => {
+                self.now
+                    .mark("it has blanks that not all shells take for blanks");
+                self.now.end_word();
+            }
+            _ => self.now.push(letter),
+        }
+    }
+
+    fn escape(&mut self) {
+        self.now.mark("it has escapes");
+        if let Some(letter) = self.letters.next()
+            && letter != '\n'
+        {
+            self.now.push(letter);
+        }
+    }
+
+    fn expand(&mut self) {
+        self.now.push_marked('$', EXPANDS);
+        if self.letters.next_if_eq(&'(').is_some() {
+            self.open_within_word("(…)", Ends::WithParenthesis);
+        }
+    }
+
+    fn backquote(&mut self) {
+        let of_backquote = |level: &Level| level.ends == Ends::WithBackquote;
+        if !of_backquote(&self.now) && !self.outer.iter().any(of_backquote) {
+            self.now.mark(EXPANDS);
+            self.open_within_word("`…`", Ends::WithBackquote);
+            return;
+        }
+        while !of_backquote(&self.now) {
+            self.now.mark(NOT_COMPLETE);
+            self.close();
+        }
+        self.close();
+    }
+
+    fn redirect(&mut self, letter: char) {
+        self.now.end_word();
+        self.now.mark(REDIRECTS);
+        if self.letters.next_if_eq(&'(').is_some() {
+            self.now.push(letter);
+            self.open_within_word("(…)", Ends::WithParenthesis);
+            return;
+        }
+        let is_more = |letter: &char| matches!(letter, '<' | '>' | '&' | '|' | '-');
+        while self.letters.next_if(is_more).is_some() {}
+    }
+
+    fn skip_comment(&mut self) {
+        while self.letters.next_if(|letter| *letter != '\n').is_some() {}
+    }
+
+    fn read_operator(&mut self, first: char) {
+        let doubled = self.letters.next_if_eq(&first).is_some();
+        match (first, doubled) {
+            (';', true) => {
+                self.now.mark(GROUPS);
+                self.operate(Operator::Ends);
+            }
+            (';', false) => {
+                if self.letters.next_if_eq(&'&').is_some() {
+                    self.now.mark(GROUPS);
+                }
+                self.operate(Operator::Ends);
+            }
+            ('|', false) => {
+                if self.letters.next_if_eq(&'&').is_some() {
+                    self.now.mark(REDIRECTS);
+                }
+                self.operate(Operator::Joins);
+            }
+            ('&', false) => self.operate(Operator::Ends),
+            _ => self.operate(Operator::Joins),
+        }
+    }
+
+    fn operate(&mut self, operator: Operator) {
+        self.now.end_word();
+        let command = &self.now.command;
+        let is_empty = command.words.is_empty() && command.unclear.is_none();
+        if operator == Operator::Line && is_empty {
+            return;
+        }
+        if is_empty {
+            self.now.mark(NOT_COMPLETE);
+        }
+        self.finish();
+        self.now.after = Some(operator);
+    }
+
+    /// Puts away the command that was read, and begins another.
+    fn finish(&mut self) {
+        self.now.end_word();
+        let command = std::mem::take(&mut self.now.command);
+        if !command.words.is_empty() || command.unclear.is_some() {
+            self.commands.push(command);
+            self.now.after = None;
+        }
+        if self.commands.len() > MAX_PARTS {
+            self.flaw.get_or_insert("it has too many parts");
+        }
+    }
+
+    fn open_within_word(&mut self, shown: &str, ends: Ends) {
+        self.now.word.get_or_insert_default().push_str(shown);
+        self.open(ends);
+    }
+
+    fn open(&mut self, ends: Ends) {
+        if self.outer.len() >= MAX_DEPTH {
+            self.flaw.get_or_insert("it is nested too deeply");
+            return;
+        }
+        let level = std::mem::replace(&mut self.now, Level::new(ends));
+        self.outer.push(level);
+    }
+
+    fn close_parenthesis(&mut self) {
+        self.now.end_word();
+        if self.now.ends == Ends::WithParenthesis {
+            self.close();
+        } else {
+            self.now.mark(GROUPS);
+            self.finish();
+        }
+    }
+
+    /// Goes back to the command in which the one that was read stands.
+    fn close(&mut self) {
+        self.now.end_word();
+        if self.now.after == Some(Operator::Joins) && self.now.command.words.is_empty() {
+            self.now.mark(NOT_COMPLETE);
+        }
+        self.finish();
+        if let Some(level) = self.outer.pop() {
+            self.now = level;
+        }
+    }
+
+    fn end(mut self) -> Split {
+        if self.now.quote.is_some() || !self.outer.is_empty() {
+            self.flaw.get_or_insert(NOT_COMPLETE);
+        }
+        while !self.outer.is_empty() {
+            self.now.mark(NOT_COMPLETE);
+            self.close();
+        }
+        if self.now.quote.is_some() {
+            self.now.mark(NOT_COMPLETE);
+        }
+        self.close();
+        Split {
+            commands: self.commands,
+            flaw: self.flaw,
+        }
+    }
+}

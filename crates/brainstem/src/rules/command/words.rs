@@ -1,0 +1,151 @@
+//! Words of commands that name files out of the folder, or files that govern what may run.
+
+use crate::rules::path::{Led, lead};
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Folder<'a> {
+    /// The folder it runs in, from the root; empty for the root itself.
+    pub(crate) base: &'a str,
+    /// The absolute path of the root, if it is known.
+    pub(crate) root: Option<&'a str>,
+}
+
+/// A word that names more paths than this is none that a wildcard stands for.
+const MAX_PATHS: usize = 16;
+
+/// Names of files and folders that decide what may run.
+const GOVERNING: [&str; 2] = [".git", "neuraxis.toml"];
+
+/// Says why a word is nothing that a wildcard stands for, whatever the program: it may name a file elsewhere.
+pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static str> {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
+    let is_option = word.starts_with('-');
+    let governs = |name: &str| {
+        let name = name.to_lowercase();
+        GOVERNING
+            .iter()
+            .any(|known| name == *known || is_option && name.ends_with(known))
+    };
+    if word.split(|letter| !is_of_name(letter)).any(governs) {
+        return Some("it names a file that decides what may run");
+    }
+    names_outside(word, folder).then_some("it names a file out of the project's folder")
+}
+
+/// Tells whether a word may name a file elsewhere: a path that is absolute, begins at a home folder, or climbs; as the word
+/// itself, as the value of an option, or behind a mark such as `@`.
+fn names_outside(word: &str, folder: Folder<'_>) -> bool {
+    let is_out = |path: &str| !matches!(lead(path, folder.base, folder.root), Led::Inside(_));
+    if (climbs(word) || word.contains("/../") || word.ends_with("/..")) && is_out(word) {
+        return true;
+    }
+    // In `-o/x` and `-I../x` the path begins right after letters.
+    let is_glued = word.starts_with('-') && !word.starts_with("--");
+    let (mut before, mut found) = (None, 0);
+    for (at, letter) in word.char_indices() {
+        let begins = before.is_none_or(|before| !is_of_path(before) || is_glued && found == 0);
+        let rest = word.get(at..).unwrap_or_default();
+        let is_path = rest.starts_with(['/', '~']) || climbs(rest);
+        let is_url = rest.starts_with("//") && before == Some(':');
+        if begins && is_path && !is_url {
+            found += 1;
+            if found > MAX_PATHS || is_out(path_in(rest)) {
+                return true;
+            }
+        }
+        before = Some(letter);
+    }
+    false
+}
+
+/// Tells whether a text begins with a step to the folder above.
+fn climbs(text: &str) -> bool {
+    text == ".." || text.starts_with("../")
+}
+
+fn is_of_path(letter: char) -> bool {
+    letter.is_alphanumeric() || "_.-+/%".contains(letter)
+}
+
+/// Returns a text up to where its path ends.
+fn path_in(text: &str) -> &str {
+    let end = text.find([':', ',', '=', '@', ';']).unwrap_or(text.len());
+    text.get(..end).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_may_name_a_file_elsewhere_is_found() {
+        let folder = Folder {
+            base: "",
+            root: Some("/home/me/project"),
+        };
+        for word in [
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../../x",
+            "~/.ssh/id_rsa",
+            "--output=/x",
+            "-o/x",
+            "-xo/x",
+            "-I../x",
+            "--git-dir=../x",
+            "--git-dir=.git",
+            "@/etc/passwd",
+            "data=@/x",
+            "a:/x",
+            "a:../x",
+            ".git/config",
+            "--output=.GIT/config",
+            "sub/.git/hooks/x",
+            "neuraxis.toml",
+            "x/NEURAXIS.toml",
+            "/home/me/project-evil/x",
+            "file:/etc/passwd",
+            "a,/x",
+            "/home/me/project/.git/config",
+            "/home/me/project/a:/etc/x",
+            "~",
+            "~root/x",
+        ] {
+            assert!(goes_elsewhere(word, folder).is_some(), "{word}");
+        }
+        for word in [
+            "src/main.rs",
+            "./x",
+            "a/../b",
+            "main..dev",
+            "main...dev",
+            "HEAD",
+            "-p",
+            "--oneline",
+            "-1",
+            "--format=%h %s",
+            "https://docs.rs/x",
+            "/home/me/project/src/x",
+            ".gitignore",
+            "x.git",
+            "origin/main",
+            "--since=2.weeks",
+            "a..b/c",
+            "s/a/b/",
+            "crate::path",
+            "-n5",
+            "-",
+        ] {
+            assert_eq!(goes_elsewhere(word, folder), None, "{word}");
+        }
+        let inside = Folder {
+            base: "sub",
+            root: None,
+        };
+        assert_eq!(goes_elsewhere("../x", inside), None);
+        assert!(goes_elsewhere("../../x", inside).is_some());
+        assert!(goes_elsewhere("/home/me/project/x", inside).is_some());
+    }
+}

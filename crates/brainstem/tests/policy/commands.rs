@@ -1,0 +1,573 @@
+//! What rules about commands allow and deny, whatever way a command is written.
+
+use neuraxis_brainstem::{Call, Policy};
+use neuraxis_core::{Access, Channel, GrantScope, JsonText, Mode, ToolSpec, Verdict};
+
+use crate::catalog::{judge_in, layered, named, offering_all, tool, word};
+
+/// The example of the guide.
+const LOOK_AROUND: &str = "
+[rules.look-around]
+answer = 'allow'
+tools = ['run_command']
+commands = ['git status', 'git log **', 'git diff **', 'cargo test **']
+";
+
+/// Everything is allowed but what a list denies.
+const DENY_LIST: &str = "
+[rules.all]
+answer = 'allow'
+tools = ['run_command']
+commands = ['**']
+
+[rules.listed]
+answer = 'deny'
+tools = ['run_command']
+commands = ['curl', 'rm', 'git push', 'docker run', 'kill -9']
+";
+
+fn arguments(fields: &[(&str, &str)]) -> String {
+    let fields: std::collections::BTreeMap<_, _> = fields.iter().copied().collect();
+    JsonText::encode(&fields).unwrap().to_string()
+}
+
+fn judged(policy: &Policy, command: &str) -> &'static str {
+    let arguments = arguments(&[("command", command)]);
+    word(&judge_in(
+        policy,
+        &Mode::MODERATE,
+        "run_command",
+        &arguments,
+    ))
+}
+
+#[test]
+fn the_example_of_the_guide_lets_nothing_else_through() {
+    let policy = layered(LOOK_AROUND);
+    for command in [
+        "git status",
+        "git log --oneline -5",
+        "git log -p src/main.rs",
+        "git log --format=%h main..dev",
+        "git diff --stat HEAD src",
+        "git diff /home/me/project/src/main.rs",
+        "cargo test -p core --all-features",
+        "git status && cargo test",
+    ] {
+        assert_eq!(judged(&policy, command), "allow", "{command}");
+    }
+    for command in [
+        "git log -1 '--format=[core]%n fsmonitor=touch PWNED' --output=.git/config && git status",
+        "git log -1 '--format=[rules.x]%nanswer=allow' --output=neuraxis.toml",
+        "git log --output=victim.txt",
+        "git log --outp=victim.txt",
+        "git log --output victim.txt",
+        "git log --output=.git/hooks/pre-commit",
+        "git log --output=/dev/shm/x",
+        "git diff --no-index /dev/null /home/u/.ssh/id_rsa",
+        "git diff --no-index /dev/null '~/.ssh/id_rsa'",
+        "git diff --no-i a b",
+        "git diff /dev/null ../secret",
+        "git diff a/../../secret",
+        "git diff --ext-diff",
+        "git log -p --textconv",
+        "git log -- .git/config",
+        "git log -C . -1",
+        "cargo test --config 'build.rustc-wrapper=./x'",
+        "cargo test --config build.rustc-wrapper=./x",
+        "cargo test --manifest-path /any",
+        "cargo test --manifest-path=any/Cargo.toml",
+        "cargo test --target-dir x",
+        "cargo test -Zunstable-options",
+        "git -c core.fsmonitor=./x status",
+        "git -C fixtures/x status",
+    ] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+}
+
+#[test]
+fn what_a_command_allows_it_allows_at_the_root_unless_the_rule_names_the_folder() {
+    let in_folder = |policy: &Policy, folder: &str| {
+        let arguments = arguments(&[("command", "git status"), ("cwd", folder)]);
+        word(&judge_in(
+            policy,
+            &Mode::MODERATE,
+            "run_command",
+            &arguments,
+        ))
+    };
+    let policy = layered(LOOK_AROUND);
+    for folder in ["", ".", "./", "src/..", "/home/me/project"] {
+        assert_eq!(in_folder(&policy, folder), "allow", "{folder}");
+    }
+    for folder in ["fixtures/x", "src", "~", "src\\x"] {
+        assert_eq!(in_folder(&policy, folder), "ask", "{folder}");
+    }
+    assert_eq!(in_folder(&policy, "/"), "deny");
+    let policy = layered(&format!("{LOOK_AROUND}cwd = ['crates/*']"));
+    for (folder, expected) in [
+        ("crates/core", "allow"),
+        (".", "allow"),
+        ("crates/core/src", "ask"),
+        ("crates/../fixtures/x", "ask"),
+        ("CRATES/core", "ask"),
+    ] {
+        assert_eq!(in_folder(&policy, folder), expected, "{folder}");
+    }
+    let text = "[rules.not-here]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['git']\ncwd = ['vendor/**']";
+    let policy = layered(&format!("{LOOK_AROUND}{text}"));
+    assert_eq!(in_folder(&policy, "Vendor/x"), "deny");
+    assert_eq!(in_folder(&policy, "."), "allow");
+    // A path in a command counts from where it runs.
+    let policy = layered(&format!("{LOOK_AROUND}cwd = ['crates/*']"));
+    for (path, expected) in [("../README.md", "allow"), ("../../../x", "ask")] {
+        let command = format!("git log {path}");
+        let arguments = arguments(&[("command", &command), ("cwd", "crates/core")]);
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
+        assert_eq!(word(&verdict), expected, "{path}");
+    }
+}
+
+#[test]
+fn what_a_command_asks_of_the_sandbox_is_allowed_if_it_is_listed() {
+    let text = "
+[rules.build]
+answer = 'allow'
+tools = ['run_command']
+commands = ['cargo **']
+
+[rules.fetch]
+answer = 'allow'
+tools = ['run_command']
+commands = ['cargo fetch']
+access = ['network']
+
+[rules.no-git]
+answer = 'deny'
+tools = ['run_command']
+access = ['git']
+
+[rules.no-network-in-tests]
+answer = 'deny'
+tools = ['run_command']
+commands = ['cargo test']
+access = ['network']
+";
+    let policy = layered(text);
+    for (arguments, expected) in [
+        (r#"{"command":"cargo fetch"}"#, "allow"),
+        (r#"{"command":"cargo build"}"#, "allow"),
+        (r#"{"command":"cargo fetch","access":[]}"#, "allow"),
+        (r#"{"command":"cargo fetch","access":["network"]}"#, "allow"),
+        (r#"{"command":"cargo build","access":["network"]}"#, "ask"),
+        (r#"{"command":"cargo build","access":"network"}"#, "ask"),
+        (r#"{"command":"cargo build","access":["all"]}"#, "ask"),
+        (
+            r#"{"command":"cargo build","access":{"network":true}}"#,
+            "ask",
+        ),
+        (r#"{"command":"cargo fetch","access":["git"]}"#, "deny"),
+        (
+            r#"{"command":"cargo fetch","access":["network","git"]}"#,
+            "deny",
+        ),
+        (r#"{"command":"cargo test"}"#, "allow"),
+        (r#"{"command":"cargo test","access":["network"]}"#, "deny"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+    // Nor does a rule that allows a tool whatever it does.
+    let policy = layered("[rules.all]\nanswer = 'allow'\ntools = ['*']");
+    for (tool, arguments, expected) in [
+        ("run_command", r#"{"command":"ls"}"#, "allow"),
+        (
+            "run_command",
+            r#"{"command":"ls","access":["network"]}"#,
+            "ask",
+        ),
+        ("github__create_issue", r#"{"access":"public"}"#, "allow"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, tool, arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+}
+
+#[test]
+fn what_a_list_denies_is_found_in_scripts_behind_runners_and_between_options() {
+    let policy = layered(DENY_LIST);
+    for command in [
+        "sh -c 'true;curl x'",
+        "sh -c '(curl x)'",
+        "sh -c 'a=1;rm f'",
+        "bash -c 'a&&curl x'",
+        "setsid sh -c 'true;rm f'",
+        "eval 'true;curl x'",
+        "env '-Scurl x'",
+        "env -Scurl x",
+        "env -S'rm f'",
+        "env --split-string='rm f'",
+        "script -qc 'true;rm f'",
+        "trap 'curl x' EXIT",
+        "alias q='rm f'\nq",
+        "flock l rm f",
+        "flock l -c 'true; rm f'",
+        "taskset 1 rm f",
+        "chrt -i 0 rm f",
+        "setarch -R rm f",
+        "setpriv --nnp rm f",
+        "prlimit -n5 rm f",
+        "nsenter -t 1 rm f",
+        "runuser -u me -- rm f",
+        "systemd-run --user rm f",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm f",
+        "coproc rm f",
+        "watch 'true; rm f'",
+        "awk 'BEGIN{system(\"curl x\")}'",
+        "perl -e 'system(\"curl\", \"x\")'",
+        "python3 -c 'import os; os.system(\"curl x\")'",
+        "python3.12 -c 'import subprocess as s; s.run([\"git\", \"push\"])'",
+        "node -e 'require(\"child_process\").execSync(\"rm f\")'",
+        "ruby -e '`rm f`'",
+        "git -c alias.z='!curl x' z",
+        "git config alias.z '!git push'",
+        "tar xf a --to-command='rm f'",
+        "tar cf a b --checkpoint-action=exec='rm f'",
+        "rsync -e 'sh -c curl' a b",
+        "vim -c '!rm f'",
+        "ssh -o ProxyCommand='curl x' h",
+        "find . -exec rm {} +",
+        "make -f /dev/stdin SHELL=rm",
+        "npx curl x",
+        "timeout 60 sh -c \"nice curl x\"",
+        "git -C . push",
+        "git --no-pager push",
+        "git -c a=b push",
+        "git --git-dir x --work-tree y push",
+        "GIT_DIR=x git push",
+        "docker --context x run i",
+        "docker -H tcp://h run i",
+        "kill -s9 1 -9",
+        "sudo git -C /x push origin",
+        "curl x; 'unfinished",
+        "echo 'unfinished; curl x",
+        "true\u{1}; curl x",
+        "$(curl x",
+    ] {
+        assert_eq!(judged(&policy, command), "deny", "{command}");
+    }
+    for command in ["#", "true;", "true $(true) "] {
+        let long = format!("curl x; {}{}", command, "a".repeat(9_000));
+        assert_eq!(judged(&policy, &long), "deny", "{command}");
+        let long = format!("{}; curl x", command.repeat(9_000 / command.len()));
+        assert_eq!(judged(&policy, &long), "deny", "{command}");
+    }
+    // These cannot be seen through, and ask.
+    for command in [
+        "sh -c 'rm${IFS}f'",
+        "sh -c '$(echo rm) f'",
+        "bash -c '{rm,f}'",
+        "echo 'rm f' | sh",
+        "echo 'rm f' | sudo bash -s",
+        "echo f | xargs true",
+        ". ./x.sh",
+        "source x.sh",
+        "sh x.sh",
+        "make",
+        "find . -delete",
+        "python3 x.py",
+        "rm${IFS}f",
+        "git add x <<E",
+    ] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+    for command in [
+        "echo curl",
+        "grep -r 'curl x' .",
+        "git commit -m 'use curl now'",
+        "git commit -m push",
+        "git log push",
+        "git stash push",
+        "docker ps run",
+        "kill 1",
+        "cargo test --no-run",
+    ] {
+        assert_eq!(judged(&policy, command), "allow", "{command}");
+    }
+}
+
+#[test]
+fn options_of_a_denied_command_count_in_any_order_and_bundle() {
+    let policy = layered(
+        "
+[rules.listed]
+answer = 'deny'
+tools = ['run_command']
+commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD']
+",
+    );
+    for command in [
+        "rm -rf x",
+        "rm -fr x",
+        "rm -r -f x",
+        "rm x -r y -f",
+        "rm -Rvrf x",
+        "git push --force",
+        "git push origin main --force",
+        "git push --forc",
+        "git push --force=x",
+        "git -C . push -u origin --force",
+        "git reset HEAD --hard",
+        "git reset --hard -q HEAD",
+    ] {
+        assert_eq!(judged(&policy, command), "deny", "{command}");
+    }
+    for command in [
+        "rm -r x",
+        "rm f",
+        "git push",
+        "git push origin force",
+        "git reset HEAD",
+    ] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+}
+
+#[test]
+fn every_argument_that_may_hold_a_command_is_judged() {
+    let rules = "
+[rules.reads]
+answer = 'allow'
+tools = ['run_command']
+commands = ['git status', 'git log **']
+
+[rules.no-rm]
+answer = 'deny'
+tools = ['run_command']
+commands = ['rm']
+";
+    let policy = layered(rules);
+    for (arguments, expected) in [
+        (r#"{"command":"rm -rf .","cmd":["git","status"]}"#, "deny"),
+        (r#"{"command":"ls","cmd":["git","status"]}"#, "ask"),
+        (r#"{"command":"git status","cmd":["git","log"]}"#, "allow"),
+        (r#"{"cmd":["git","status"],"script":["rm","x"]}"#, "deny"),
+        (r#"{"command":"git","args":["status"]}"#, "allow"),
+        (r#"{"command":"git","args":"status"}"#, "ask"),
+        (r#"{"command":"git","args":["status",["x"]]}"#, "ask"),
+        (r#"{"command":"git log","args":"-c; rm x"}"#, "ask"),
+        (r#"{"command":"sh","args":"-c 'rm x'"}"#, "deny"),
+        (r#"{"command":"sh","args":["-c","true; rm x"]}"#, "deny"),
+        (r#"{"command":["sh","-c","true; rm x"]}"#, "deny"),
+        (r#"{"command":["git"],"args":["status"]}"#, "ask"),
+        (r#"{"command":"git status; git log","args":["x"]}"#, "ask"),
+    ] {
+        let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", arguments);
+        assert_eq!(word(&verdict), expected, "{arguments}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_word_that_two_readers_unquote_differently_is_not_plain() {
+    let policy = layered(
+        "[rules.lint]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['python3 scripts/lint.py']",
+    );
+    assert_eq!(judged(&policy, "python3 scripts/lint.py"), "allow");
+    assert_eq!(judged(&policy, "python3 'scripts/lint.py'"), "allow");
+    for command in [
+        r"python3 'scripts/lin\t.py'",
+        r#"python3 "scripts/lin\t.py""#,
+        r"python3 scripts/lin\t.py",
+        r#"python3 scripts/l'"'int.py"#,
+        "python3 scripts/lint.py\u{a0}x",
+    ] {
+        assert_eq!(judged(&policy, command), "ask", "{command}");
+    }
+}
+
+#[test]
+fn what_the_words_of_a_program_run_or_write_is_remembered_with_exact_arguments_only() {
+    let choices = |arguments: &str| {
+        let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
+        let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
+        let arguments = JsonText::from_text(arguments);
+        let choices =
+            policy.grant_choices(&decision, &Call::new(&named("run_command"), &arguments));
+        assert!(matches!(choices[0], GrantScope::Arguments { .. }));
+        choices.get(1).cloned()
+    };
+    for command in [
+        "timeout 60 cargo test",
+        "find . -name x",
+        "sh build.sh",
+        "nice make",
+        "ssh host uptime",
+        "env",
+        "sudo apt update",
+        "bash",
+        "make test",
+        "python3 x.py",
+        "tar xf a.tar",
+        "npm test",
+        "git push origin",
+        "git add x",
+        "rm x",
+        "cargo",
+        "ls -l",
+        "./build.sh all",
+        "cat notes.txt",
+        "git log --output=x",
+        "cargo test --manifest-path /x",
+        "cargo test && cargo build",
+    ] {
+        let arguments = arguments(&[("command", command)]);
+        assert_eq!(choices(&arguments), None, "{command}");
+    }
+    let with = |pattern: &str, access: &[Access]| {
+        Some(GrantScope::Command {
+            pattern: pattern.to_owned(),
+            access: access.to_vec(),
+        })
+    };
+    for (arguments, expected) in [
+        (r#"{"command":"cargo test x"}"#, with("cargo test **", &[])),
+        (r#"{"command":"git log -1"}"#, with("git log **", &[])),
+        (
+            r#"{"command":"cargo fetch","access":["network"]}"#,
+            with("cargo fetch **", &[Access::Network]),
+        ),
+        (
+            r#"{"command":"cargo test","cwd":"."}"#,
+            with("cargo test **", &[]),
+        ),
+        (r#"{"command":"cargo test","cwd":"crates/core"}"#, None),
+        (r#"{"command":"cargo test","access":["all"]}"#, None),
+    ] {
+        assert_eq!(choices(arguments), expected, "{arguments}");
+    }
+}
+
+#[test]
+fn a_remembered_command_covers_its_folder_its_access_and_no_option_that_leads_elsewhere() {
+    let policy = layered("[modes.moderate]\nafter_untrusted = 'allow'\n");
+    let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
+    let mut remembered = neuraxis_brainstem::Remembered::default();
+    let run = named("run_command");
+    let asked = JsonText::from_text(r#"{"command":"cargo fetch","access":["network"]}"#);
+    let call = Call::new(&run, &asked);
+    let scope = policy.grant_choices(&decision, &call).remove(1);
+    let now = neuraxis_core::jiff::Timestamp::UNIX_EPOCH;
+    policy
+        .remember(&mut remembered, &decision, &call, scope, now, None)
+        .unwrap();
+    for (arguments, expected) in [
+        (
+            r#"{"command":"cargo fetch --locked","access":["network"]}"#,
+            "allow",
+        ),
+        (r#"{"command":"cargo fetch"}"#, "allow"),
+        (
+            r#"{"command":"cargo fetch","access":["network","git"]}"#,
+            "ask",
+        ),
+        (r#"{"command":"cargo fetch","cwd":"x"}"#, "ask"),
+        (r#"{"command":"cargo fetch --config x=1"}"#, "ask"),
+        (r#"{"command":"cargo fetch --manifest-path ../x"}"#, "ask"),
+    ] {
+        let arguments = JsonText::from_text(arguments);
+        let call = Call::new(&run, &arguments).with_remembered(&remembered);
+        let verdict = policy.judge(&decision, &call);
+        assert_eq!(word(&verdict), expected, "{arguments:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn why_a_wildcard_does_not_stand_for_a_word_is_said() {
+    let policy = layered(LOOK_AROUND);
+    let arguments = arguments(&[("command", "git diff /etc/passwd")]);
+    let verdict = judge_in(&policy, &Mode::MODERATE, "run_command", &arguments);
+    let Verdict::Ask { reason, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert_eq!(
+        reason,
+        "Rule look-around (neuraxis.toml:2) may concern this call, and what it does cannot be told, because it names a file out of the project's folder: so it asks a person before run_command runs. (`git diff /etc/passwd`)"
+    );
+}
+
+fn with_schema(name: &str, schema: &str) -> ToolSpec {
+    let mut tool = tool(name, neuraxis_core::ToolClass::Irreversible);
+    tool.parameters = JsonText::from_text(schema);
+    tool
+}
+
+#[test]
+fn a_rule_about_commands_of_tools_that_take_none_is_reported() {
+    let tools = [
+        with_schema(
+            "run_command",
+            r#"{"properties":{"command":{"type":"string"}}}"#,
+        ),
+        with_schema("run_code", r#"{"properties":{"code":{"type":"string"}}}"#),
+        with_schema("anything", r#"{"type":"object"}"#),
+    ];
+    let told = |names: &str, more: &str| {
+        let rule = format!("answer = 'deny'\ntools = [{names}]\ncommands = ['rm']\n{more}");
+        let policy = layered(&format!("[rules.no]\n{rule}"));
+        let told = policy.rules_without_command(&tools);
+        told.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("'run_code'", ""),
+        [
+            "rules.no.commands can never match: none of the rule's tools takes an argument named command, cmd, script; name the one that holds the command under arguments"
+        ]
+    );
+    assert_eq!(told("'run_command'", "arguments = ['cmdline']").len(), 1);
+    assert!(told("'run_code'", "arguments = ['code']").is_empty());
+    for names in ["'run_command'", "'run_*'", "'anything'", "'not_connected'"] {
+        assert!(told(names, "").is_empty(), "{names}");
+    }
+}
+
+#[test]
+fn the_author_of_a_rule_is_warned_of_patterns_that_write_or_read_elsewhere_or_run_others() {
+    let cautions = |pattern: &str| {
+        let policy = layered(&format!(
+            "[rules.r]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [\"{pattern}\"]"
+        ));
+        policy.cautions()
+    };
+    for (pattern, part) in [
+        ("**", "every program there is"),
+        ("git log **", "--output"),
+        ("git diff **", "--no-index"),
+        ("cargo test **", "--manifest-path"),
+        ("git log --output=x", "by --output=x"),
+        ("find **", "still ask"),
+        ("find . **", "-delete"),
+        ("tar **", "still ask"),
+        ("sed **", "still ask"),
+        ("sort **", "-o"),
+        ("make **", "still ask"),
+        ("npm **", "still ask"),
+        ("env **", "runs the program that its arguments name"),
+        ("python3 **", "runs code"),
+        ("rm **", "writes or removes"),
+    ] {
+        let found = cautions(pattern);
+        assert_eq!(found.len(), 1, "{pattern}");
+        assert_eq!(found[0].0, "rules.r.commands");
+        assert!(found[0].1.contains(part), "{pattern}: {}", found[0].1);
+    }
+    for pattern in [
+        "git status",
+        "ls **",
+        "make test",
+        "sh scripts/check.sh",
+        "cargo test",
+    ] {
+        assert_eq!(cautions(pattern), [], "{pattern}");
+    }
+}

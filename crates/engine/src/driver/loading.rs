@@ -1,0 +1,114 @@
+//! Waits for models that their servers still load: no attempt of ours hastens that, so the clock of the run stands still
+//! while nothing else is under way, and only the first failure is on record.
+
+use std::time::Duration;
+
+use neuraxis_core::{CallModel, EffectId, LlmErrorKind, Role, RunStatus};
+use neuraxis_ports::CancellationToken;
+use tokio::time::Instant;
+
+use crate::driver::Driver;
+use crate::driver::serving::Instead;
+use crate::driver::under_way::Work;
+
+/// How long a server is left alone before it is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The calls of a run that wait for their models to be loaded.
+#[derive(Debug, Default)]
+pub(super) struct Loading {
+    /// Since when each waits, its attempts in between included.
+    since: Vec<(EffectId, Instant)>,
+    /// How many of them leave their server alone right now.
+    paused: usize,
+}
+
+impl Loading {
+    /// Returns since when a call waits.
+    fn since(&self, call: EffectId) -> Option<Instant> {
+        let mut waiting = self.since.iter();
+        waiting.find(|(id, _)| *id == call).map(|(_, since)| *since)
+    }
+
+    /// Forgets a call that has its answer.
+    pub(super) fn is_over(&mut self, call: EffectId) {
+        self.since.retain(|(id, _)| *id != call);
+    }
+}
+
+/// A call that has left its server alone for a while.
+pub(super) struct Paused {
+    call: CallModel,
+    instead: Option<Instead>,
+}
+
+/// Whether and how a call that found its model not loaded waits for it.
+pub(super) enum Wait {
+    /// It begins to wait: the failure is on record, and the next attempt follows when the model is there.
+    Begins,
+    /// It goes on waiting, which is nothing new.
+    GoesOn,
+    /// It has waited for as long as it may, or never waits.
+    IsOver,
+}
+
+impl Driver {
+    /// Tells what becomes of a call that failed so.
+    pub(super) fn wait_for_loading(
+        &self,
+        call: EffectId,
+        served_by: &Role,
+        error: &LlmErrorKind,
+    ) -> Wait {
+        if *error != LlmErrorKind::Loading {
+            return Wait::IsOver;
+        }
+        let engine = &self.engine;
+        let model = engine.models.get(served_by);
+        let within = engine
+            .retry
+            .loads_within(model.and_then(|model| model.info().loads_within));
+        match self.loading.since(call) {
+            None if within.is_zero() => Wait::IsOver,
+            None => Wait::Begins,
+            Some(since) if since.elapsed() + PAUSE <= within => Wait::GoesOn,
+            Some(_) => Wait::IsOver,
+        }
+    }
+
+    /// Makes an attempt of a call after its server was left alone for a while. Whoever cancels the call meanwhile ends that.
+    pub(super) fn pause_for_loading(&mut self, call: CallModel, instead: Option<Instead>) {
+        let effect_id = call.effect_id;
+        if self.loading.since(effect_id).is_none() {
+            self.loading.since.push((effect_id, Instant::now()));
+        }
+        self.loading.paused += 1;
+        let cancelled = CancellationToken::new();
+        self.running.push((effect_id, cancelled.clone()));
+        self.work.push(Box::pin(async move {
+            tokio::select! {
+                () = cancelled.cancelled() => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            Work::Paused(Box::new(Paused { call, instead }))
+        }));
+    }
+
+    /// Goes on with a call after its pause, unless it was cancelled.
+    pub(super) fn pause_over(&mut self, Paused { call, instead }: Paused) {
+        self.loading.paused = self.loading.paused.saturating_sub(1);
+        match self.no_longer_running(call.effect_id) {
+            Some(_) => self.call_model(call, instead, Duration::ZERO),
+            None => self.loading.is_over(call.effect_id),
+        }
+    }
+
+    /// Lets the clock of the run stand still where nothing is under way but pauses.
+    pub(super) fn hold_clock(&mut self) {
+        if self.loading.paused > 0 && self.loading.paused == self.work.len() {
+            self.active.follow(RunStatus::Waiting);
+        } else {
+            self.active.follow(self.tree.status());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A process that stalled or lost its run begins nothing more in its name, and stops what is under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{RunId, RunStatus, Seq};
+use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_testkit::{
+    Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{builder, request};
+
+type Store = FailingStore<MemoryStore>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long a lease lasts unless something else is said.
+const LEASE: Duration = Duration::from_secs(30);
+
+fn store() -> Arc<Store> {
+    Arc::new(FailingStore::new(MemoryStore::with_lease(LEASE)))
+}
+
+fn engine(store: &Arc<Store>, model: &Arc<ScriptedModel>, pay: &Arc<ScriptedTool>) -> Orchestrator {
+    let model = Arc::clone(model);
+    builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model)
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .tool(pay.clone())
+        .build()
+        .unwrap()
+}
+
+fn paying(act: Act) -> Arc<ScriptedTool> {
+    let spec = spec("pay").idempotent().timeout(600 * SECOND);
+    Arc::new(ScriptedTool::always(spec, act))
+}
+
+/// Takes the run over and brings it to its end, as another process does.
+async fn taken_over(store: &Arc<Store>, run: RunId) {
+    let model = Arc::new(ScriptedModel::always(reply::text("taken over")));
+    let other = engine(store, &model, &paying(Act::value("1")));
+    let handle = other.resume(run, Vec::new()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "taken over");
+}
+
+/// The answer to the next commit comes when the lease has run out.
+fn stalls(store: &Store) {
+    let late = Fault::AnswerLate(LEASE + SECOND);
+    store.fail_next(StoreOperation::Commit, late);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_not_begun_by_a_process_that_stalled_until_another_had_its_run() {
+    let (store, pay) = (store(), paying(Act::value("1")));
+    let slow = Script::from(reply::calls([("pay", "{}")])).after(SECOND);
+    let model = Arc::new(ScriptedModel::new().then(slow));
+    let stalled = engine(&store, &model, &pay);
+    let (handle, _events) = stalled.stream(request("go")).await.unwrap();
+    stalls(&store);
+    sleep(2 * SECOND).await;
+    assert_eq!(model.calls().len(), 1, "the call is on record");
+    taken_over(&store, handle.run_id()).await;
+    let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    let stale = NoResult::Unrecorded(StoreError::Stale(handle.run_id()));
+    assert_eq!(handle.result().await, Err(stale));
+    assert_eq!(pay.count(), 0, "it was told as unknown by then");
+    let after = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    assert_eq!(after, kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_begun_by_a_process_that_stalled_if_nobody_had_its_run() {
+    let (store, pay) = (store(), paying(Act::value("1")));
+    let slow = Script::from(reply::calls([("pay", "{}")])).after(SECOND);
+    let model = Arc::new(ScriptedModel::new().then(slow).then(reply::text("paid")));
+    let stalled = engine(&store, &model, &pay);
+    let (handle, _events) = stalled.stream(request("go")).await.unwrap();
+    stalls(&store);
+    let result = handle.result().await.unwrap();
+    assert_eq!((result.reply.as_str(), pay.count()), ("paid", 1));
+    assert!(store.calls().contains(&StoreOperation::Renew));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_not_asked_by_a_process_that_stalled_until_another_had_its_run() {
+    let (store, pay) = (store(), paying(Act::value("1").after(SECOND)));
+    let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
+    let model = Arc::new(model);
+    let stalled = engine(&store, &model, &pay);
+    let (handle, _events) = stalled.stream(request("go")).await.unwrap();
+    sleep(SECOND / 2).await;
+    stalls(&store);
+    sleep(2 * SECOND).await;
+    taken_over(&store, handle.run_id()).await;
+    let stale = NoResult::Unrecorded(StoreError::Stale(handle.run_id()));
+    assert_eq!(handle.result().await, Err(stale));
+    assert_eq!((model.calls().len(), pay.count()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_hears_that_it_lost_its_run_stops_what_it_is_doing() {
+    let (store, pay) = (store(), paying(Act::hanging()));
+    let model = Arc::new(ScriptedModel::new().then(reply::calls([("pay", "{}")])));
+    let first = engine(&store, &model, &pay);
+    let (handle, mut events) = first.stream(request("go")).await.unwrap();
+    sleep(SECOND).await;
+    taken_over(&store, handle.run_id()).await;
+    let began = Instant::now();
+    let stale = NoResult::Unrecorded(StoreError::Stale(handle.run_id()));
+    assert_eq!(handle.result().await, Err(stale));
+    assert!(began.elapsed() <= 5 * SECOND, "{:?}", began.elapsed());
+    assert!(pay.calls()[0].context.cancellation.is_cancelled());
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event);
+    }
+    let last = serde_json::to_value(last.unwrap()).unwrap();
+    assert_eq!(last["type"], "tool_start", "no end is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_lease_cannot_be_renewed_is_left_when_it_has_run_out_and_not_before() {
+    let (store, pay) = (store(), paying(Act::hanging()));
+    let model = Arc::new(ScriptedModel::new().then(reply::calls([("pay", "{}")])));
+    let first = engine(&store, &model, &pay);
+    let (handle, _events) = first.stream(request("go")).await.unwrap();
+    sleep(SECOND / 10).await;
+    let gone = StoreError::Unavailable("gone".to_owned());
+    store.break_down(gone.clone());
+    let began = Instant::now();
+    assert_eq!(handle.result().await, Err(NoResult::Unrecorded(gone)));
+    let took = began.elapsed();
+    assert!(
+        took > LEASE - SECOND && took <= LEASE + 5 * SECOND,
+        "{took:?}"
+    );
+    assert!(pay.calls()[0].context.cancellation.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_is_renewed_as_often_as_it_takes() {
+    let store = Arc::new(FailingStore::new(MemoryStore::with_lease(3 * SECOND)));
+    let pay = paying(Act::value("1").after(30 * SECOND));
+    let model = ScriptedModel::new().then(reply::calls([("pay", "{}")]));
+    let model = Arc::new(model.then(reply::text("paid")));
+    let engine = engine(&store, &model, &pay);
+    let result = engine.handle(request("go")).await.unwrap();
+    assert_eq!(result.status, RunStatus::Done);
+    let calls = store.calls();
+    let renewed = calls.iter().filter(|call| **call == StoreOperation::Renew);
+    assert!(renewed.count() >= 29);
+}

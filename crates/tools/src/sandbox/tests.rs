@@ -1,0 +1,162 @@
+//! The sandbox on machines that give less of it than this one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use neuraxis_ports::ToolError;
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
+
+use super::SandboxFeature;
+use super::helper::{Wanted, start_with, use_sandbox_helper};
+use super::order::{Access, Ended};
+
+/// Names the helper, which is built with the tests. Tells whether it is there.
+fn has_helper() -> bool {
+    let tests = std::env::current_exe().unwrap();
+    let helper = tests.ancestors().nth(2).unwrap().join("neuraxis-sandbox");
+    let is_there = helper.exists();
+    if !is_there {
+        println!("skipped: {} is not there", helper.display());
+    }
+    use_sandbox_helper(helper);
+    is_there
+}
+
+fn project() -> TempDir {
+    let project = tempfile::tempdir().unwrap();
+    for folder in [".git/hooks", "src"] {
+        fs::create_dir_all(project.path().join(folder)).unwrap();
+    }
+    fs::write(project.path().join("neuraxis.toml"), "# ours\n").unwrap();
+    fs::write(project.path().join("src/a.txt"), "a\n").unwrap();
+    project
+}
+
+/// Runs a command with some parts of the sandbox; returns how it ended and what it wrote.
+async fn run(
+    project: &Path,
+    features: &[SandboxFeature],
+    git: Access,
+    command: &str,
+) -> Result<(Ended, String), ToolError> {
+    let dir = Dir::open_ambient_dir(project, ambient_authority()).unwrap();
+    let wanted = Wanted {
+        command,
+        environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
+        project: &dir,
+        folder: (PathBuf::new(), &dir),
+        network: Access::Closed,
+        git,
+        secrets: Vec::new(),
+        unreachable: Vec::new(),
+        governing: vec!["neuraxis.toml".into()],
+    };
+    let mut running = start_with(BTreeSet::from_iter(features.iter().copied()), wanted)?;
+    let (mut stdout, mut stderr) = running.output().unwrap();
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).await.unwrap();
+    stderr.read_to_string(&mut text).await.unwrap();
+    Ok((running.wait().await?, text))
+}
+
+fn code(code: i32) -> Ended {
+    Ended {
+        exit_code: Some(code),
+        signal: None,
+    }
+}
+
+#[tokio::test]
+async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_closed() {
+    if !has_helper() {
+        return;
+    }
+    let project = project();
+    let works =
+        "echo b >> src/a.txt && touch src/new \"$TMPDIR/x\" && cat src/a.txt neuraxis.toml; exit 7";
+    let (ended, text) = run(project.path(), &[], Access::Closed, works)
+        .await
+        .unwrap();
+    assert_eq!((ended, text.as_str()), (code(7), "a\nb\n# ours\n"));
+    for command in [
+        "echo x >> neuraxis.toml",
+        "rm neuraxis.toml",
+        "mv src/a.txt neuraxis.toml",
+        "echo x > .git/hooks/pre-commit",
+        "mv .git moved",
+        "echo x > ../outside",
+        "echo x > /dev/tty",
+        "python3 -c 'import pty; pty.openpty()'",
+        "echo x > /dev/shm/neuraxis-test",
+    ] {
+        let (ended, text) = run(project.path(), &[], Access::Closed, command)
+            .await
+            .unwrap();
+        assert_ne!(ended, code(0), "{command}: {text}");
+    }
+    let refused = run(project.path(), &[], Access::Open, "true")
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .message
+            .contains("access to git takes a mount namespace"),
+        "{}",
+        refused.message
+    );
+}
+
+#[tokio::test]
+async fn without_a_pid_namespace_all_descendants_are_ended_too() {
+    if !has_helper() {
+        return;
+    }
+    let project = project();
+    let time = format!("1000.7{}", std::process::id());
+    let command = format!(
+        "env -i setsid sleep {time} >/dev/null 2>&1 & setsid sh -c '(sleep {time} & sleep {time} &) ; exit' >/dev/null 2>&1; kill -TERM $$"
+    );
+    let (ended, _) = run(project.path(), &[], Access::Closed, &command)
+        .await
+        .unwrap();
+    assert_eq!((ended.exit_code, ended.signal), (None, Some(15)));
+    let is_there = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.filter_map(|one| fs::read(one.path().join("cmdline")).ok());
+        lines.any(|line| String::from_utf8_lossy(&line).contains(&time))
+    };
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while is_there() {
+        assert!(Instant::now() < deadline, "a process is still there");
+    }
+}
+
+#[tokio::test]
+async fn without_a_network_namespace_there_are_no_sockets_without_access() {
+    if !has_helper() {
+        return;
+    }
+    let project = project();
+    let seccomp = [SandboxFeature::SystemCalls];
+    fs::write(
+        project.path().join("src/try.py"),
+        "import ctypes, socket\n\
+         for family in [socket.AF_INET, socket.AF_INET6, socket.AF_UNIX]:\n\
+         \x20   try: socket.socket(family)\n\
+         \x20   except PermissionError: print('no')\n\
+         print(ctypes.CDLL(None).shmget(4712, 4096, 0o1666))\n",
+    )
+    .unwrap();
+    let tried = "command -v python3 >/dev/null || exit 9; python3 src/try.py";
+    let (ended, text) = run(project.path(), &seccomp, Access::Closed, tried)
+        .await
+        .unwrap();
+    if ended != code(9) {
+        assert_eq!(text, "no\nno\nno\n-1\n");
+    }
+}

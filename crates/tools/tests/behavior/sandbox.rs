@@ -1,0 +1,461 @@
+//! What a command of the sandbox can get at, and what it cannot: each way out that was found once, and what builds and
+//! tests need all the same.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::Command;
+
+use neuraxis_tools::{SandboxFeature, sandbox_features};
+use serde_json::{Value, json};
+
+use crate::support::Project;
+
+async fn run_with(project: &Project, access: &[&str], command: &str) -> Value {
+    let arguments = if access.is_empty() {
+        json!({ "command": command })
+    } else {
+        json!({ "command": command, "access": access })
+    };
+    project.call("run_command", arguments).await
+}
+
+async fn run(project: &Project, command: &str) -> Value {
+    run_with(project, &[], command).await
+}
+
+/// Runs a program in Python.
+async fn python(project: &Project, program: &str) -> Value {
+    project.write("program.py", program);
+    run(project, "python3 program.py").await
+}
+
+async fn succeeds(project: &Project, access: &[&str], command: &str) -> String {
+    let ran = run_with(project, access, command).await;
+    assert_eq!(ran["exit_code"], 0, "{command} gave {ran}");
+    ran["stdout"].as_str().unwrap().to_owned()
+}
+
+async fn fails(project: &Project, access: &[&str], command: &str) {
+    let ran = run_with(project, access, command).await;
+    assert_ne!(ran["exit_code"], 0, "{command} gave {ran}");
+}
+
+/// Tells whether this machine gives a part of the sandbox and has a program; otherwise says what is skipped.
+fn has(feature: SandboxFeature, program: &str) -> bool {
+    let _project = Project::new();
+    let features = sandbox_features().unwrap();
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !features.has(feature) || !there {
+        println!("skipped: there is no {feature} or no {program}: {features:?}");
+    }
+    features.has(feature) && there
+}
+
+/// A project with a repository of one commit.
+fn repository() -> Project {
+    let project = Project::with(&[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
+    git(&project, &["init", "-q", "-b", "main"]);
+    git(&project, &["config", "user.name", "N"]);
+    git(&project, &["config", "user.email", "n@example.org"]);
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "-qm", "first"]);
+    project
+}
+
+fn git(project: &Project, arguments: &[&str]) {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(project.path("")).args(arguments);
+    assert!(git.status().unwrap().success(), "git {arguments:?}");
+}
+
+#[tokio::test]
+async fn a_command_has_no_terminal_and_those_it_opens_are_its_own() {
+    if !has(SandboxFeature::Files, "python3") {
+        return;
+    }
+    let project = Project::new();
+    fails(&project, &[], "echo x > /dev/tty").await;
+    assert_eq!(succeeds(&project, &[], "ls /dev/pts").await, "ptmx\n");
+    let own = python(
+        &project,
+        "import os, pty, fcntl, termios\n\
+         ours, theirs = pty.openpty()\n\
+         os.write(theirs, b'x')\n\
+         assert os.read(ours, 1) == b'x'\n\
+         os.setsid() if os.getpid() != os.getsid(0) else None\n\
+         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)\n\
+         try:\n    fcntl.ioctl(theirs, termios.TIOCSTI, b'y')\nexcept PermissionError: print('no typing')\n",
+    )
+    .await;
+    assert_eq!(own["stdout"], "no typing\n", "{own}");
+}
+
+#[tokio::test]
+async fn a_command_reaches_no_unix_socket() {
+    if !has(SandboxFeature::SystemCalls, "python3") {
+        return;
+    }
+    let project = Project::new();
+    let _outside = UnixListener::bind(project.path("../socket")).unwrap();
+    let _inside = UnixListener::bind(project.path("socket")).unwrap();
+    let name = format!("neuraxis-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract = UnixListener::bind_addr(&address).unwrap();
+    let tried = python(
+        &project,
+        &format!(
+            "import socket\n\
+             for address in ['../socket', 'socket', '\\0{name}']:\n\
+             \x20   for kind in [socket.SOCK_STREAM, socket.SOCK_DGRAM]:\n\
+             \x20       try:\n\
+             \x20           socket.socket(socket.AF_UNIX, kind).connect(address)\n\
+             \x20           print('reached', address)\n\
+             \x20       except PermissionError: print('no')\n\
+             try: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n\
+             except PermissionError: print('no')\n\
+             for family in [socket.AF_PACKET, socket.AF_VSOCK, socket.AF_ALG]:\n\
+             \x20   try: socket.socket(family, socket.SOCK_RAW)\n\
+             \x20   except PermissionError: print('no')\n\
+             a, b = socket.socketpair()\n\
+             a.send(b'a pair is well')\n\
+             print(b.recv(99).decode())\n"
+        ),
+    )
+    .await;
+    assert_eq!(
+        tried["stdout"],
+        format!("{}a pair is well\n", "no\n".repeat(10)),
+        "{tried}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_changes_nothing_about_files_outside() {
+    if !has(SandboxFeature::Files, "python3") {
+        return;
+    }
+    let project = Project::new();
+    let outside = project.path("../outside.txt");
+    fs::set_permissions(&outside, Permissions::from_mode(0o640)).unwrap();
+    symlink("../outside.txt", project.path("link")).unwrap();
+    let before = fs::metadata(&outside).unwrap();
+    let tried = python(
+        &project,
+        "import os\n\
+         o = '../outside.txt'\n\
+         tries = [lambda: os.chmod(o, 0o777), lambda: os.chmod('link', 0o4777), lambda: os.chown(o, 1, 1),\n\
+         \x20   lambda: os.utime(o, (1, 1)), lambda: os.setxattr(o, 'user.x', b'y'), lambda: os.truncate(o, 0),\n\
+         \x20   lambda: os.open(o, os.O_RDONLY | os.O_TRUNC), lambda: os.fchmod(os.open(o, os.O_RDONLY), 0o777),\n\
+         \x20   lambda: os.chmod('/etc/hostname', 0o777), lambda: os.chmod('..', 0o777), lambda: os.chmod('/proc/1/root' + os.path.abspath(o), 0o777)]\n\
+         for number, one in enumerate(tries):\n\
+         \x20   try:\n\
+         \x20       one()\n\
+         \x20       print('did', number)\n\
+         \x20   except OSError: pass\n",
+    )
+    .await;
+    assert_eq!(
+        (&tried["stdout"], &tried["stderr"]),
+        (&json!(""), &json!(""))
+    );
+    let after = fs::metadata(&outside).unwrap();
+    let seen = |of: &fs::Metadata| (of.mode(), of.uid(), of.len(), of.mtime(), of.ctime_nsec());
+    assert_eq!(seen(&before), seen(&after));
+}
+
+#[tokio::test]
+async fn shared_memory_is_the_commands_own() {
+    if !has(SandboxFeature::SharedMemory, "python3") {
+        return;
+    }
+    let project = Project::new();
+    let name = format!("neuraxis-test-{}", std::process::id());
+    fails(&project, &[], "ls /dev/shm/* 2>/dev/null").await;
+    succeeds(&project, &[], &format!("echo x > /dev/shm/{name}")).await;
+    assert!(!fs::exists(format!("/dev/shm/{name}")).unwrap());
+    let segments = || {
+        fs::read_to_string("/proc/sysvipc/shm")
+            .unwrap()
+            .lines()
+            .count()
+    };
+    let before = segments();
+    let made = python(
+        &project,
+        "import ctypes\nprint(ctypes.CDLL(None).shmget(4711, 4096, 0o1666) >= 0)\n",
+    )
+    .await;
+    assert_eq!((&made["stdout"], segments()), (&json!("True\n"), before));
+    let works = "import multiprocessing\nlock = multiprocessing.Lock()\nwith lock: print('locked')\n\
+                 with multiprocessing.Pool(2) as pool: print(sum(pool.map(abs, [-1, -2])))\n";
+    let works = python(&project, works).await;
+    assert_eq!(works["stdout"], "locked\n3\n", "{works}");
+}
+
+#[tokio::test]
+async fn a_command_gets_no_namespaces_mounts_or_rings_of_its_own() {
+    if !has(SandboxFeature::SystemCalls, "python3") {
+        return;
+    }
+    let project = Project::new();
+    for command in [
+        "unshare -Ur true",
+        "unshare -m true",
+        "mount -t tmpfs x .",
+        "umount -l .",
+        "mount -o remount,bind,rw /",
+        "chroot . true",
+        "nsenter -t 1 -m true",
+    ] {
+        fails(&project, &[], command).await;
+    }
+    let calls = python(
+        &project,
+        "import ctypes, os, platform\n\
+         call = ctypes.CDLL(None, use_errno=True).syscall\n\
+         def tried(*arguments):\n\
+         \x20   ctypes.set_errno(0)\n\
+         \x20   call(*arguments)\n\
+         \x20   return os.strerror(ctypes.get_errno())\n\
+         print(tried(425, 1, 0))\n\
+         print(tried(435, 0, 0))\n\
+         if platform.machine() == 'x86_64':\n\
+         \x20   print(tried(56, 0x10000000 | 17, 0, 0, 0, 0))\n\
+         \x20   print(tried(304, 0, 0, 0))\n",
+    )
+    .await;
+    let calls = calls["stdout"].as_str().unwrap();
+    let expected = "Function not implemented\nFunction not implemented\nOperation not permitted\nOperation not permitted\n";
+    assert!(expected.starts_with(calls) && !calls.is_empty(), "{calls}");
+    // What is left of the superuser's privileges: to open files.
+    let left = succeeds(&project, &[], "grep CapPrm /proc/self/status").await;
+    assert!(
+        ["0000000000000006", "0000000000000000"]
+            .contains(&left.trim_start_matches("CapPrm:").trim()),
+        "{left}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_sees_its_own_processes_only() {
+    if !has(SandboxFeature::Processes, "ps") {
+        return;
+    }
+    let project = Project::new();
+    let seen = succeeds(&project, &[], "ls /proc | grep -c '^[0-9]'").await;
+    let seen: u32 = seen.trim().parse().unwrap();
+    assert!(seen < 8, "{seen} processes were seen");
+    let ours = format!("test ! -e /proc/{}", std::process::id());
+    succeeds(&project, &[], &ours).await;
+}
+
+#[tokio::test]
+async fn the_network_is_a_loopback_of_its_own_unless_it_is_asked_for() {
+    if !has(SandboxFeature::Network, "python3") {
+        return;
+    }
+    let project = Project::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    project.write(
+        "reach.py",
+        format!("import socket\nsocket.create_connection(('127.0.0.1', {port}), 5)\n"),
+    );
+    let closed = run(&project, "python3 reach.py").await;
+    assert_ne!(closed["exit_code"], 0, "{closed}");
+    assert_eq!(closed["without_access"], json!(["network", "git"]));
+    succeeds(&project, &["network"], "python3 reach.py").await;
+    let own = "import socket\n\
+               server = socket.create_server(('127.0.0.1', 0))\n\
+               client = socket.create_connection(server.getsockname())\n\
+               server.accept()[0].send(b'well')\n\
+               print(client.recv(9).decode())\n\
+               socket.create_server(('::1', 0), family=socket.AF_INET6)\n";
+    let own = python(&project, own).await;
+    assert_eq!(own["stdout"], "well\n", "{own}");
+}
+
+#[tokio::test]
+async fn a_repository_is_read_but_not_written() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    project.write("neuraxis.toml", "# ours\n");
+    project.write("sub/neuraxis.toml", "# theirs\n");
+    project.write("vendor/lib/.git/config", "[core]\n");
+    project.write("linked/.git", "gitdir: ../.git\n");
+    project.write("a.txt", "changed\n");
+    for command in [
+        "echo x > .git/hooks/pre-commit",
+        "git config core.hooksPath x",
+        "git config --file .git/config core.fsmonitor x",
+        "chmod 777 .git/config",
+        "mv .git moved",
+        "rm -rf .git",
+        "git commit -qam x",
+        "git log -1 --format=x --output=.git/config",
+        "echo x >> neuraxis.toml",
+        "sed -i s/ours/x/ neuraxis.toml",
+        "rm neuraxis.toml",
+        "mv a.txt neuraxis.toml",
+        "git log -1 --format=x --output=neuraxis.toml",
+        "echo x > sub/neuraxis.toml",
+        "echo x > vendor/lib/.git/config",
+        "mkdir vendor/lib/.git/hooks",
+        "rm linked/.git",
+        "mv linked elsewhere",
+        "mv vendor elsewhere",
+        "echo gitdir: /tmp > linked/.git",
+    ] {
+        fails(&project, &[], command).await;
+    }
+    assert_eq!(
+        fs::read_to_string(project.path("neuraxis.toml")).unwrap(),
+        "# ours\n"
+    );
+    let seen = succeeds(
+        &project,
+        &[],
+        "git status --short && git log --oneline | wc -l && git diff --stat",
+    )
+    .await;
+    assert!(
+        seen.starts_with(" M a.txt\n") && seen.contains("\n1\n a.txt | 2 +-"),
+        "{seen}"
+    );
+    succeeds(
+        &project,
+        &[],
+        "touch new && mkdir -p target/debug && mv new target && rm -r target",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    fs::remove_dir_all(project.path(".git/hooks")).unwrap();
+    project.write(".git/modules/sub/HEAD", "ref: refs/heads/main\n");
+    project.write(".git/modules/sub/config", "[core]\n");
+    project.write("a.txt", "changed\n");
+    let commit =
+        "git add . && git commit -qm second && git switch -qc other && git log --oneline | wc -l";
+    assert_eq!(succeeds(&project, &["git"], commit).await, "2\n");
+    for command in [
+        "git config core.hooksPath x",
+        "echo x >> .git/config",
+        "mv .git/config .git/other",
+        "mv .git moved",
+        "mv .git/modules .git/moved",
+        "echo x > .git/modules/sub/config",
+    ] {
+        fails(&project, &["git"], command).await;
+    }
+    // What is not there cannot be closed; it is gone afterwards.
+    let made =
+        "mkdir -p .git/hooks e && echo x > .git/hooks/pre-commit && echo ../e > .git/commondir";
+    succeeds(&project, &["git"], made).await;
+    for path in [".git/hooks", ".git/commondir"] {
+        assert!(!project.path(path).exists(), "{path} is there");
+    }
+    git(&project, &["status", "--short"]);
+}
+
+#[tokio::test]
+async fn nothing_that_a_repository_brings_along_is_run_by_git() {
+    if !has(SandboxFeature::Files, "git") {
+        return;
+    }
+    let project = repository();
+    let bring = |key: &str| git(&project, &["config", key, "touch PWNED; false"]);
+    bring("core.fsmonitor");
+    project.write("hooks/post-checkout", "#!/bin/sh\ntouch PWNED\n");
+    fs::set_permissions(
+        project.path("hooks/post-checkout"),
+        Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    git(&project, &["config", "core.hooksPath", "hooks"]);
+    let bare = project.path("sub/bare");
+    let made = Command::new("git")
+        .args(["init", "-q", "--bare"])
+        .arg(&bare)
+        .status();
+    assert!(made.unwrap().success());
+    let set = ["config", "core.fsmonitor", "touch PWNED; false"];
+    let set = Command::new("git").arg("-C").arg(&bare).args(set).status();
+    assert!(set.unwrap().success());
+    succeeds(&project, &[], "git status && git diff && git log").await;
+    run_with(&project, &["git"], "git checkout -b x").await;
+    let inside =
+        json!({ "command": "git status; git --work-tree=. status; true", "cwd": "sub/bare" });
+    let ran = project.call("run_command", inside).await;
+    for place in ["PWNED", "sub/PWNED", "sub/bare/PWNED"] {
+        assert!(!project.path(place).exists(), "{place}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn the_temporary_folder_is_the_users_alone_and_goes_with_the_command() {
+    let project = Project::new();
+    let place = "stat -c %a \"$TMPDIR\"; echo \"$TMPDIR\" > place; mkdir -p \"$TMPDIR/a/b\"; chmod 0 \"$TMPDIR/a\"; mktemp";
+    let told = succeeds(&project, &[], place).await;
+    assert!(told.starts_with("700\n"), "{told}");
+    let place = fs::read_to_string(project.path("place")).unwrap();
+    assert!(!fs::exists(place.trim()).unwrap(), "{place}");
+}
+
+#[tokio::test]
+async fn how_a_command_ended_is_told_as_it_was() {
+    let project = Project::new();
+    for (command, key, value) in [
+        ("exit 137", "exit_code", 137),
+        ("exit 255", "exit_code", 255),
+        ("kill -TERM $$", "signal", 15),
+        ("kill -SEGV $$", "signal", 11),
+        ("kill -KILL $$", "signal", 9),
+    ] {
+        let ran = run(&project, command).await;
+        assert_eq!(ran[key], value, "{command}: {ran}");
+    }
+    // The first process of a namespace cannot be ended from within.
+    let ran = run(&project, "kill -9 1; kill -9 -1; echo here").await;
+    assert!(ran["signal"] == 9 || ran["stdout"] == "here\n", "{ran}");
+}
+
+#[tokio::test]
+async fn a_project_of_another_user_can_be_worked_on_by_the_superuser() {
+    let project = Project::with(&[("a.txt", "x")]);
+    for path in ["", "a.txt"] {
+        if std::os::unix::fs::chown(project.path(path), Some(65534), Some(65534)).is_err() {
+            println!("skipped: this is not the superuser");
+            return;
+        }
+        let mode = if path.is_empty() { 0o700 } else { 0o600 };
+        fs::set_permissions(project.path(path), Permissions::from_mode(mode)).unwrap();
+    }
+    let told = succeeds(&project, &[], "echo y >> a.txt && cat a.txt && touch new").await;
+    assert_eq!(told, "xy\n");
+}
+
+#[tokio::test]
+async fn what_developers_run_runs() {
+    let project = repository();
+    for program in ["cargo", "python3", "node", "gcc", "make"] {
+        if Command::new(program)
+            .arg("--version")
+            .output()
+            .is_ok_and(|ran| ran.status.success())
+        {
+            succeeds(&project, &[], &format!("{program} --version")).await;
+        }
+    }
+    succeeds(&project, &[], "seq 100000 | sort -n | tail -1 | grep 100000 > out && mktemp && cat out && echo x | tee /dev/null").await;
+}
