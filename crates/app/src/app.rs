@@ -108,10 +108,14 @@ impl App {
         tape: Tape,
         extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
     ) -> Result<Self, BuildError> {
-        let key = approval_key::read(config, environment).map_err(|source| {
-            let at = config.origin("store.approval_key_file");
-            BuildError::ApprovalKey { at, source }
-        })?;
+        let key = match opened.outlives_the_process() {
+            true => approval_key::read(config, environment).map_err(|source| {
+                let at = config.origin("store.approval_key_file");
+                BuildError::ApprovalKey { at, source }
+            })?,
+            // What is allowed ends with the process, and so may the key.
+            false => None,
+        };
         let builder = Orchestrator::builder();
         let builder = key
             .into_iter()
