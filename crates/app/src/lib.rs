@@ -35,7 +35,7 @@ mod tape;
 mod template;
 mod trust;
 
-pub use app::{App, BuildError};
+pub use app::{App, BuildError, tool_names, tool_specs};
 pub use config::{
     Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig, Origin, Provider,
     ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
