@@ -67,7 +67,7 @@ pub enum ConfigError {
         /// The dotted path of what names the key.
         key: String,
         /// Where that stands.
-        key_at: Origin,
+        key_at: Box<Origin>,
     },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]
