@@ -45,7 +45,7 @@ pub enum ApprovalKeyError {
     },
 }
 
-/// Returns the key of this installation; `None` where there is no place for one, or nothing outlives the process anyway.
+/// Returns the key of this installation; `None` where there is no place for one.
 pub(crate) fn read(
     config: &Config,
     environment: &Environment,
@@ -53,8 +53,7 @@ pub(crate) fn read(
     if let Some(named) = &config.store().approval_key_file {
         return read_file(&environment.working_dir().join(named), Links::Followed).map(Some);
     }
-    let folder = environment.data_dir();
-    let Some(folder) = folder.filter(|_| !config.store().is_in_memory()) else {
+    let Some(folder) = environment.data_dir() else {
         return Ok(None);
     };
     let path = folder.join(FILE_NAME);

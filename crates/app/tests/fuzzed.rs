@@ -1,6 +1,7 @@
 //! What is read from files and from models, with inputs that were found once and inputs made of them by chance, the same
 //! each time. The fuzz targets of `crates/app/fuzz` make the same checks, and begin with the same inputs.
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
     reason = "a check that does not hold has to fail the test"

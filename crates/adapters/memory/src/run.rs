@@ -165,7 +165,7 @@ impl Run {
         self.records.extend(records.iter().cloned());
         self.bytes = after.bytes;
         self.take(records);
-        self.lease_to(self.token, lease);
+        self.lease = LeaseEnd::after(lease);
         Ok(ending)
     }
 
@@ -251,7 +251,7 @@ impl Run {
         let held = self
             .lease
             .filter(|lease| !lease.is_over() && !self.has_ended());
-        summary.released = self.lease.is_none();
+        summary.released = self.lease.is_none() && summary.ended_at.is_none();
         summary.imported = self.imported && summary.ended_at.is_none();
         summary.leased_until = held.map(|lease| lease.told);
         summary.has_mail = self.inbox.iter().any(|posted| posted.entry.is_some());

@@ -125,6 +125,11 @@ pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
             "session {session} is busy with run {run}: another process has it, or had it when it died and keeps it for {left}"
         );
     }
+    if summary.imported {
+        return format!(
+            "session {session} has run {run}, which was imported and goes on only if you say so"
+        );
+    }
     match summary.pending.len() {
         0 => {
             format!("session {session} has run {run}, which was left behind when its process died")

@@ -231,6 +231,7 @@ fn a_run_that_was_left_behind_is_taken_up_or_ended() {
             &["sessions", "delete", "health"],
             &["sessions", "prune", "--older-than", "0s", "--dry-run"],
             &["runs", "resume", run],
+            &["runs", "resume", run, "--yes"],
             &["runs", "replay", run],
             &["sessions", "delete", "health"],
             &["sessions", "import", "cut.jsonl", "--unfinished"],

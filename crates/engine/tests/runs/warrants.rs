@@ -124,11 +124,9 @@ fn a_call_in_doubt_is_not_made_again_if_the_policy_in_force_denies_it() {
 
 #[test]
 fn a_call_in_doubt_is_not_made_again_if_such_a_request_is_not_offered_its_tool_by_now() {
-    let fewer = "channels.chat.tools = ['other']";
-    let (put, result) = Left::new().goes_on(put(spec("put").idempotent()), |it| {
-        it.policy(policy(fewer))
-            .tool(Arc::new(ScriptedTool::echoing(spec("other"))))
-    });
+    let fewer = "channels.code_task.tools = ['put']";
+    let (put, result) =
+        Left::new().goes_on(put(spec("put").idempotent()), |it| it.policy(policy(fewer)));
     let unknown = Some(ToolFailure::OutcomeUnknown);
     assert_eq!((put.count(), result.failure), (0, unknown));
 }

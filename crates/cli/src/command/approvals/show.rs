@@ -58,6 +58,7 @@ pub(super) fn in_full(
         .map(|line| broken(&line, columns, "    │ ") + "\n")
         .collect();
     let name = waiting.question_name();
-    let (altered, expiry) = (waiting.alteration(), waiting.expiry());
+    let altered = waiting.alteration(columns);
+    let expiry = waiting.expiry();
     format!("question {name}\n{text}{altered}{scopes}{expiry}")
 }

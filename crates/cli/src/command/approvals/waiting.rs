@@ -178,11 +178,13 @@ impl Waiting {
     }
 
     /// Says so if it is not what was asked, on a line of its own.
-    pub(super) fn alteration(&self) -> String {
+    pub(super) fn alteration(&self, columns: usize) -> String {
         let altered = self.altered.iter();
         let warned = altered.map(|why| {
             let why = said(why);
-            format!("ALTERED: this is not what was asked, and cannot be approved: {why}\n")
+            let line =
+                format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
+            broken(&line, columns, "    ") + "\n"
         });
         warned.collect()
     }
@@ -250,7 +252,7 @@ impl Waiting {
                 said(asked.arguments.as_str())
             )),
             line(format!("  why: {}", said(&asked.reason))),
-            indented(self.alteration()),
+            indented(self.alteration(columns)),
             indented(expiry),
         )
     }
