@@ -6,6 +6,10 @@
     clippy::panic,
     reason = "a check that does not hold has to fail the test"
 )]
+#![expect(
+    unreachable_pub,
+    reason = "the checks are a library for the fuzz targets"
+)]
 
 #[path = "../fuzz/src/archive.rs"]
 mod archive;

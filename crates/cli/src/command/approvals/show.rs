@@ -11,7 +11,6 @@ use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
 use crate::wrap::broken;
-use crate::wrap::broken;
 
 const EXAMPLES: &str = "\
 Examples:
