@@ -6,8 +6,9 @@
 mod files;
 mod journal;
 
+use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -36,16 +37,14 @@ impl Default for ErrorLog {
     }
 }
 
-/// The journal's program by its absolute path, so that no other one of that name is run.
-fn journal_program() -> &'static str {
-    const USUAL: &str = "/usr/bin/journalctl";
-    let places = [
-        USUAL,
-        "/bin/journalctl",
-        "/run/current-system/sw/bin/journalctl",
-    ];
-    let mut there = places.into_iter().filter(|place| Path::new(place).exists());
-    there.next().unwrap_or(USUAL)
+/// Where the journal's program is, or where it usually is. What a folder brings along by that name is not run: only
+/// absolute elements of the search path count.
+fn journal_program() -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let mut places = folders.map(|folder| folder.join("journalctl"));
+    let there = places.find(|place| place.exists());
+    there.unwrap_or_else(|| "/usr/bin/journalctl".into())
 }
 
 impl ErrorLog {
