@@ -177,17 +177,19 @@ pub(super) fn programs_in(part: &Part) -> impl Iterator<Item = &'static Program>
 
 /// Says why nobody can tell what runs, where that comes from what is read at that time.
 fn reads_on(words: &[String]) -> Option<&'static str> {
-    let reads = |(index, word): (usize, &String)| {
-        if matches!(base_name(word), "xargs" | "parallel") {
-            return true;
-        }
-        let mut rest = words.iter().skip(index + 1);
-        let has_operand = rest.clone().any(|word| !word.starts_with(['-', '+']));
-        let reads_input = |word: &String| matches!(word.as_str(), "-" | "-s" | "/dev/stdin");
-        program(word).is_some_and(Program::is_shell) && (!has_operand || rest.any(reads_input))
-    };
-    let reads_on = words.iter().enumerate().any(reads);
-    reads_on.then_some("what it runs is read from its input")
+    const READS: &str = "what it runs is read from its input";
+    let hands_on = |word: &String| matches!(base_name(word), "xargs" | "parallel");
+    if words.iter().any(hands_on) {
+        return Some(READS);
+    }
+    let is_shell = |word: &String| program(word).is_some_and(Program::is_shell);
+    let first = words.iter().position(is_shell)?;
+    let last = words.iter().rposition(is_shell).unwrap_or(first);
+    let is_operand = |word: &String| !word.starts_with(['-', '+']);
+    let is_input = |word: &String| matches!(word.as_str(), "-" | "-s" | "/dev/stdin");
+    let has_operand = words.iter().skip(last + 1).any(is_operand);
+    let reads_input = words.iter().skip(first + 1).any(is_input);
+    (!has_operand || reads_input).then_some(READS)
 }
 
 /// Returns the pattern that a person may be offered to remember about a part: its program and subcommand, with any words
