@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cargo::{program, succeed, succeeds, workspace_root};
 
-/// The package of the targets that read what a model server sends. It is none of the workspace's, as the other is none.
+/// The package of the targets that read what a model server sends. None of these packages belongs to the workspace.
 const WIRE: &str = "crates/adapters/wire/fuzz";
 
 /// The package of the targets that read files, and what models write.
@@ -58,6 +58,8 @@ enum Target {
     Record,
     /// Exported sessions.
     Archive,
+    /// Command lines.
+    Command,
 }
 
 impl Target {
@@ -73,6 +75,7 @@ impl Target {
             Self::Patch => "patch",
             Self::Record => "record",
             Self::Archive => "archive",
+            Self::Command => "command",
         }
     }
 
@@ -80,7 +83,7 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
-            Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
+            Self::Command | Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
         }
     }
 
@@ -90,6 +93,7 @@ impl Target {
             Self::Markup => "adapters/deepseek",
             Self::Sse | Self::Chat | Self::Responses | Self::Errors => "adapters/wire",
             Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
+            Self::Command => "brainstem",
         };
         let crates = workspace_root().join("crates");
         crates.join(owner).join("tests/corpus").join(self.name())

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::Role;
+use neuraxis_core::{Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
 use neuraxis_sql::OpenError;
-use neuraxis_tools::{DefinitionError, ProjectError};
+use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
 
 use crate::approval_key::{self, ApprovalKeyError};
-use crate::config::{Config, Origin, Provider};
+use crate::config::{Config, ConfigError, Origin, Provider};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
 use crate::store::{OpenStore, STORES};
@@ -108,6 +108,10 @@ impl App {
         tape: Tape,
         extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
     ) -> Result<Self, BuildError> {
+        let recording = match &tape {
+            Tape::Record(file) => Some(environment.working_dir().join(file)),
+            Tape::Off | Tape::Replay(_) => None,
+        };
         let key = match opened.outlives_the_process() {
             true => approval_key::read(config, environment).map_err(|source| {
                 let at = config.origin("store.approval_key_file");
@@ -124,7 +128,7 @@ impl App {
             .policy(config.policy().clone())
             .root(root(config))
             .store(opened.sessions())
-            .tools(tools(config, environment)?);
+            .tools(tools(config, environment, recording)?);
         let Cast {
             models,
             mut notices,
@@ -139,8 +143,12 @@ impl App {
         let builder = models.fold(builder, |builder, (role, client)| {
             builder.model(role, client)
         });
+        let orchestrator = extend(builder).build()?;
+        let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
+        let known: Vec<ToolName> = offered.chain(project_tools()).collect();
+        notices.extend(config.check_tools(&known)?);
         Ok(Self {
-            orchestrator: extend(builder).build()?,
+            orchestrator,
             store: opened.sessions(),
             opened,
             notices,
@@ -243,15 +251,55 @@ fn root(config: &Config) -> String {
     real.to_string_lossy().into_owned()
 }
 
-fn tools(config: &Config, environment: &Environment) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
+/// The tools that work in the project's folder. Rules may name them also where they are not offered.
+const PROJECT_TOOLS: [&str; 6] = [
+    "list_files",
+    "read_file",
+    "search_files",
+    "write_file",
+    "apply_patch",
+    "run_command",
+];
+
+fn project_tools() -> impl Iterator<Item = ToolName> {
+    PROJECT_TOOLS
+        .into_iter()
+        .filter_map(|name| name.parse().ok())
+}
+
+/// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.
+///
+/// # Errors
+///
+/// A [`BuildError`], when a tool is not defined as it should be.
+pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
+    let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    let names = tools.iter().map(|tool| tool.spec().name.clone());
+    Ok(names.chain(project_tools()).collect())
+}
+
+/// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
+///
+/// # Errors
+///
+/// A [`BuildError`], when their folder cannot be opened.
+pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
+    let tools = tools(config, environment, None)?;
+    Ok(tools.iter().map(|tool| tool.spec().clone()).collect())
+}
+
+fn tools(
+    config: &Config,
+    environment: &Environment,
+    recording: Option<PathBuf>,
+) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     if !config.offers_project_tools() {
         return Ok(tools);
     }
-    let files = neuraxis_tools::project_files_without(
-        config.project_root(),
-        &config.own_files(environment),
-    );
+    let own = config.own_files(environment);
+    let own = recording.into_iter().fold(own, OwnFiles::store);
+    let files = neuraxis_tools::project_files_without(config.project_root(), &own);
     tools.extend(files.map_err(|source| BuildError::ProjectRoot {
         at: config.origin("tools.root"),
         source,
@@ -329,6 +377,9 @@ pub enum BuildError {
         /// Why not.
         source: ProjectError,
     },
+    /// The policy names tools that there are not.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A built-in tool is not defined as it should be.
     #[error(transparent)]
     Tool(#[from] DefinitionError),

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
-use neuraxis_core::Role;
+use neuraxis_core::{Role, ToolName};
 use neuraxis_tools::OwnFiles;
 use toml::Table;
 
@@ -177,6 +177,16 @@ impl Config {
         &self.policy
     }
 
+    /// Checks that what the policy says about tools names some of these. Returns what a user should know of names that
+    /// are of no use now, a sentence each.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] that names the place of a name that is most likely a slip, with the tool that was meant.
+    pub fn check_tools(&self, tools: &[ToolName]) -> Result<Vec<String>, ConfigError> {
+        named::check_tools(&self.policy, &self.layers, tools)
+    }
+
     /// Returns what a user should know about where the configuration comes from, a sentence each.
     #[must_use]
     pub fn notices(&self) -> &[String] {
@@ -190,7 +200,7 @@ impl Config {
     }
 
     /// Returns the files of this program itself, which no tool may get at: those that hold keys, those of the store and
-    /// its log, and those of the configuration, whether they are there yet or not.
+    /// its log, those of the configuration, whether they are there yet or not, and what else it keeps of the user.
     pub(crate) fn own_files(&self, environment: &Environment) -> OwnFiles {
         let mut own = OwnFiles::default();
         let models = self.models.values();
@@ -211,6 +221,20 @@ impl Config {
         if let Some(log) = database.log {
             own = own.store(log.folder);
         }
+        own = environment
+            .data_dir()
+            .into_iter()
+            .fold(own, OwnFiles::store);
+        own = environment
+            .chat_history()
+            .into_iter()
+            .fold(own, OwnFiles::secret);
+        let named = self
+            .models
+            .values()
+            .filter_map(|model| model.provider.file());
+        let named = named.map(|file| environment.working_dir().join(file));
+        own = named.fold(own, OwnFiles::governing);
         let places = environment.config_dir().into_iter();
         let places = places.chain([environment.working_dir()]);
         let places = places.map(|folder| folder.join(read::FILE_NAME));
@@ -341,6 +365,12 @@ impl Layers {
     /// Returns the strongest source that sets a key.
     fn strongest(&self, key: &str) -> Option<&Layer> {
         self.0.iter().rev().find(|layer| layer.sets(key))
+    }
+
+    /// Tells whether a file that nobody trusted says what a key is.
+    fn is_untrusted(&self, key: &str) -> bool {
+        let mut layers = ancestry(key).filter_map(|key| self.strongest(key));
+        layers.next().is_some_and(Layer::only_tightens)
     }
 
     fn sets(&self, key: &str) -> bool {

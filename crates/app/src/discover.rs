@@ -5,6 +5,7 @@ mod endpoint;
 mod found;
 mod key;
 mod local;
+mod owner;
 mod unnamed;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,9 @@ use etcetera::BaseStrategy;
 /// The name of our folder in the user's configuration folder, and in the one for data.
 const FOLDER: &str = "neuraxis";
 
+/// The name of the file in the user's folder for state.
+const CHAT_HISTORY: &str = "chat-history";
+
 /// The variables, the working directory and the user's folders of a process.
 #[derive(Clone, Default)]
 pub struct Environment {
@@ -130,6 +133,12 @@ impl Environment {
     #[must_use]
     pub fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
+    }
+
+    /// Returns the file in which is kept what was typed in conversations. It need not be there.
+    #[must_use]
+    pub fn chat_history(&self) -> Option<PathBuf> {
+        Some(self.state_dir()?.join(CHAT_HISTORY))
     }
 
     /// Returns the folder in which is kept what a program remembers of how it was used, such as what was typed. It need

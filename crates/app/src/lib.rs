@@ -36,7 +36,7 @@ mod tape;
 mod template;
 mod trust;
 
-pub use app::{App, BuildError};
+pub use app::{App, BuildError, tool_names, tool_specs};
 pub use approval_key::ApprovalKeyError;
 pub use config::{
     Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig, Origin, Provider,

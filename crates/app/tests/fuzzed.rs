@@ -1,9 +1,14 @@
 //! What is read from files and from models, with inputs that were found once and inputs made of them by chance, the same
 //! each time. The fuzz targets of `crates/app/fuzz` make the same checks, and begin with the same inputs.
 #![expect(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
     reason = "a check that does not hold has to fail the test"
+)]
+#![expect(
+    unreachable_pub,
+    reason = "the checks are a library for the fuzz targets"
 )]
 
 #[path = "../fuzz/src/archive.rs"]

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use neuraxis_app::{App, Config, Environment, Sources};
+use neuraxis_app::{App, Config, Environment, Sources, Tape};
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{AgentId, EffectId, JsonText, RunId, ToolCallId, Turn};
 use neuraxis_ports::{ToolContext, ToolError, TurnContext};
@@ -173,4 +173,34 @@ async fn commands_read_no_key_and_write_to_no_store() {
     let ran =
         run("cat src/a.txt && mkdir src/new && echo y > src/new/b && cat src/new/b && ls").await;
     assert_eq!(ran.get("exit_code"), Some(&json!(0)), "{ran}");
+}
+
+#[tokio::test]
+async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (name, content) in [("data/trust.toml", ""), ("state/chat-history", "hunter2")] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), content).unwrap();
+    }
+    let environment = Environment::new(folder.path())
+        .with_data_dir(at("data"))
+        .with_state_dir(at("state"));
+    let sources = Sources::default()
+        .with_flag("--set", "store.url", "memory:")
+        .with_flag("--set", "models.reasoning.provider", "offline");
+    let config = Config::load(&environment, &sources).unwrap();
+    let tape = Tape::Record("under-way.cassette".into());
+    let app = App::build_with(&config, &environment, tape).await.unwrap();
+    for file in [
+        "data/trust.toml",
+        "state/chat-history",
+        "under-way.cassette",
+    ] {
+        is_refused(&app, "read_file", json!({ "path": file })).await;
+        let write = json!({ "path": file, "content": "x", "create_folders": true });
+        is_refused(&app, "write_file", write).await;
+    }
+    let planted = json!({ "path": "data/sessions.db", "content": "x" });
+    is_refused(&app, "write_file", planted).await;
 }

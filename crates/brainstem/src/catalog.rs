@@ -15,7 +15,7 @@ impl Policy {
     /// Finds the patterns of this policy that name none of the given tools, most often because of a slip of the pen. What
     /// the built-in policy itself says is left out: it names tools that not every installation has.
     #[must_use]
-    pub fn unknown_tools(&self, tools: &[ToolSpec]) -> Vec<PolicyError> {
+    pub fn unknown_tools(&self, tools: &[ToolName]) -> Vec<PolicyError> {
         let built_in = Self::built_in();
         let above = built_in.tool_patterns();
         let mut found = Vec::new();
@@ -27,16 +27,19 @@ impl Policy {
             let Ok(checked) = ToolPatterns::check(&at, &list) else {
                 continue;
             };
-            if tools.iter().any(|tool| checked.matches(&tool.name)) {
+            if tools.iter().any(|tool| checked.matches(tool)) {
                 continue;
             }
-            let known = || tools.iter().map(|tool| &tool.name);
-            let nearest = names::nearest(pattern, known().map(ToolName::as_str));
+            let nearest = names::nearest(pattern, tools.iter().map(ToolName::as_str));
             found.push(PolicyError::UnknownTool {
                 at,
                 pattern: names::shown(pattern),
                 nearest: nearest.map(str::to_owned),
-                known: known().take(MAX_KNOWN).map(ToString::to_string).collect(),
+                known: tools
+                    .iter()
+                    .take(MAX_KNOWN)
+                    .map(ToString::to_string)
+                    .collect(),
             });
         }
         found

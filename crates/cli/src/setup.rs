@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis::ports::Approver;
-use neuraxis_app::{App, Config, Environment, FoundFile, OpenStore, Sources, Tape};
+use neuraxis_app::{App, Config, Environment, FoundFile, OpenStore, Sources, Tape, tool_names};
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
@@ -47,6 +47,16 @@ impl Setup {
 
     /// Merges the configuration in given surroundings.
     pub(crate) fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
+        let config = self.config_of_any_tools(environment)?;
+        config.check_tools(&tool_names()?)?;
+        Ok(config)
+    }
+
+    /// Merges the configuration in given surroundings, whatever tools it names.
+    pub(crate) fn config_of_any_tools(
+        &self,
+        environment: &Environment,
+    ) -> Result<Config, CommandError> {
         let sources = match self.file() {
             Some(file) => self.sources().with_file(file),
             None => self.sources(),

@@ -127,7 +127,7 @@ impl Orchestrator {
         let Some(decision) = decision_of(records) else {
             return Ok(None);
         };
-        let in_force = self.in_force(session, &spec, &decision);
+        let in_force = self.in_force(session, &spec, &decision).await;
         let mut decision = Arc::unwrap_or_clone(decision);
         decision.tools.retain(|tool| in_force.tools.contains(tool));
         spec.messages.clear();

@@ -196,7 +196,8 @@ impl Orchestrator {
             let why = Unresumable::Undecided;
             return self.close(store, run_id, records, why, place).await;
         };
-        let in_force = self.in_force(&session_id, spec, &decision);
+        // Boxed, because taking runs up is seldom.
+        let in_force = Box::pin(self.in_force(&session_id, spec, &decision)).await;
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
         let read = RestoredRun::read(

@@ -120,7 +120,7 @@ impl Orchestrator {
     }
 
     /// Decides once more about the request that a run is about.
-    pub(crate) fn in_force(
+    pub(crate) async fn in_force(
         &self,
         session: &SessionId,
         spec: &RunSpec,
@@ -143,7 +143,7 @@ impl Orchestrator {
                 let now = Arc::new(now);
                 let tools = now.tools.clone().into();
                 let recorded = spec.root.limits;
-                let limits = self.run_spec(run, &request, now).root.limits;
+                let limits = self.run_spec(run, &request, now).await.root.limits;
                 let limits = recorded.tightest(limits);
                 let limits = (limits != recorded).then(|| Box::new(limits));
                 InForce { tools, limits }

@@ -51,6 +51,6 @@ async fn main() -> Result<()> {
             _ => {}
         }
     }
-    anyhow::ensure!(result.is_some_and(|result| result.reply == "Moons make tides."));
+    anyhow::ensure!(result.is_ok_and(|result| result.reply == "Moons make tides."));
     Ok(())
 }

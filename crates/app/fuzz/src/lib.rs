@@ -1,11 +1,13 @@
 //! What must hold for any input: one function a fuzz target, which panics where it does not.
 
 mod archive;
+mod command;
 mod config;
 mod patch;
 mod record;
 
 pub use self::archive::archive;
+pub use self::command::command;
 pub use self::config::config;
 pub use self::patch::patch;
 pub use self::record::record;

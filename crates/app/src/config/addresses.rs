@@ -27,7 +27,7 @@ pub(super) fn check_keys(
         if let Some(address) = layers.found_address(role, model) {
             return Err(ConfigError::KeyElsewhere {
                 at: layers.origin_around(&address),
-                key_at: layers.origin_around(key),
+                key_at: Box::new(layers.origin_around(key)),
                 key: key.clone(),
                 address,
             });

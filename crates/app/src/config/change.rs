@@ -4,7 +4,7 @@ use neuraxis_brainstem::PolicyError;
 use toml::{Table, Value};
 
 use super::Layers;
-use super::secret::{self, is_variable_name};
+use super::secret::{self, HIDDEN, is_variable_name, may_be_key};
 use super::settings::on_one_line;
 use crate::names::shown;
 
@@ -66,6 +66,12 @@ impl Change {
         }
     }
 
+    /// Describes what a rule says beside what it asks or denies.
+    pub(super) fn of_words(names: &[&str], value: &Value) -> Self {
+        let meaning = "has its say where a rule asks you, or stops a call".to_owned();
+        Self::new(6, names, value, meaning)
+    }
+
     /// Describes a part that is wrong.
     pub(super) fn unusable(names: &[&str], value: &Value, why: &str) -> Self {
         Self::new(6, names, value, format!("cannot be used: {}", cut(why)))
@@ -73,7 +79,7 @@ impl Change {
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
         let key = names.join(".");
-        let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
+        let names: Vec<String> = names.iter().map(|part| name(part)).collect();
         Self {
             danger,
             key: names.join("."),
@@ -131,7 +137,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
             )
         }
         ["headers_env", header] => {
-            let (variable, header) = (variable_name(text), shown(header));
+            let (variable, header) = (variable_name(text), name(header));
             (
                 1,
                 format!("sends the variable {variable} as the header {header}"),
@@ -150,7 +156,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
             )
         }
         ["provider"] => (1, format!("lets {} answer", cut(text))),
-        _ => (5, format!("changes the model of {}", shown(role))),
+        _ => (5, format!("changes the model of {}", name(role))),
     }
 }
 
@@ -158,7 +164,15 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
 fn variable_name(text: &str) -> &str {
     match is_variable_name(text) {
         true => text,
-        false => "***",
+        false => HIDDEN,
+    }
+}
+
+/// Returns a part of a key's path; whoever wrote a secret there does not see it again.
+fn name(text: &str) -> String {
+    match may_be_key(text) {
+        true => HIDDEN.to_owned(),
+        false => shown(text),
     }
 }
 

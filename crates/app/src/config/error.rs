@@ -8,6 +8,7 @@ use neuraxis_brainstem::PolicyError;
 
 use super::models::{OUR_KEYS, Provider};
 use super::origin::Origin;
+use super::secret::may_be_key;
 use crate::names::{Choices, shown};
 
 /// The sections whose values may be shown: they hold no secrets.
@@ -66,7 +67,7 @@ pub enum ConfigError {
         /// The dotted path of what names the key.
         key: String,
         /// Where that stands.
-        key_at: Origin,
+        key_at: Box<Origin>,
     },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]
@@ -186,7 +187,8 @@ fn unknown_key(given: &str, known: &'static [&'static str], path: &[String]) -> 
         return unknown(given, String::new(), known.to_vec());
     };
     let in_models = above.first().is_some_and(|section| section == "models");
-    if in_models && ["api_key", "apikey", "key", "token"].contains(&given) {
+    let is_of_key = ["api_key", "apikey", "key", "token"].contains(&given);
+    if in_models && (is_of_key || may_be_key(given)) {
         return Fault::SecretKey;
     }
     let mut all = Vec::new();

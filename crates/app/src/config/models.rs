@@ -4,7 +4,7 @@ mod providers;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use figment::error::Kind;
 use figment::providers::Serialized;
@@ -130,6 +130,17 @@ impl ProviderConfig {
         };
         // What was read from TOML can be written as TOML, but for numbers that it does not have.
         table.unwrap_or_default()
+    }
+
+    /// Returns the file that the section names beside that of a key: certificates, or a recording.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::OpenAi(config) => config.ca_file.as_deref(),
+            Self::DeepSeek(config) => config.ca_file.as_deref(),
+            Self::Llama(config) => config.ca_file.as_deref(),
+            Self::Cassette(config) => Some(&config.file),
+            Self::Offline => None,
+        }
     }
 
     /// Returns the key that names a file, and the file.

@@ -1,8 +1,8 @@
-//! Checks names that one section gives and another has to know: roles that get a model, and the plan and the
-//! modes of the server.
+//! Checks names that one section gives and another has to know: roles that get a model, the plan and the modes of the
+//! server, and tools.
 
-use neuraxis_brainstem::Policy;
-use neuraxis_core::{Mode, PlanName, Role};
+use neuraxis_brainstem::{Policy, PolicyError};
+use neuraxis_core::{Mode, PlanName, Role, ToolName};
 
 use super::Layers;
 use super::error::{ConfigError, Fault};
@@ -100,6 +100,43 @@ pub(super) fn check_modes(
     }
     message.push_str(&format!("; known: {}", known.join(", ")));
     Err(wrong(layers, "server.modes", message))
+}
+
+/// Names of tools that Neuraxis keeps for later, and that this build lacks.
+const RESERVED_TOOLS: [&str; 2] = ["web_search", "web_fetch"];
+
+/// What stands between the name of an MCP server and that of its tool.
+const SERVER_SEPARATOR: &str = "__";
+
+/// Checks that what the policy says about tools names tools that there are: a rule with a slip of the pen protects nothing.
+/// Returns a sentence for each name that may belong to a tool which is not there now, and for what nobody trusted.
+pub(super) fn check_tools(
+    policy: &Policy,
+    layers: &Layers,
+    tools: &[ToolName],
+) -> Result<Vec<String>, ConfigError> {
+    let mut notices = Vec::new();
+    for unknown in policy.unknown_tools(tools) {
+        let PolicyError::UnknownTool {
+            at: key, pattern, ..
+        } = &unknown
+        else {
+            continue;
+        };
+        let at = layers.origin_around(key);
+        let why = if pattern.contains(SERVER_SEPARATOR) {
+            format!("{key}: no server is configured that has \"{pattern}\"")
+        } else if RESERVED_TOOLS.contains(&pattern.as_str()) {
+            format!("{key}: this build has no tool {pattern}")
+        } else if layers.is_untrusted(key) {
+            unknown.to_string()
+        } else {
+            let source = Box::new(unknown);
+            return Err(ConfigError::Policy { at, source });
+        };
+        notices.push(format!("{at}: {why}"));
+    }
+    Ok(notices)
 }
 
 fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {

@@ -2,6 +2,7 @@
 //! sources make, and narrow the folder of the tools. Nothing else of it is taken in, so that a section which is added
 //! later is ignored until it is named here.
 
+use std::collections::BTreeSet;
 use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,10 @@ use crate::environment::Environment;
 
 /// How often what cannot stand is taken out of such a file, before nothing of its policy counts.
 const MAX_ATTEMPTS: usize = 16;
+
+/// What a rule says that tightens nothing: words for the model and for the person who is asked, and what may be remembered
+/// of the answer, unless that is nothing.
+const TIGHTENS_NOTHING: [&str; 2] = ["reason", "remember"];
 
 /// The sections whose tables are things of their own: one that cannot stand is left out as a whole.
 const NAMED_WHOLE: [&str; 3] = ["rules", "trust", "prices"];
@@ -40,6 +45,7 @@ impl Layers {
         });
         if let Some(policy) = &mut policy {
             policy.drop_malformed(&mut ignored);
+            policy.drop_words(&mut ignored);
         }
         let is_text = |layer: &Layer| layer.said().0 >= RANK_OF_VARIABLES;
         let at = self.0.iter().position(is_text).unwrap_or(self.0.len());
@@ -71,8 +77,14 @@ impl Layers {
             let Some(project) = self.0.get_mut(at) else {
                 break;
             };
+            let mut dropped = BTreeSet::new();
             for fault in &faults {
-                ignored.extend(project.drop_faulty(fault));
+                let key = smallest_whole(key_of(fault));
+                // What holds it may be gone already, and one key may loosen in two ways.
+                if ancestry(key).all(|key| !dropped.contains(key)) {
+                    ignored.extend(project.drop_faulty(key, fault));
+                    dropped.insert(key);
+                }
             }
             if project.said().1.is_empty() {
                 self.0.remove(at);
@@ -101,8 +113,14 @@ impl Layers {
         if !narrower.is_dir() || !is_within(own) || !is_within(working_dir.to_owned()) {
             return None;
         }
-        let root =
-            project.change_table(|table| table.get_mut("tools")?.as_table_mut()?.remove("root"))?;
+        let root = project.change_table(|table| {
+            let tools = table.get_mut("tools")?.as_table_mut()?;
+            let root = tools.remove("root");
+            if tools.is_empty() {
+                table.remove("tools");
+            }
+            root
+        })?;
         let tools = Table::from_iter([("root".to_owned(), root)]);
         let table = Table::from_iter([("tools".to_owned(), Value::Table(tools))]);
         Some(project.of_same_file(table))
@@ -144,19 +162,36 @@ impl Layer {
         }
     }
 
+    /// Forgets what rules say that tightens nothing: whoever is asked shall not be talked into something.
+    fn drop_words(&mut self, ignored: &mut Vec<Change>) {
+        self.change_table(|table| {
+            let rules = table.get_mut("rules").and_then(Value::as_table_mut);
+            for (name, rule) in rules.into_iter().flatten() {
+                let Value::Table(rule) = rule else { continue };
+                for key in TIGHTENS_NOTHING {
+                    let value = rule.get(key).and_then(Value::as_str);
+                    if key == "remember" && value == Some("never") {
+                        continue;
+                    }
+                    if let Some(value) = rule.remove(key) {
+                        ignored.push(Change::of_words(&["rules", name.as_str(), key], &value));
+                    }
+                }
+            }
+        });
+    }
+
     /// Forgets what stronger layers set: they override it.
     fn drop_overridden(&mut self, stronger: &[Self]) {
         let sets = |key: &str| stronger.iter().any(|layer| layer.sets(key));
         self.change_table(|table| drop_keys(table, "", &sets));
     }
 
-    /// Forgets the smallest part around a fault that can be left out, and says what that was. Of several faults in one
-    /// part only the first finds it.
-    fn drop_faulty(&mut self, fault: &PolicyError) -> Option<Change> {
-        let key = smallest_whole(key_of(fault));
+    /// Forgets the smallest part around a fault that can be left out, and says what that was.
+    fn drop_faulty(&mut self, key: &str, fault: &PolicyError) -> Option<Change> {
         let Some(key) = ancestry(key).find(|key| self.sets(key)) else {
             // What the fault is about is not found by its name, such as one with a dot in it.
-            let (section, _) = key.split_once('.')?;
+            let section = key.split('.').next()?;
             let value = self.take_section(section)?.1;
             return Some(Change::loosening(&[section], &value, fault));
         };

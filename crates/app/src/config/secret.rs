@@ -1,7 +1,7 @@
 //! Keeps secrets out of what is shown.
 
 /// What stands in place of something hidden.
-const HIDDEN: &str = "***";
+pub(crate) const HIDDEN: &str = "***";
 
 /// Returns a URL without what may be a user, a password or a token.
 pub(crate) fn without_secrets(url: &str) -> String {
@@ -65,6 +65,12 @@ fn sounds_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let secrets = ["key", "token", "secret", "sig", "auth", "pass", "code"];
     secrets.iter().any(|secret| name.contains(secret))
+}
+
+/// Tells whether a text in the place of a name looks like a key: those of providers are long, or begin with a mark.
+pub(crate) fn may_be_key(text: &str) -> bool {
+    let is_long = text.len() >= 20 && text.bytes().any(|byte| byte.is_ascii_digit());
+    is_long || text.to_ascii_lowercase().starts_with("sk-")
 }
 
 /// Tells whether a text looks like the name of a variable, as it is usually written, and not like a key.

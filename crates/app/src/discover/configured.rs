@@ -8,12 +8,12 @@ use neuraxis_core::Role;
 use neuraxis_deepseek::DeepSeekClient;
 use neuraxis_llama::{LlamaClient, MaxConcurrent, Secret};
 use neuraxis_offline::OfflineModel;
-use neuraxis_openai::{ModelList, OpenAiClient};
+use neuraxis_openai::{ModelList, OpenAiClient, OpenAiError};
 
 use super::endpoint::{Client, Endpoint};
 use super::key::{self, KeySource};
 use super::{Choice, Discovery, ModelError, UnnamedModel};
-use crate::config::secret::without_secrets;
+use crate::config::secret::{HIDDEN, is_variable_name, may_be_key, without_secrets};
 use crate::config::{ModelConfig, Provider, ProviderConfig};
 use crate::environment::Environment;
 
@@ -137,7 +137,7 @@ impl Maker<'_> {
     ) -> Result<Client, ModelError> {
         let of_role = |source| ModelError::OpenAi {
             role: role.clone(),
-            source,
+            source: without_keys(source),
         };
         let variable = |name: &str| {
             let value = key::in_variable(name, self.environment)?;
@@ -179,6 +179,23 @@ impl Maker<'_> {
 
     fn open(&self, config: &CassetteConfig) -> Result<Cassette, CassetteError> {
         Cassette::open(config, self.redactor.clone())
+    }
+}
+
+/// Hides what may be a key that was written in the place of a name.
+fn without_keys(error: OpenAiError) -> OpenAiError {
+    match error {
+        OpenAiError::NoVariable { variable, header } => OpenAiError::NoVariable {
+            variable: match is_variable_name(&variable) {
+                true => variable,
+                false => HIDDEN.to_owned(),
+            },
+            header: match may_be_key(&header) {
+                true => HIDDEN.to_owned(),
+                false => header,
+            },
+        },
+        error => error,
     }
 }
 

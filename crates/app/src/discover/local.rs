@@ -10,6 +10,8 @@ use neuraxis_llama::{LlamaClient, LlamaConfig, ServerState};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::owner::is_of_another_person;
+
 /// How long a port of this machine may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 
@@ -58,6 +60,8 @@ pub struct PassedOver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
+    /// It belongs to another person who uses this machine.
+    OtherUser,
     /// It asks for a key.
     WantsKey,
     /// It is a model server that has no model.
@@ -100,6 +104,10 @@ impl fmt::Display for PassedOver {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (found, what_to_do) = match self {
+            Self::OtherUser => (
+                "belongs to another user of this machine, and is not asked",
+                "if it is meant, set provider and base_url in [models.reasoning]",
+            ),
             Self::WantsKey => (
                 "answers, but asks for a key",
                 "set provider, base_url and api_key_env in [models.reasoning]",
@@ -173,7 +181,14 @@ async fn ask(place: LlamaConfig) -> Place {
     if !connected.await.is_ok_and(|connection| connection.is_ok()) {
         return Place::Empty;
     }
+    let port = address
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.parse().ok());
     let useless = |obstacle| Place::Useless(PassedOver { address, obstacle });
+    if port.is_some_and(is_of_another_person) {
+        return useless(Obstacle::OtherUser);
+    }
     match question(place).await {
         Ok(Some((client, server))) => Place::Model(client, server),
         Ok(None) => useless(Obstacle::NoModel),

@@ -168,7 +168,8 @@ impl<'de> Visitor<'de> for ArgumentVisitor {
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Argument, E> {
-        Ok(Argument::Scalar("null".to_owned()))
+        // What is null is not given.
+        Ok(Argument::List(Vec::new()))
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Argument, E> {

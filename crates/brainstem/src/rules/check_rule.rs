@@ -54,6 +54,7 @@ pub(crate) fn check_rule(
         open_world: config.open_world,
         modes: config.modes.clone(),
         channels: config.channels.clone(),
+        access: config.access.clone().unwrap_or_default(),
         conditions: conditions(&at, answer, config)?,
     };
     check_examples(&at, config, &rule, tools)?;
@@ -174,8 +175,8 @@ fn conditions(
     Ok(conditions)
 }
 
-/// Returns the conditions on where a command runs and on what it asks of the sandbox. A rule that allows always has them:
-/// what it does not name it does not allow.
+/// Returns the conditions on where a command runs, which a rule that allows commands always has, and on what it asks of the
+/// sandbox, which bounds every rule that allows anyway.
 fn surroundings(
     at: &str,
     answer: Answer,
@@ -189,8 +190,8 @@ fn surroundings(
         let globs = glob_set(&format!("{at}.cwd"), folders, path_glob)?;
         conditions.push(Condition::Folder { globs });
     }
-    if config.access.is_some() || allows {
-        let listed = config.access.clone().unwrap_or_default();
+    if let Some(listed) = config.access.as_ref().filter(|_| !allows) {
+        let listed = listed.clone();
         conditions.push(Condition::Access { listed });
     }
     Ok(conditions)

@@ -26,6 +26,8 @@ pub(crate) struct Rule {
     pub(crate) open_world: Option<bool>,
     pub(crate) modes: Option<Vec<Mode>>,
     pub(crate) channels: Option<Vec<Channel>>,
+    /// What of the sandbox a rule that allows lets a command ask for: what it does not list it does not allow.
+    pub(crate) access: Vec<Access>,
     pub(crate) conditions: Vec<Condition>,
 }
 
@@ -104,7 +106,9 @@ impl Rule {
             .conditions
             .iter()
             .map(|condition| self.holds(condition, facts, part));
-        fits.min().unwrap_or(Fit::Yes)
+        let allows = self.answer == Answer::Allow;
+        let access = allows.then(|| self.fits_access(&self.access, facts));
+        fits.chain(access).min().unwrap_or(Fit::Yes)
     }
 
     fn holds(&self, condition: &Condition, facts: &Facts<'_>, part: Option<&Part>) -> Fit {
@@ -179,12 +183,18 @@ impl Rule {
     fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {
         let asked = facts.access();
         let asks_nothing = asked.items.is_empty() && !asked.is_unclear;
-        if self.answer == Answer::Allow && (asks_nothing || facts.parts().is_none()) {
+        if self.answer == Answer::Allow && (asks_nothing || !self.is_about_command(facts)) {
             return Fit::Yes;
         }
         self.enough(&asked.items, asked.is_unclear, |access| {
             listed.contains(access)
         })
+    }
+
+    /// Tells whether the rule or the call is about a command: of another tool's arguments, `access` may mean anything.
+    fn is_about_command(&self, facts: &Facts<'_>) -> bool {
+        let is_commands = |condition: &Condition| matches!(condition, Condition::Commands { .. });
+        self.conditions.iter().any(is_commands) || facts.parts().is_some()
     }
 
     fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {

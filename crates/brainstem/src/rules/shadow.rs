@@ -42,6 +42,7 @@ fn is_blanket(rule: &Rule) -> bool {
         open_world,
         modes,
         channels,
+        access: _,
         conditions,
     } = rule;
     class.is_none()

@@ -137,6 +137,7 @@ fn a_channel_says_what_of_its_content_is_stored() {
 #[test]
 fn the_tools_that_a_policy_names_by_mistake_are_found() {
     let tools = crate::catalog::all_tools();
+    let tools: Vec<_> = tools.into_iter().map(|tool| tool.name).collect();
     assert!(Policy::built_in().unknown_tools(&tools).is_empty());
     let policy = layered(
         "[rules.r]\nanswer = 'ask'\ntools = ['reed_file', 'web_*']\n[channels.chat]\ntools = ['calculate', 'weather_*']",

@@ -165,7 +165,10 @@ fn no_line_of_a_question_begins_with_what_the_model_wrote_however_narrow_the_ter
     asked.tool.clone_from(&name);
     asked.reason = format!("{}{fake}", "the rule ".repeat(20));
     let pattern = format!("{}{fake}", "word ".repeat(40));
-    asked.scopes = vec![GrantScope::Command { pattern }];
+    asked.scopes = vec![GrantScope::Command {
+        pattern,
+        access: Vec::new(),
+    }];
     for columns in [12, 40, 79, 80, 81, 200] {
         let (text, _) = question_text(&asked, Whole::All, columns);
         let text = anstream::adapter::strip_str(&text).to_string();

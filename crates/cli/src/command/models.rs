@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Setup, say_what_is_ignored};
 use crate::wording::{described, offers};
 
 /// How long an endpoint may take to say what it offers.
@@ -69,11 +69,11 @@ impl Models {
         let mut progress = Progress::new();
         progress.activity("asking what models there are");
         let discovery = discover(&config, &environment).await;
-        let notices = discovery.notices();
-        let notices: Vec<String> = notices.chain(config.notices().iter().cloned()).collect();
+        let notices: Vec<String> = discovery.notices().collect();
         let asked = discovery.endpoints.into_iter().map(ask);
         let listings = join_all(asked).await;
         progress.hide();
+        say_what_is_ignored(&config);
         for notice in &notices {
             progress.notice(notice);
         }

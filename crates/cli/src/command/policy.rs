@@ -29,7 +29,7 @@ impl Policy {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         match self.command {
             Command::Explain(explain) => explain.run(setup).await,
-            Command::Check(check) => check.run(setup).await,
+            Command::Check(check) => check.run(setup),
             Command::Test(test) => test.run(setup).await,
         }
     }

@@ -116,7 +116,11 @@ impl Folder {
     }
 
     fn nothing_here(&self, environment: &Environment) -> String {
-        format!("there is no {}", file_of(environment.working_dir()))
+        let file = file_of(environment.working_dir());
+        match Path::new(&file).is_file() {
+            true => format!("{file} is your own configuration and needs no trust"),
+            false => format!("there is no {file}"),
+        }
     }
 }
 

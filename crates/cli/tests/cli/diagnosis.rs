@@ -177,6 +177,7 @@ fn the_doctor_of_what_works_is_content() {
     names.dedup();
     let expected = [
         "files",
+        "trust",
         "store",
         "project",
         #[cfg(target_os = "linux")]

@@ -503,3 +503,78 @@ fn nothing_a_model_says_reaches_the_terminal_as_it_is() {
         assert!(!seen.contains(hostile), "{hostile:?} is in {seen:?}");
     }
 }
+
+const LOOSER: &str = "[modes.moderate]\nmax_turns = 30\n";
+
+/// Tells whether the file of the working directory counts.
+fn is_trusted(machine: &Machine) -> bool {
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    shown.contains("modes.moderate.max_turns = 30")
+}
+
+#[test]
+fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
+    let machine = Machine::new().with_untrusted(LOOSER);
+    let mut person = sit(&machine, &["ask", "What time is it?"]);
+    person.exp_string("modes.moderate.max_turns = 30").unwrap();
+    person
+        .exp_string("loosens the policy: it raises a limit")
+        .unwrap();
+    person.exp_string("Trust it?").unwrap();
+    type_line(&mut person, "n");
+    person
+        .exp_string("is not trusted; ignored: modes.moderate.max_turns")
+        .unwrap();
+    person.exp_string("It is ").unwrap();
+    assert_eq!(leave(&mut person), 0);
+    assert!(!is_trusted(&machine));
+
+    // The next time nobody is asked, and the note stays.
+    let mut person = sit(&machine, &["chat", "--session", "s"]);
+    let before = person.exp_string("chat/moderate>").unwrap();
+    assert!(!before.contains("Trust it?"), "{before}");
+    assert!(before.contains("is not trusted; ignored"), "{before}");
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+
+    // Another content is another question.
+    let machine = machine.with_untrusted(format!("{LOOSER}#"));
+    let mut person = sit(&machine, &["chat", "--session", "s"]);
+    person.exp_string("Trust it?").unwrap();
+    type_line(&mut person, "y");
+    let before = person.exp_string("chat/moderate>").unwrap();
+    assert!(!before.contains("ignored"), "{before}");
+    type_line(&mut person, "/quit");
+    assert_eq!(leave(&mut person), 0);
+    assert!(is_trusted(&machine));
+}
+
+#[test]
+fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
+    let machine = Machine::new().with_untrusted(LOOSER);
+    for format in ["json", "events"] {
+        let mut person = sit(&machine, &["ask", "--format", format, "What time is it?"]);
+        let told = person.exp_eof().unwrap();
+        assert!(!told.contains("Trust it?"), "{told}");
+        assert!(told.contains("is not trusted; ignored"), "{told}");
+    }
+    assert!(!is_trusted(&machine));
+}
+
+#[test]
+fn what_is_added_by_a_person_is_what_was_shown() {
+    let machine = Machine::new().with_untrusted(LOOSER);
+    let mut person = sit(&machine, &["trust", "add"]);
+    person.exp_string("Trust it?").unwrap();
+    // Somebody changes it behind the question.
+    let machine = machine.with_untrusted("[modes.moderate]\nmax_turns = 40\n");
+    type_line(&mut person, "y");
+    person.exp_string("trusted ").unwrap();
+    assert_eq!(leave(&mut person), 0);
+    let shown = machine.run(["config", "show"]).stdout_of(0);
+    assert!(
+        shown.contains("modes.moderate.max_turns = 10  # default"),
+        "{shown}"
+    );
+    assert!(is_trusted(&machine.with_untrusted(LOOSER)));
+}

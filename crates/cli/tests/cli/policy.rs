@@ -220,3 +220,112 @@ fn arguments_that_do_not_fit_are_told_instead_of_judged() {
     assert_eq!(call["verdict"]["verdict"], "allow");
     assert_eq!(call["invalid_arguments"], Value::Null);
 }
+
+const LOOK_AROUND: &str = "
+[rules.look-around]
+answer = 'allow'
+tools = ['run_command']
+commands = ['git status', 'git log **', 'git diff **', 'cargo test **']
+";
+
+/// Judges a command by the program itself, with `rules.toml` in force.
+fn judged(machine: &Machine, arguments: &Value) -> Value {
+    let arguments = arguments.to_string();
+    let command = [
+        "policy",
+        "explain",
+        "--config",
+        "rules.toml",
+        "--channel",
+        "code_task",
+        "--tool",
+        "run_command",
+        "--args",
+        &arguments,
+        "--format",
+        "json",
+    ];
+    let text = machine.run(command).stdout_of(0);
+    let explained: Value = serde_json::from_str(&text).unwrap();
+    explained["call"]["verdict"]["verdict"].clone()
+}
+
+#[test]
+fn a_command_that_no_parser_should_meet_is_judged_at_once() {
+    let machine = Machine::new().with_file("rules.toml", LOOK_AROUND);
+    let long = format!("sh -c \"{}\"", "git log 'a' $(sh -c b) ".repeat(340));
+    for command in ["<<\"\" ", "ls <<'' ", "<<$[''(${", "$(<<E\n)\nE", &long] {
+        let verdict = judged(&machine, &serde_json::json!({ "command": command }));
+        assert_eq!(verdict, "ask", "{command:?}");
+    }
+}
+
+#[test]
+fn rules_that_look_around_run_no_code_and_read_no_secrets() {
+    let machine = Machine::new().with_file("rules.toml", LOOK_AROUND);
+    for (command, expected) in [
+        ("git status && git log --oneline -5 && cargo test", "allow"),
+        (
+            "git log -1 '--format=[core]%n fsmonitor=touch PWNED' --output=.git/config && git status",
+            "ask",
+        ),
+        ("git diff --no-index /dev/null /home/u/.ssh/id_rsa", "ask"),
+        ("cargo test --config 'build.rustc-wrapper=./x'", "ask"),
+        ("cargo test --manifest-path /any", "ask"),
+    ] {
+        let verdict = judged(&machine, &serde_json::json!({ "command": command }));
+        assert_eq!(verdict, expected, "{command}");
+    }
+    let in_folder = serde_json::json!({ "command": "git status", "cwd": "fixtures/x" });
+    assert_eq!(judged(&machine, &in_folder), "ask");
+}
+
+#[test]
+fn a_list_of_denied_commands_is_held_against_scripts_and_runners() {
+    let rules = "
+[rules.all]
+answer = 'allow'
+tools = ['run_command']
+commands = ['**']
+
+[rules.listed]
+answer = 'deny'
+tools = ['run_command']
+commands = ['curl', 'git push']
+";
+    let machine = Machine::new().with_file("rules.toml", rules);
+    for command in [
+        "sh -c 'true;curl x'",
+        "env '-Scurl x'",
+        "trap 'curl x' EXIT",
+        "git --no-pager push",
+        "git -c alias.z='!curl x' z",
+    ] {
+        let verdict = judged(&machine, &serde_json::json!({ "command": command }));
+        assert_eq!(verdict, "deny", "{command}");
+    }
+}
+
+#[test]
+fn a_checked_policy_warns_of_commands_that_reach_elsewhere_and_refuses_rules_that_never_match() {
+    let dead = "[rules.r]\nanswer = 'deny'\ntools = ['read_file']\ncommands = ['rm']\n";
+    let machine = Machine::new()
+        .with_file("rules.toml", LOOK_AROUND)
+        .with_file("dead.toml", dead);
+    let warned = machine.run(["policy", "check", "rules.toml"]).stdout_of(0);
+    let about: Vec<&str> = warned
+        .lines()
+        .filter(|line| line.contains("warning: "))
+        .collect();
+    assert_eq!(about.len(), 3, "{warned}");
+    assert!(
+        about[0].starts_with("rules.toml:5: warning: rules.look-around.commands: \"git log **\": by some options git writes files"),
+        "{warned}"
+    );
+    assert!(
+        about[0].contains("no wildcard stands for --output, --no-index"),
+        "{warned}"
+    );
+    let dead = machine.run(["policy", "check", "dead.toml"]).stdout_of(1);
+    assert!(dead.contains("rules.r.commands can never match"), "{dead}");
+}

@@ -1,67 +1,66 @@
-//! The file that is found in the working directory: honored, with a note about what it loosens, unless the user forbids it.
+//! The file that is found in the working directory: it counts where it is trusted, and a note says what is ignored of it
+//! where it is not.
 
 use serde_json::Value;
 
 use crate::machine::Machine;
 
 const LOOSER: &str = "[modes.moderate]\nmax_turns = 30\n";
-const NOTE: &str = "note: neuraxis.toml:2: modes.moderate.max_turns loosens the policy that your other sources make (to \
-                    forbid it to a file found in the working directory, set NEURAXIS_CONFIG__PROJECT_POLICY=tighten, or \
-                    config.project_policy in the file of your configuration folder)\n";
-
-/// Returns a machine with this file in its working directory.
-fn machine() -> Machine {
-    Machine::new().with_file("neuraxis.toml", LOOSER)
-}
+const NOTE: &str = "note: ./neuraxis.toml is not trusted; ignored: modes.moderate.max_turns (neuraxis trust show)\n";
 
 #[test]
-fn what_it_loosens_is_a_note_on_standard_error_in_every_format() {
+fn what_is_ignored_is_a_note_on_standard_error_in_every_format() {
+    let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["text", "json", "events"] {
-        let done = machine().run(["ask", "--format", format, "What time is it?"]);
+        let done = machine.run(["ask", "--format", format, "What time is it?"]);
         assert_eq!(done.code, Some(0), "{done:?}");
         assert_eq!(done.stderr.matches(NOTE).count(), 1, "{done:?}");
-        assert!(!done.stdout.contains("loosens"), "{done:?}");
+        assert!(!done.stdout.contains("ignored"), "{done:?}");
     }
-    let done = machine().run(["ask", "--format", "json", "What time is it?"]);
+    let done = machine.run(["ask", "--format", "json", "What time is it?"]);
     assert!(serde_json::from_str::<Value>(&done.stdout).is_ok());
 }
 
 #[test]
-fn it_holds_and_a_file_that_is_named_needs_no_note() {
-    let shown = machine().run(["config", "show"]);
-    assert_eq!(shown.stderr, "");
-    let shown = shown.stdout_of(0);
-    for expected in [
-        "modes.moderate.max_turns = 30  # neuraxis.toml:2\n",
-        "# config.project_policy = \"full\"  # default\n",
-    ] {
+fn it_holds_where_it_is_trusted_or_named_and_needs_no_note() {
+    let trusted = Machine::new().with_file("neuraxis.toml", LOOSER);
+    let named = Machine::new().with_untrusted(LOOSER);
+    for (machine, flags) in [(trusted, &[][..]), (named, &["--config", "neuraxis.toml"])] {
+        let shown = machine.run([&["config", "show"], flags].concat());
+        assert_eq!(shown.stderr, "");
+        let shown = shown.stdout_of(0);
+        let expected = "modes.moderate.max_turns = 30  # neuraxis.toml:2\n";
         assert!(shown.contains(expected), "{shown}");
+        assert!(!shown.contains("project_policy"), "{shown}");
+        let done = machine.run([&["ask", "What time is it?"], flags].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(!done.stderr.contains("trust"), "{done:?}");
     }
-    let done = machine().run(["ask", "--config", "neuraxis.toml", "What time is it?"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(!done.stderr.contains("loosens"), "{done:?}");
 }
 
 #[test]
-fn a_user_can_forbid_it_and_is_told_what_to_do() {
-    let complaint = machine()
-        .run(["ask", "--set", "config.project_policy=tighten", "Hi"])
-        .complaint(2);
-    assert_eq!(
-        complaint,
-        "error: wrong configuration: neuraxis.toml:2:1: config.project_policy lets this file only tighten the policy\n\
-         \x20 because: project file may only tighten the policy, but modes.moderate.max_turns would loosen it: it raises a \
-         limit\n\
-         hint: if you trust the file, name it with --config, or set config.project_policy = \"full\" in your own configuration\n"
+fn a_user_who_forbade_it_in_an_earlier_version_is_told_that_it_is_the_rule_now() {
+    let machine = Machine::new().with_untrusted(LOOSER);
+    let done = machine.run([
+        "ask",
+        "--set",
+        "config.project_policy=tighten",
+        "What time is it?",
+    ]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = "note: --set: config.project_policy has no effect any more and can be removed: ";
+    assert!(
+        done.stderr.contains(told) && done.stderr.contains(NOTE),
+        "{done:?}"
     );
 }
 
 #[test]
-fn it_cannot_say_so_itself() {
-    let text = "[config]\nproject_policy = 'full'\n";
-    let machine = Machine::new().with_file("neuraxis.toml", text);
-    let complaint = machine.run(["ask", "Hi"]).complaint(2);
-    let expected = "error: wrong configuration: neuraxis.toml:2:1: config.project_policy: a file found in the working \
-                    directory cannot say how far it is trusted; ";
-    assert!(complaint.starts_with(expected), "{complaint}");
+fn it_cannot_say_itself_how_far_it_is_trusted() {
+    let text = format!("[config]\nproject_policy = 'full'\n{LOOSER}");
+    let machine = Machine::new().with_untrusted(text);
+    let done = machine.run(["ask", "What time is it?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = "ignored: modes.moderate.max_turns, config.project_policy (";
+    assert!(done.stderr.contains(told), "{done:?}");
 }

@@ -66,7 +66,12 @@ fn the_context_that_a_configured_server_tells_is_kept_to_before_it_overflows() {
     let model = Scripted::telling(PROPERTIES, answers());
     let events = two_long_questions(&machine(&model, ""));
     assert_eq!(of_type(&events, "context_trimmed").len(), 1, "{events:?}");
-    assert!(of_type(&events, "llm_failed").is_empty(), "{events:?}");
+    // It would have summed up what went, if it gave replies that come whole.
+    let failed = of_type(&events, "llm_failed");
+    let of_summary = failed
+        .iter()
+        .all(|failed| failed["purpose"] == "compaction");
+    assert!(of_summary, "{events:?}");
     assert_eq!(model.heard().last().unwrap(), &"word ".repeat(900));
 
     // What the configuration says is stronger.
@@ -145,7 +150,7 @@ fn a_mode_whose_roles_have_no_model_is_refused_and_no_other_model_is_asked() {
     let done = run(&machine, &["ask", "--mode", "conservative", "Hello?"]);
     let told = done.complaint(2);
     assert!(
-        told.contains("the roles that may serve are reasoning and router")
+        told.contains("the roles that may serve are reasoning, router")
             && told.contains("those with a model are coding"),
         "{told}"
     );

@@ -64,7 +64,9 @@ fn the_same_question_is_answered_alike_whoever_the_provider_is() {
             assert_eq!(result["reply"], ANSWER, "{section}");
             assert_eq!(result["turns"], 2, "{section}");
             assert_eq!(result["usage"]["total_tokens"], 16, "{section}: {result}");
-            let seen = provider.seen();
+            let mut seen = provider.seen();
+            // A server is also asked how much context its model has.
+            seen.retain(|seen| !seen.head.starts_with("GET "));
             assert_eq!(seen.len(), 2, "{section}");
             for request in seen {
                 assert_eq!(request.path, path, "{section}");

@@ -374,3 +374,85 @@ fn the_home_folder_is_no_project_unless_a_flag_says_so() {
     );
     assert!(done.stderr.contains("is your home folder"), "{done:?}");
 }
+
+#[test]
+fn a_rule_that_names_no_tool_is_an_error_in_every_command() {
+    let rule = "[rules.a]\nanswer = 'deny'\ntools = ['run_comand']\n";
+    let machine = Machine::new().with_file("neuraxis.toml", rule);
+    for command in [
+        &["ask", "Hi"][..],
+        &["models"],
+        &["config", "show"],
+        &["sessions", "list"],
+        &["policy", "explain", "x"],
+        &["tools", "list"],
+    ] {
+        let complaint = machine.run(command).complaint(2);
+        for part in [
+            "neuraxis.toml:3:1: ",
+            "\"run_comand\" names no tool (did you mean run_command?)",
+        ] {
+            assert!(complaint.contains(part), "{command:?}: {complaint}");
+        }
+    }
+    let done = machine.run(["doctor", "--offline"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stdout.contains("names no tool"), "{done:?}");
+    let channel = "[channels.chat]\ntools = ['curent_time']\n";
+    let machine = Machine::new().with_file("neuraxis.toml", channel);
+    let complaint = machine.run(["ask", "Hi"]).complaint(2);
+    assert!(
+        complaint.contains("did you mean current_time?"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_tool_that_may_come_later_is_told_and_so_is_a_slip_of_an_untrusted_file() {
+    let rules = "[rules.a]\nanswer = 'deny'\ntools = ['github__*', 'web_fetch', 'read_*']\n";
+    let machine = Machine::new().with_file("neuraxis.toml", rules);
+    let done = machine.run(["ask", "What time is it?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for told in [
+        "rules.a.tools: no server is configured that has \"github__*\"",
+        "rules.a.tools: this build has no tool web_fetch",
+    ] {
+        assert!(done.stderr.contains(told), "{done:?}");
+    }
+    let slip = "[rules.a]\nanswer = 'deny'\ntools = ['run_comand']\n";
+    let machine = Machine::new().with_untrusted(slip);
+    let done = machine.run(["ask", "What time is it?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.stderr.contains("\"run_comand\" names no tool"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_key_in_the_place_of_a_name_is_not_repeated() {
+    const KEY: &str = "sk-canary-0123456789-0123456789";
+    for text in [
+        format!("headers_env = {{ x-token = '{KEY}' }}"),
+        format!("headers_env = {{ {KEY} = 'MY_VARIABLE' }}"),
+        format!("{KEY} = 'x'"),
+    ] {
+        let text = format!("[models.reasoning]\nprovider = 'openai'\nmodel = 'm'\n{text}\n");
+        for untrusted in [false, true] {
+            let machine = match untrusted {
+                true => Machine::new().with_untrusted(&text),
+                false => Machine::new().with_file("neuraxis.toml", &text),
+            };
+            for command in [
+                &["ask", "Hi"][..],
+                &["models"],
+                &["doctor", "--offline"],
+                &["trust"],
+            ] {
+                let done = machine.run(command);
+                let told = [done.stdout.as_str(), &done.stderr].concat();
+                assert!(!told.contains("canary"), "{text} {command:?}: {told}");
+            }
+        }
+    }
+}

@@ -293,8 +293,9 @@ impl Lookup {
     async fn remembered(&self) -> Result<Remembered, StoreError> {
         match (&self.engine.store, &self.log.lease) {
             (Some(store), Some(held)) => {
-                let (key, session) = (&self.engine.approval_key, &held.lease.session);
+                let session = &held.lease.session;
                 let mut remembered = store.remembered(session).await?;
+                let key = &self.engine.approval_key;
                 remembered.retain(|grant| key.grants(session, grant));
                 if !remembered.grants().is_empty() {
                     // What was slipped in behind the back of the store allows nothing.

@@ -156,3 +156,24 @@ async fn the_configuration_file_counts() {
     let (status, _) = program.client().ask("s", &question).await;
     assert_eq!(status, 200);
 }
+
+#[tokio::test]
+async fn a_file_that_is_only_found_moves_nothing_and_a_line_of_the_log_says_so() {
+    let folder = folder();
+    let file = folder.path().join("neuraxis.toml");
+    let text = "[server]\nlisten = '0.0.0.0:0'\n[store]\nurl = 'sqlite://planted.db'\n\
+                [models.reasoning]\nbase_url = 'http://127.0.0.1:9'\nprovider = 'llama'\n";
+    let program = Program::start_in(folder, |_| fs::write(file, text).unwrap()).await;
+    let question = serde_json::json!({"message": "What time is it?"});
+    let (status, answered) = program.client().ask("s", &question).await;
+    assert_eq!(
+        (status, &answered["status"]),
+        (200, &"done".into()),
+        "{answered}"
+    );
+    let log = program.log();
+    let said = "./neuraxis.toml is not trusted; ignored: models.reasoning.base_url, models.reasoning.provider, store.url, \
+                server.listen (neuraxis trust show)";
+    assert_eq!(log.matches(said).count(), 1, "{log}");
+    assert!(!program.folder().join("planted.db").exists());
+}

@@ -30,7 +30,7 @@ async fn questions(world: &World, run: RunId) -> Vec<ApprovalRequested> {
 async fn approval(world: &World, run: RunId, id: &str) -> ApprovalDecided {
     let asked = questions(world, run).await.pop().unwrap();
     ApprovalDecided {
-        id: InputId::new(id),
+        id: InputId::new(id.to_owned()),
         tool_call_id: asked.tool_call_id,
         arguments_hash: asked.arguments_hash,
         decision: ApprovalDecision::APPROVE,

@@ -1,4 +1,5 @@
-//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever they are.
+//! What of a project commands must not change: the names that [`PROTECTED_NAMES`](crate::PROTECTED_NAMES) lists, wherever
+//! they are.
 //!
 //! With access to git, a repository is open but for what decides which programs git runs: hooks and configuration.
 
@@ -32,13 +33,15 @@ pub(super) struct Closed {
 pub(super) fn in_project(run: &Run) -> Closed {
     let mut closed = Closed::default();
     for path in protected() {
+        closed.held.extend(folders_above(&path));
         if run.git == Access::Open && path.is_dir() {
             for repository in repositories(path) {
                 let parts = OF_REPOSITORY.map(|name| repository.join(name));
                 closed
                     .sealed
                     .extend(parts.into_iter().filter(|part| part.exists()));
-                closed.held.push(repository);
+                closed.held.extend(folders_above(&repository));
+                closed.held.insert(repository);
             }
         } else {
             closed.sealed.push(path);

@@ -102,7 +102,10 @@ impl Confinement {
         if self.has(SandboxFeature::Files) {
             closed = Closed::default();
         } else if run.is_some_and(|run| run.git == Access::Open) {
-            return Err("access to git takes a mount namespace, which this machine does not give; go on without it".to_owned());
+            return Err(
+                "access to git takes a mount namespace, which this machine does not give"
+                    .to_owned(),
+            );
         }
         if let Some(run) = run {
             go_to(project, run)?;

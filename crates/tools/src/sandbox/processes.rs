@@ -3,25 +3,27 @@
 use std::collections::HashMap;
 use std::fs;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait, waitpid};
 
 /// Ends all descendants of this process, which has to be their subreaper: whoever lost his parent is its child then.
 pub(super) fn end_descendants() {
-    loop {
+    // Fails when there is no child any more, and so no descendant.
+    while let Ok(ended) = wait(WaitOptions::NOHANG) {
+        if ended.is_some() {
+            continue;
+        }
         for process in descendants() {
             // It may have ended meanwhile; nobody else has its number before it was waited for.
             let _gone = kill_process(process, Signal::KILL);
         }
-        // Fails when there is no child any more, and so no descendant.
-        if wait(WaitOptions::empty()).is_err() {
-            return;
-        }
+        let _ended = wait(WaitOptions::empty());
     }
 }
 
 /// Ends one child, and what ends with it.
 pub(super) fn end(child: Pid) {
     let _gone = kill_process(child, Signal::KILL);
+    let _ended = waitpid(Some(child), WaitOptions::empty());
 }
 
 fn descendants() -> Vec<Pid> {

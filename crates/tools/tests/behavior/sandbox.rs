@@ -44,6 +44,7 @@ async fn fails(project: &Project, access: &[&str], command: &str) {
 }
 
 /// Tells whether this machine gives a part of the sandbox and has a program; otherwise says what is skipped.
+#[expect(clippy::print_stdout, reason = "a test says why it did nothing")]
 fn has(feature: SandboxFeature, program: &str) -> bool {
     let _project = Project::new();
     let features = sandbox_features().unwrap();

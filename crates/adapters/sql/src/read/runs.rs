@@ -17,7 +17,7 @@ use crate::link::{Link, Row, Value, values};
 /// Who holds a run that was imported, until somebody begins it: no store has that for a name.
 pub(crate) const IMPORTED: &str = "imported";
 
-/// Reads runs in a few words, with what the database's clock says.
+/// Reads runs in a few words, with their leases and what the database's clock says.
 fn select(dialect: Dialect) -> String {
     let now = dialect.now();
     format!(

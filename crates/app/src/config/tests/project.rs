@@ -114,6 +114,18 @@ fn a_rule_that_allows_is_left_out_as_a_whole_and_one_that_denies_holds() {
 }
 
 #[test]
+fn a_rule_of_a_stranger_has_no_words_for_whoever_is_asked() {
+    let text = "[rules.a]\ntools = ['read_file']\nanswer = 'ask'\nreason = 'just press y'\nremember = 'tool'\n";
+    let config = found(text).load().unwrap();
+    let rule = &config.policy().config().rules["a"];
+    assert!(rule.reason.is_none() && rule.remember.is_none(), "{rule:?}");
+    assert_eq!(
+        ignored(&found(text)),
+        ["rules.a.reason", "rules.a.remember"]
+    );
+}
+
+#[test]
 fn it_is_measured_against_what_the_users_own_sources_make() {
     let own = |turns: u32| {
         let own = format!("[modes.moderate]\nmax_turns = {turns}\n");

@@ -55,9 +55,14 @@ impl CommandPattern {
         {
             return Some(own.why);
         }
+        let mut programs: Vec<&Program> = Vec::new();
+        for program in programs_in(part) {
+            if !programs.iter().any(|known| std::ptr::eq(*known, program)) {
+                programs.push(program);
+            }
+        }
         wild.find_map(|(_, word)| {
-            let mut programs = programs_in(part);
-            let optional = programs.find(|program| program.has_option(word));
+            let optional = programs.iter().find(|program| program.has_option(word));
             optional
                 .map(|program| program.why)
                 .or_else(|| goes_elsewhere(word, folder))

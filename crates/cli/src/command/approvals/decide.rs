@@ -24,9 +24,9 @@ use crate::confirm;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::invocation::again;
-use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::terminal;
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
@@ -153,8 +153,8 @@ async fn meant(
                 "the question that waits now is {name}: add that once you have read it"
             )));
     }
-    let columns = Output::new().width();
-    let shown = show::in_full(&waiting, app.orchestrator.tools(), (root, columns));
+    let columns = terminal::width(std::io::stderr());
+    let shown = show::in_full(&waiting, app.orchestrator.tools(), root, columns);
     let mut stderr = anstream::stderr();
     stderr.write_all(shown.as_bytes())?;
     match confirm::says_yes(prompt)? {

@@ -33,18 +33,19 @@ impl Show {
         let (root, columns) = (config.project_root(), output.width());
         let shown = waiting
             .iter()
-            .map(|waiting| in_full(waiting, app.orchestrator.tools(), (root, columns)));
+            .map(|waiting| in_full(waiting, app.orchestrator.tools(), root, columns));
         let shown: Vec<String> = shown.collect();
         output.styled(&shown.join("\n"))?;
         Ok(())
     }
 }
 
-/// Returns a question with all that it takes to answer it, in so many columns.
+/// Returns a question with all that it takes to answer it, in lines of so many columns.
 pub(super) fn in_full(
     waiting: &Waiting,
     tools: &ToolCatalog,
-    (root, columns): (&Path, usize),
+    root: &Path,
+    columns: usize,
 ) -> String {
     let question = waiting.question();
     let spec = spec_of(tools, &question.name);

@@ -17,7 +17,7 @@ use neuraxis::{RunStatus, SessionId};
 use crate::approve::said;
 use crate::command::lookup;
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::one_line;
 use crate::wrap::broken;
 
 /// Which call is meant.
@@ -181,7 +181,7 @@ impl Waiting {
     pub(super) fn alteration(&self, columns: usize) -> String {
         let altered = self.altered.iter();
         let warned = altered.map(|why| {
-            let why = one_line(&plain_to_see(why));
+            let why = said(why);
             let line =
                 format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
             broken(&line, columns, "    ") + "\n"

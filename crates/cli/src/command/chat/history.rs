@@ -4,13 +4,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy;
-
-/// The name of our folder in the user's folder for state.
-const FOLDER: &str = "neuraxis";
-
-/// The name of the file.
-const FILE: &str = "chat-history";
+use neuraxis_app::Environment;
 
 /// How many messages are remembered.
 pub(super) const MAX_ENTRIES: usize = 1_000;
@@ -20,9 +14,7 @@ pub(super) const MAX_ENTRY_BYTES: usize = 8 * 1024;
 
 /// Returns where the file stands, or is to stand; nothing for a user without a home.
 pub(super) fn file() -> Option<PathBuf> {
-    let user = etcetera::choose_base_strategy().ok()?;
-    let folder = user.state_dir().unwrap_or_else(|| user.data_dir());
-    Some(folder.join(FOLDER).join(FILE))
+    Environment::of_process().ok()?.chat_history()
 }
 
 /// Makes the folder of the file, for its owner alone.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis_app::{tool_names, tool_specs};
 
 use crate::error::CommandError;
 use crate::output::Output;
@@ -28,12 +29,12 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let setup = setup.with_file(self.file.clone());
-        let config = setup.config()?;
-        let app = setup.app_without_sessions().await?;
-        let specs: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
-        let mut unknown = config.policy().unknown_tools(&specs);
+        let environment = setup.environment()?;
+        let config = setup.config_of_any_tools(&environment)?;
+        let mut unknown = config.policy().unknown_tools(&tool_names()?);
+        let specs = tool_specs(&config, &environment)?;
         unknown.extend(config.policy().rules_without_command(&specs));
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {

@@ -20,18 +20,12 @@ pub(crate) struct Program {
 }
 
 /// Makes a command that starts the program in a folder, with nothing around it that a test did not put there. A
-/// `neuraxis.toml` there is the test's own, and named.
+/// `neuraxis.toml` there is the test's own, and named; one that is written later is only found.
 pub(crate) fn command(folder: &Path) -> Command {
-    let mut command = stranger(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
     if folder.join("neuraxis.toml").exists() {
         command.args(["--config", "neuraxis.toml"]);
     }
-    command
-}
-
-/// As [`command`], but a `neuraxis.toml` is only found.
-pub(crate) fn stranger(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_neuraxis-server"));
     command
         .current_dir(folder)
         .env_clear()

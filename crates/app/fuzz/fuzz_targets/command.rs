@@ -1,0 +1,4 @@
+//! Command lines, split and judged.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| neuraxis_app_fuzz::command(input));
