@@ -9,7 +9,7 @@ use neuraxis_core::{
     RunStatus, RunTree, Seq, SessionId, Stamp, ToolCallId, ToolFinished, ToolKind, ToolOutcome,
     Transcript, jiff::Timestamp,
 };
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{SessionStore, StoreError};
 
 use crate::closing::Unresumable;
 use crate::driver::{Driver, Moment, RunScope, told};
@@ -116,6 +116,19 @@ pub enum ResumeError {
     ShuttingDown,
 }
 
+/// What is known of a run that can go on, before it is reserved.
+struct Known {
+    session_id: SessionId,
+    records: Vec<Arc<Record>>,
+    /// What it goes on from.
+    history: Transcript,
+    /// What governance decided about it.
+    decision: Arc<Decision>,
+    in_force: InForce,
+    /// Whether it waits for what may have been posted.
+    may_have_mail: bool,
+}
+
 impl Orchestrator {
     /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
     /// it waits for. Its finished calls are not made again. Every other one is checked anew before it runs, by the tool and
@@ -184,15 +197,14 @@ impl Orchestrator {
             return self.close(store, run_id, records, why, place).await;
         };
         // Boxed, because taking runs up is seldom.
-        let in_force = Box::pin(self.in_force(&session_id, spec, &decision));
-        let InForce { tools, limits } = in_force.await;
+        let in_force = Box::pin(self.in_force(&session_id, spec, &decision)).await;
         let history = store.history_before(run_id).await?;
         // Checked before the run is reserved: whoever brings a wrong answer must not take it from who has it.
         let read = RestoredRun::read(
             history.clone(),
             records.clone(),
             (&answers, &[]),
-            limits.as_deref(),
+            in_force.limits.as_deref(),
         );
         let may_have_mail = matches!(read, Err(ResumeError::NothingToDo));
         match read {
@@ -208,27 +220,48 @@ impl Orchestrator {
             }
             _ => {}
         }
+        let known = Known {
+            session_id,
+            records,
+            history,
+            decision,
+            in_force,
+            may_have_mail,
+        };
+        self.go_on(store, known, &answers, place).await
+    }
+
+    /// Reserves a run that can go on, and sets it to work.
+    async fn go_on(
+        &self,
+        store: &Arc<dyn SessionStore>,
+        known: Known,
+        answers: &[Answer],
+        place: AtWork,
+    ) -> Result<RunHandle, ResumeError> {
+        let (run_id, session_id) = (place.run(), known.session_id);
+        let InForce { tools, limits } = known.in_force;
         let asked = Moment::now(self.engine.clock.as_ref());
         let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = store.inbox(&lease).await?;
-        if may_have_mail && posted.is_empty() {
+        if known.may_have_mail && posted.is_empty() {
             store.release(&lease).await?;
             return Err(ResumeError::NothingToDo);
         }
         // Whoever had it before may have gone on meanwhile, and no longer can.
-        let last = records.last().map_or(Seq(0), |record| record.seq);
+        let last = known.records.last().map_or(Seq(0), |record| record.seq);
         let newer = store.records(run_id, last).await?;
-        let records = records.into_iter().chain(newer).collect();
-        let brought = (answers.as_slice(), posted.as_slice());
-        let run = RestoredRun::read(history, records, brought, limits.as_deref())?;
+        let records = known.records.into_iter().chain(newer).collect();
+        let brought = (answers, posted.as_slice());
+        let run = RestoredRun::read(known.history, records, brought, limits.as_deref())?;
         let trace = trace_of(run_id);
         let scope = RunScope {
             run_id,
             session_id: Some(session_id.clone()),
             delivery: Delivery::Streamed,
             trace: trace.clone(),
-            decision: Some(decision),
+            decision: Some(known.decision),
             offered_now: Some(tools),
         };
         let engine = Arc::clone(&self.engine);

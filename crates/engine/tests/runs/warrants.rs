@@ -348,7 +348,7 @@ impl Tool for Crashing {
         _arguments: neuraxis_core::JsonText,
         _context: ToolContext,
     ) -> Result<neuraxis_core::ToolOutput, ToolError> {
-        panic!("it is never called")
+        Err(ToolError::new("it is never called"))
     }
 }
 
