@@ -145,7 +145,10 @@ impl App {
         });
         let orchestrator = extend(builder).build()?;
         let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
-        let known: Vec<ToolName> = offered.chain(project_tools()).collect();
+        let mut known: Vec<ToolName> = offered.collect();
+        // Those of a folder that is none of a project are there all the same.
+        let absent = project_tools().filter(|name| orchestrator.tools().tool(name).is_none());
+        known.extend(absent);
         notices.extend(config.check_tools(&known)?);
         Ok(Self {
             orchestrator,

@@ -184,6 +184,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::unwrap_used, reason = "a test that cannot begin has failed")]
     fn installed(folder: &Path) -> Result<ApprovalKey, ApprovalKeyError> {
         let path = folder.join(FILE_NAME);
         match read_file(&path, Links::Refused) {

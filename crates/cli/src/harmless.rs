@@ -48,7 +48,7 @@ pub(crate) fn plain_to_see(text: &str) -> String {
             '\n' | '\t' => seen.push(letter),
             '\0'..='\u{1f}' | '\u{7f}' => seen.push(sign_for(letter)),
             _ if !is_seen || leaves_no_mark(letter) || is_odd_space(letter) => {
-                name(letter, &mut seen)
+                name(letter, &mut seen);
             }
             _ => seen.push(letter),
         }

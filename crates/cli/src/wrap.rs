@@ -95,7 +95,7 @@ fn room_of(grapheme: &str) -> usize {
     if grapheme == "\t" {
         return TAB;
     }
-    let each = grapheme.chars().map(|letter| letter.width_cjk());
+    let each = grapheme.chars().map(UnicodeWidthChar::width_cjk);
     let apart: usize = each.map(Option::unwrap_or_default).sum();
     apart.max(grapheme.width_cjk())
 }

@@ -80,7 +80,7 @@ async fn take_up(orchestrator: &Orchestrator) {
             }
         }
         Err(error) => {
-            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted")
+            tracing::warn!(error = %with_causes(&error), "nobody knows which runs were interrupted");
         }
     }
 }

@@ -47,7 +47,7 @@ async fn sweep(orchestrator: &Orchestrator) {
             }
         }
         Err(error) => {
-            tracing::warn!(error = %with_causes(&error), "nobody knows which questions have expired")
+            tracing::warn!(error = %with_causes(&error), "nobody knows which questions have expired");
         }
     }
 }

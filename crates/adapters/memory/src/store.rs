@@ -30,8 +30,10 @@ pub struct MemoryStore {
     on_commit: Option<OnCommit>,
 }
 
+type Listener = dyn Fn(&[Arc<Record>]) + Send + Sync;
+
 /// Who hears of each commit.
-struct OnCommit(Box<dyn Fn(&[Arc<Record>]) + Send + Sync>);
+struct OnCommit(Box<Listener>);
 
 impl fmt::Debug for OnCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -87,11 +87,11 @@ impl Left {
 
 fn result_of(store: &MemoryStore, run: RunId) -> ToolResult {
     let records = process().block_on(store.records(run, Seq(0))).unwrap();
-    let results = records.iter().filter_map(|record| match &record.body {
+    let mut results = records.iter().filter_map(|record| match &record.body {
         RecordBody::ToolResult(result) => Some(ToolResult::clone(result)),
         _ => None,
     });
-    results.last().unwrap()
+    results.next_back().unwrap()
 }
 
 fn put(spec: impl Into<ToolSpec>) -> ScriptedTool {

@@ -125,10 +125,15 @@ impl World {
         };
         let server_url = proxy.as_ref().map_or(&*url, SilentProxy::url);
         let Terms { store, more, .. } = terms;
+        let pays = match program {
+            // It has no such tool, and refuses rules about tools that it does not have.
+            Program::Real => "",
+            Program::WithTools => "[rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n",
+        };
         let config = format!(
             "[store]\nurl = {server_url:?}\n{store}\n[models.reasoning]\nprovider = \"openai\"\napi = \"chat\"\n\
              base_url = {:?}\nmodel = \"scripted\"\napi_key_env = \"MODEL_KEY\"\n\
-             [rules.pay]\nanswer = \"allow\"\ntools = [\"pay\"]\n{more}",
+             {pays}{more}",
             model.url()
         );
         fs::write(folder.path().join("neuraxis.toml"), config).unwrap();

@@ -1,7 +1,7 @@
 //! Which files are never read or written, whatever the project says.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// Names of files that hold secrets as a rule, some with the folder they are in: such files are listed, but neither read,
 /// searched nor written. Upper and lower case count as equal.
@@ -41,7 +41,7 @@ const SHORT_NAMES: [&str; 2] = ["git~1", "neurax~1.tom"];
 
 /// Tells whether nothing may be written at this path.
 pub(super) fn is_protected(path: &Path) -> bool {
-    let mut names = path.components().map(|part| part.as_os_str());
+    let mut names = path.components().map(Component::as_os_str);
     names.any(|name| is_protected_name(&name.to_string_lossy()))
 }
 

@@ -128,7 +128,9 @@ fn run(program: &Channel, mut order: Order, temporary: &Path) -> io::Result<Answ
         .and_then(|()| wait(program, &mut inside));
     // The first process of a namespace takes all others with it.
     let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    child.map(processes::end);
+    if let Some(child) = child {
+        processes::end(child);
+    }
     answer
 }
 

@@ -118,7 +118,7 @@ impl Reader {
     fn part(&mut self, words: Vec<String>, depth: usize) -> Part {
         let runs_others = words
             .first()
-            .is_some_and(|word| program(word).is_some_and(|program| program.runs_others()))
+            .is_some_and(|word| program(word).is_some_and(Program::runs_others))
             || git_runs(&words);
         let mut part = Part {
             words,

@@ -48,7 +48,7 @@ pub(super) fn split(text: &str) -> Split {
         letters: text.chars().peekable(),
         commands: Vec::new(),
         outer: Vec::new(),
-        now: Level::new(Ends::WithText),
+        now: Level::new(Ends::Text),
         flaw: None,
     };
     while splitter.flaw.is_none()
@@ -82,9 +82,9 @@ struct Level {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    WithText,
-    WithParenthesis,
-    WithBackquote,
+    Text,
+    Parenthesis,
+    Backquote,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Splitter<'_> {
                 self.now.end_word();
                 self.now.mark(GROUPS);
                 self.finish();
-                self.open(Ends::WithParenthesis);
+                self.open(Ends::Parenthesis);
             }
             ')' => self.close_parenthesis(),
             '<' | '>' => self.redirect(letter),
@@ -213,15 +213,15 @@ impl Splitter<'_> {
     fn expand(&mut self) {
         self.now.push_marked('$', EXPANDS);
         if self.letters.next_if_eq(&'(').is_some() {
-            self.open_within_word("(…)", Ends::WithParenthesis);
+            self.open_within_word("(…)", Ends::Parenthesis);
         }
     }
 
     fn backquote(&mut self) {
-        let of_backquote = |level: &Level| level.ends == Ends::WithBackquote;
+        let of_backquote = |level: &Level| level.ends == Ends::Backquote;
         if !of_backquote(&self.now) && !self.outer.iter().any(of_backquote) {
             self.now.mark(EXPANDS);
-            self.open_within_word("`…`", Ends::WithBackquote);
+            self.open_within_word("`…`", Ends::Backquote);
             return;
         }
         while !of_backquote(&self.now) {
@@ -236,7 +236,7 @@ impl Splitter<'_> {
         self.now.mark(REDIRECTS);
         if self.letters.next_if_eq(&'(').is_some() {
             self.now.push(letter);
-            self.open_within_word("(…)", Ends::WithParenthesis);
+            self.open_within_word("(…)", Ends::Parenthesis);
             return;
         }
         let is_more = |letter: &char| matches!(letter, '<' | '>' | '&' | '|' | '-');
@@ -314,7 +314,7 @@ impl Splitter<'_> {
 
     fn close_parenthesis(&mut self) {
         self.now.end_word();
-        if self.now.ends == Ends::WithParenthesis {
+        if self.now.ends == Ends::Parenthesis {
             self.close();
         } else {
             self.now.mark(GROUPS);

@@ -1,4 +1,8 @@
 //! What command lines are split into.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests read their corpus and what shells ran"
+)]
 
 use super::*;
 
