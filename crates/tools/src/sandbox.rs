@@ -18,6 +18,7 @@ mod channel;
 mod closed;
 mod features;
 mod files;
+mod guard;
 mod helper;
 mod inside;
 mod mounts;
@@ -25,6 +26,7 @@ mod network;
 mod order;
 mod privileges;
 mod processes;
+mod repository;
 mod supervise;
 mod system_calls;
 

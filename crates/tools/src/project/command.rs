@@ -141,6 +141,9 @@ struct Ran {
     #[serde(skip_serializing_if = "is_zero")]
     bytes_left_out: u64,
     duration_ms: u64,
+    /// Repositories and the like that it made without access to git: `.set-aside` stands behind their names now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    set_aside: Vec<String>,
     /// What it could have asked for, if it failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     without_access: Vec<Access>,
@@ -153,7 +156,7 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Ending {
     Exited(Ended),
     TimedOut,
@@ -290,9 +293,9 @@ fn report(
     stderr: Collected,
     duration: Duration,
 ) -> Ran {
-    let (exit_code, signal, timed_out) = match ending {
-        Ending::Exited(ended) => (ended.exit_code, ended.signal, false),
-        Ending::TimedOut => (None, None, true),
+    let (exit_code, signal, set_aside, timed_out) = match ending {
+        Ending::Exited(ended) => (ended.exit_code, ended.signal, ended.set_aside, false),
+        Ending::TimedOut => (None, None, Vec::new(), true),
     };
     let how = match (exit_code, signal) {
         (Some(code), _) => format!("ended with exit code {code}"),
@@ -300,8 +303,16 @@ fn report(
         (None, None) => "was ended because its time was up".to_owned(),
     };
     let command = one_line(command, MAX_QUOTED_CHARS);
+    let mut summary = format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64());
+    if !set_aside.is_empty() {
+        let names = one_line(&set_aside.join(", "), MAX_QUOTED_CHARS);
+        summary.push_str(&format!(
+            " It made {names}, which takes access to git: that was renamed."
+        ));
+    }
     Ran {
-        summary: format!("`{command}` {how} after {:.1} s.", duration.as_secs_f64()),
+        summary,
+        set_aside,
         exit_code,
         signal,
         timed_out,

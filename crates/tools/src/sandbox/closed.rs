@@ -14,8 +14,8 @@ use crate::project::is_protected_name;
 /// What of a repository stays closed. `commondir` would name another folder for all of it.
 const OF_REPOSITORY: [&str; 4] = ["hooks", "config", "config.worktree", "commondir"];
 
-/// How many names of a project are looked at.
-const MAX_ENTRIES: usize = 10_000;
+/// How many names of a project are looked at. In one that has more, no command is run.
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// How deep repositories of submodules are looked for in that of their project.
 const MAX_MODULE_DEPTH: usize = 4;
@@ -29,27 +29,28 @@ pub(super) struct Closed {
     pub(super) held: BTreeSet<PathBuf>,
 }
 
-/// Finds what a command must not change in the project that is the working directory.
-pub(super) fn in_project(run: &Run) -> Closed {
-    let mut closed = Closed::default();
-    for path in protected() {
-        closed.held.extend(folders_above(&path));
-        if run.git == Access::Open && path.is_dir() {
-            for repository in repositories(path) {
-                let parts = OF_REPOSITORY.map(|name| repository.join(name));
-                closed
-                    .sealed
-                    .extend(parts.into_iter().filter(|part| part.exists()));
-                closed.held.extend(folders_above(&repository));
-                closed.held.insert(repository);
+impl Closed {
+    /// Returns what a command must not change in the project that is the working directory.
+    pub(super) fn of(run: &Run) -> Self {
+        let mut closed = Self::default();
+        for path in run.protected.iter().map(PathBuf::from) {
+            closed.held.extend(folders_above(&path));
+            if run.git == Access::Open && path.is_dir() {
+                for repository in repositories(path) {
+                    let parts = OF_REPOSITORY.map(|name| repository.join(name));
+                    let parts = parts.into_iter().filter(|part| part.exists());
+                    closed.sealed.extend(parts);
+                    closed.held.extend(folders_above(&repository));
+                    closed.held.insert(repository);
+                }
+            } else {
+                closed.sealed.push(path);
             }
-        } else {
-            closed.sealed.push(path);
         }
+        let governing = run.governing.iter().map(PathBuf::from);
+        closed.sealed.extend(governing.filter(|path| path.exists()));
+        closed
     }
-    let governing = run.governing.iter().map(PathBuf::from);
-    closed.sealed.extend(governing.filter(|path| path.exists()));
-    closed
 }
 
 /// The folders of the project that a path is beneath, without the project itself.
@@ -61,20 +62,21 @@ fn folders_above(path: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Finds what is not there yet of that which a command with access to git must not change.
-pub(super) fn absent() -> Vec<PathBuf> {
-    let repositories = protected()
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .flat_map(repositories);
+pub(super) fn absent(protected: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = protected.iter().filter(|path| path.is_dir()).cloned();
+    let repositories = folders.flat_map(repositories);
     let parts = repositories.flat_map(|repository| OF_REPOSITORY.map(|name| repository.join(name)));
     parts
         .filter(|part| part.symlink_metadata().is_err())
         .collect()
 }
 
-/// The files and folders of protected names, those at the top first. What lies beyond [`MAX_ENTRIES`] names is not
-/// looked at.
-fn protected() -> Vec<PathBuf> {
+/// Finds the files and folders of protected names in the project that is the working directory.
+///
+/// # Errors
+///
+/// When it has too many names to look at them all: behind a crowd of them one could be hidden.
+pub(super) fn protected() -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut open = VecDeque::from([PathBuf::from(".")]);
     let mut left = MAX_ENTRIES;
@@ -82,7 +84,10 @@ fn protected() -> Vec<PathBuf> {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             left = left.saturating_sub(1);
             if left == 0 {
-                return found;
+                return Err(format!(
+                    "the project has more than {MAX_ENTRIES} files and folders, too many to find its repositories; name a \
+                     folder within it as tools.root"
+                ));
             }
             let path = folder.join(entry.file_name());
             if is_protected_name(&entry.file_name().to_string_lossy()) {
@@ -92,7 +97,7 @@ fn protected() -> Vec<PathBuf> {
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// A repository with those of its submodules and linked working trees.

@@ -16,6 +16,10 @@ const RIGHTS: ABI = ABI::V6;
 
 /// Devices that may be written to. Nothing of what is written there lasts.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
+/// Devices that may be read.
+const SOURCES: [&str; 2] = ["/dev/random", "/dev/urandom"];
+/// Where devices are: terminals, disks and the like are none of a command's business.
+const ALL_DEVICES: &str = "/dev";
 
 /// The most names of a folder that holds something out of reach; what is beyond them is out of reach, too.
 const MAX_NEIGHBORS: usize = 10_000;
@@ -42,9 +46,12 @@ pub(super) fn confine(reach: &Reach<'_>) -> Result<u32, RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(["/"], AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(DEVICES, all))?
+        .add_rules(path_beneath_rules(SOURCES, read))?
         .add_rules(path_beneath_rules(&reach.devices, all))?
         .add_rules(path_beneath_rules([reach.temporary], all))?;
-    let rules = grant_but(rules, Path::new("/"), &reach.secrets, read)?;
+    let mut unreadable = reach.secrets.clone();
+    unreadable.push(PathBuf::from(ALL_DEVICES));
+    let rules = grant_but(rules, Path::new("/"), &unreadable, read)?;
     let status = grant_but(rules, reach.project, &reach.unchangeable, all)?.restrict_self()?;
     Ok(match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as u32,

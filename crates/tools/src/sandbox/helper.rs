@@ -183,6 +183,7 @@ fn run(wanted: Wanted<'_>) -> io::Result<Run> {
         secrets: bytes(wanted.secrets),
         unreachable: bytes(wanted.unreachable),
         governing: bytes(wanted.governing),
+        protected: Vec::new(),
     })
 }
 

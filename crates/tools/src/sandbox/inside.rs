@@ -16,12 +16,12 @@ use rustix::process::{
 };
 
 use super::channel::Channel;
-use super::closed::{self, Closed};
+use super::closed::Closed;
 use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
 use super::files::{self, Reach};
 use super::mounts::{self, Processes};
 use super::order::{Access, Answer, Ended, Identity, Order, Run};
-use super::{network, privileges, system_calls};
+use super::{network, privileges, repository, system_calls};
 
 /// Does its work and answers the supervisor.
 pub(super) fn main() -> ExitCode {
@@ -86,7 +86,7 @@ impl Confinement {
                 network::bring_up_loopback().map_err(|error| error.to_string())
             })?;
         }
-        let mut closed = run.map(closed::in_project).unwrap_or_default();
+        let mut closed = run.map(Closed::of).unwrap_or_default();
         let mut devices = Vec::new();
         self.put(SandboxFeature::Files, || {
             unshare(CloneFlags::CLONE_NEWNS).map_err(|error| error.to_string())?;
@@ -215,6 +215,7 @@ fn execute(command: &str) -> io::Result<Ended> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let shell = Command::new("/bin/sh")
         .args(["-c", command])
+        .envs(repository::variables().map_err(io::Error::other)?)
         .stdin(Stdio::null())
         .spawn()?;
     loop {
@@ -225,6 +226,7 @@ fn execute(command: &str) -> io::Result<Ended> {
             return Ok(Ended {
                 exit_code: status.exit_status(),
                 signal: status.terminating_signal(),
+                set_aside: Vec::new(),
             });
         }
     }

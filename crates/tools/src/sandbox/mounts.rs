@@ -152,7 +152,7 @@ fn own_devices(processes: Processes) -> Vec<&'static str> {
     let terminals = c"newinstance,ptmxmode=0666,mode=0620";
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     if mount("devpts", "/dev/pts", "devpts", flags, Some(terminals)).is_ok() {
-        own.extend(["/dev/pts", "/dev/ptmx"]);
+        own.extend(["/dev/pts", "/dev/ptmx", "/dev/tty"]);
     }
     let memory = c"mode=1777,size=25%";
     if mount("tmpfs", "/dev/shm", "tmpfs", HARMLESS, Some(memory)).is_ok() {

@@ -37,6 +37,8 @@ pub(super) struct Run {
     pub(super) unreachable: Vec<OsString>,
     /// Files in the project that it must not change, by their paths from its top.
     pub(super) governing: Vec<OsString>,
+    /// What else is protected in the project, by its paths from the top: the supervisor finds it.
+    pub(super) protected: Vec<OsString>,
 }
 
 /// Whether something is within a command's reach.
@@ -82,9 +84,11 @@ pub(super) enum Answer {
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     /// Nothing if it was ended by a signal.
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// What it made that is protected, by its paths from the project's top: it was given other names afterwards.
+    pub(crate) set_aside: Vec<String>,
 }

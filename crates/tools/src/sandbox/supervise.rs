@@ -8,21 +8,19 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use close_fds::CloseFdsBuilder;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, getpid, set_child_subreaper, setsid};
 use tempfile::TempDir;
 
 use super::channel::Channel;
-use super::closed;
 use super::features::SandboxFeature;
+use super::guard::Guard;
 use super::helper::{INSIDE, PROGRAM};
-use super::order::{Access, Answer, Order};
+use super::order::{Answer, Ended, Order};
 use super::{privileges, processes};
 
 /// The first descriptor that is neither input nor output.
@@ -59,18 +57,14 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
         .prefix("neuraxis-")
         .permissions(private)
         .tempdir_in(&order.temporary)?;
-    let project = Dir::open_ambient_dir(".", ambient_authority())?;
-    let has_git = order
-        .run
-        .as_ref()
-        .is_some_and(|run| run.git == Access::Open);
-    let absent = if has_git {
-        closed::absent()
-    } else {
-        Vec::new()
+    let guard = match order.run.as_mut().map(Guard::before).transpose() {
+        Ok(guard) => guard,
+        Err(why) => return Ok(Answer::Refused(why)),
     };
     let missing = match namespaces(&mut order.features) {
         Err(why) if order.run.is_some() => {
+            // Nothing ran that could have made anything.
+            drop(guard.map(Guard::after));
             return Ok(Answer::Refused(format!(
                 "{}: {why}",
                 SandboxFeature::Processes
@@ -80,7 +74,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
     };
     let answer = run(program, order, temporary.path());
     processes::end_descendants();
-    remove(&project, &absent);
+    let set_aside = guard.map(Guard::after).unwrap_or_default();
     close(temporary);
     let answer = answer?;
     Ok(match (answer, missing) {
@@ -97,6 +91,7 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
                 missing: others,
             }
         }
+        (Answer::Ended(ended), _) => Answer::Ended(Ended { set_aside, ..ended }),
         (answer, _) => answer,
     })
 }
@@ -147,14 +142,6 @@ fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Answer> {
     inside
         .read()?
         .ok_or_else(|| io::Error::other("the process that runs it was ended"))
-}
-
-/// Removes what a command made of that which it must not change, and which was not there before.
-fn remove(project: &Dir, made: &[PathBuf]) {
-    for path in made {
-        let _not_there = project.remove_file(path);
-        let _not_there = project.remove_dir_all(path);
-    }
 }
 
 /// Removes the temporary folder, also where a command took its own rights to what is in it.

@@ -68,6 +68,7 @@ fn code(code: i32) -> Ended {
     Ended {
         exit_code: Some(code),
         signal: None,
+        set_aside: Vec::new(),
     }
 }
 

@@ -368,10 +368,10 @@ async fn with_access_to_git_it_is_written_but_for_hooks_and_configuration() {
     ] {
         fails(&project, &["git"], command).await;
     }
-    // What is not there cannot be closed; it is gone afterwards.
-    let made =
-        "mkdir -p .git/hooks e && echo x > .git/hooks/pre-commit && echo ../e > .git/commondir";
-    succeeds(&project, &["git"], made).await;
+    fails(&project, &["git"], "echo x > .git/hooks/pre-commit").await;
+    fails(&project, &["git"], "echo x > .git/config.worktree").await;
+    // What is not there and has to stay so cannot be closed; it is gone afterwards.
+    succeeds(&project, &["git"], "mkdir e && echo ../e > .git/commondir").await;
     for path in [".git/hooks", ".git/commondir"] {
         assert!(!project.path(path).exists(), "{path} is there");
     }
@@ -402,8 +402,32 @@ async fn nothing_that_a_repository_brings_along_is_run_by_git() {
     let set = ["config", "core.fsmonitor", "touch PWNED; false"];
     let set = Command::new("git").arg("-C").arg(&bare).args(set).status();
     assert!(set.unwrap().success());
-    succeeds(&project, &[], "git status && git diff && git log").await;
-    run_with(&project, &["git"], "git checkout -b x").await;
+    for key in [
+        "filter.x.clean",
+        "filter.x.smudge",
+        "diff.x.textconv",
+        "diff.y.command",
+        "diff.external",
+        "merge.x.driver",
+        "core.sshCommand",
+    ] {
+        bring(key);
+    }
+    git(&project, &["config", "filter.x.required", "true"]);
+    project.write(
+        ".gitattributes",
+        "*.txt filter=x diff=x merge=x\n*.md diff=y\n",
+    );
+    project.write("a.txt", "changed for git\n");
+    let looked = "git status && git diff && git log -p -1";
+    let seen = succeeds(&project, &[], looked).await;
+    assert!(seen.contains("+changed for git"), "{seen}");
+    run_with(
+        &project,
+        &["git"],
+        "git add . && git commit -qm x; git checkout -b x",
+    )
+    .await;
     let inside =
         json!({ "command": "git status; git --work-tree=. status; true", "cwd": "sub/bare" });
     let ran = project.call("run_command", inside).await;
@@ -468,4 +492,49 @@ async fn what_developers_run_runs() {
         }
     }
     succeeds(&project, &[], "seq 100000 | sort -n | tail -1 | grep 100000 > out && mktemp && cat out && echo x | tee /dev/null").await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_names_hides_no_repository() {
+    let project = repository();
+    let crowd = "mkdir n && cd n && seq 1 12000 | sed 's/^/f/' | xargs touch; cd .. && seq 1 12000 | sed 's/^/f/' | xargs touch";
+    succeeds(&project, &[], crowd).await;
+    fails(&project, &[], "echo x >> .git/config").await;
+    fails(&project, &[], "mv .git moved").await;
+}
+
+#[tokio::test]
+async fn a_repository_that_a_command_makes_without_access_is_set_aside() {
+    let project = repository();
+    let made = "mkdir -p sub && cd sub && git init -q . && echo '[x]' > ../e.toml && echo '[x]' > neuraxis.toml";
+    let ran = run(&project, made).await;
+    let aside = ran.get("set_aside").and_then(Value::as_array).unwrap();
+    assert_eq!(aside.len(), 2, "{ran}");
+    for (path, is_there) in [
+        ("sub/.git", false),
+        ("sub/neuraxis.toml", false),
+        ("sub/.git.set-aside/HEAD", true),
+        ("e.toml", true),
+        (".git/HEAD", true),
+    ] {
+        assert_eq!(project.path(path).exists(), is_there, "{path}: {ran}");
+    }
+    succeeds(&project, &["git"], "git init -q other").await;
+    assert!(project.path("other/.git/HEAD").exists());
+}
+
+#[tokio::test]
+async fn a_command_opens_no_devices_but_those_that_hold_nothing() {
+    let project = Project::new();
+    succeeds(
+        &project,
+        &[],
+        "head -c1 /dev/zero; head -c1 /dev/urandom > x; echo y > /dev/null",
+    )
+    .await;
+    for device in ["/dev/console", "/dev/tty1", "/dev/ttyS0", "/dev/kmsg"] {
+        if fs::metadata(device).is_ok() {
+            fails(&project, &[], &format!("head -c0 {device}")).await;
+        }
+    }
 }
