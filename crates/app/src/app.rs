@@ -270,6 +270,12 @@ fn project_tools() -> impl Iterator<Item = ToolName> {
         .filter_map(|name| name.parse().ok())
 }
 
+/// Tells whether a name is that of a tool which works in the project's folder, offered or not.
+#[must_use]
+pub fn is_project_tool(name: &str) -> bool {
+    PROJECT_TOOLS.contains(&name)
+}
+
 /// Returns the names of the tools of this build, for whoever checks what a policy says about them without an engine.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use neuraxis_engine::ApprovalKey;
 
-use crate::config::Config;
+use crate::config::{Config, StoreConfig};
 use crate::environment::Environment;
 
 /// The name of the file in the user's data folder.
@@ -69,10 +69,78 @@ pub(crate) fn read(
     }
 }
 
+/// Where the key of approvals is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApprovalKeyPlace {
+    /// In a file that is there and can be used.
+    File(PathBuf),
+    /// In a file that is made when it is first needed.
+    ToBeMade(PathBuf),
+    /// In no file: it ends with the process, as the sessions do or for want of a data folder.
+    Process,
+}
+
+/// Looks where the key of approvals is. Makes none.
+///
+/// # Errors
+///
+/// An [`ApprovalKeyError`], if a run would find no key.
+pub fn approval_key_place(
+    config: &Config,
+    environment: &Environment,
+) -> Result<ApprovalKeyPlace, ApprovalKeyError> {
+    let Some(path) = file(config, environment).filter(|_| !config.store().is_in_memory()) else {
+        return Ok(ApprovalKeyPlace::Process);
+    };
+    if config.store().approval_key_file.is_some() {
+        return read_file(&path, Links::Followed).map(|_| ApprovalKeyPlace::File(path));
+    }
+    match read_file(&path, Links::Refused) {
+        Err(ApprovalKeyError::Unusable { source, .. })
+            if source.kind() == io::ErrorKind::NotFound =>
+        {
+            match can_be_made(&path) {
+                Ok(()) => Ok(ApprovalKeyPlace::ToBeMade(path)),
+                Err(source) => Err(unusable(&path, source)),
+            }
+        }
+        Err(error) => Err(error),
+        Ok(_) => Ok(ApprovalKeyPlace::File(path)),
+    }
+}
+
+/// Looks whether a file could be made, in its folder or in the nearest one above that is there.
+fn can_be_made(path: &Path) -> io::Result<()> {
+    let mut folders = path.ancestors().skip(1);
+    let Some(folder) = folders.find(|folder| folder.exists()) else {
+        return Ok(());
+    };
+    if !folder.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    #[cfg(unix)]
+    {
+        use rustix::fs::{Access, access};
+
+        access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    }
+    Ok(())
+}
+
 /// Returns the file in which the key is, if it is in one.
 pub(crate) fn file(config: &Config, environment: &Environment) -> Option<PathBuf> {
     match &config.store().approval_key_file {
         Some(named) => Some(environment.working_dir().join(named)),
+        None => environment.data_dir().map(|folder| folder.join(FILE_NAME)),
+    }
+}
+
+/// Returns the file of the key as it is shown: as it is named, or else the one that is made; none where none is needed.
+pub(crate) fn shown_file(store: &StoreConfig, environment: &Environment) -> Option<PathBuf> {
+    match &store.approval_key_file {
+        Some(named) => Some(named.clone()),
+        None if store.is_in_memory() => None,
         None => environment.data_dir().map(|folder| folder.join(FILE_NAME)),
     }
 }

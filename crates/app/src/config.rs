@@ -32,6 +32,7 @@ pub use found::FoundFile;
 use layer::Layer;
 use models::Providers;
 pub use models::{ModelConfig, Provider, ProviderConfig};
+pub use named::AbsentTools;
 pub use origin::Origin;
 use place::ancestry;
 use read::Reading;
@@ -58,6 +59,8 @@ pub struct Config {
     models: BTreeMap<Role, ModelConfig>,
     discovery: DiscoveryConfig,
     store: StoreConfig,
+    /// The file in which the approval key is, if there is one.
+    approval_key_file: Option<PathBuf>,
     server: ServerConfig,
     project_root: PathBuf,
     policy: Policy,
@@ -112,11 +115,14 @@ impl Config {
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
+        let store = sections.store.in_place(environment);
+        let approval_key_file = approval_key::shown_file(&store, environment);
         Ok(Self {
             models,
             server: sections.server,
             discovery: sections.discovery,
-            store: sections.store.in_place(environment),
+            store,
+            approval_key_file,
             project_root,
             policy,
             found,
@@ -164,6 +170,13 @@ impl Config {
         self.too_wide_root.is_none()
     }
 
+    /// Says why they are not [offered](Self::offers_project_tools), and what to do if they should be.
+    #[must_use]
+    pub fn why_no_project_tools(&self) -> Option<String> {
+        let what = self.too_wide_root?;
+        Some(project::not_offered(&self.project_root, what))
+    }
+
     /// Returns the file that was found in the working directory, and how far it counts; nothing where there is none, or
     /// where [`Sources`] name a file.
     #[must_use]
@@ -185,6 +198,12 @@ impl Config {
     /// A [`ConfigError`] that names the place of a name that is most likely a slip, with the tool that was meant.
     pub fn check_tools(&self, tools: &[ToolName]) -> Result<Vec<String>, ConfigError> {
         named::check_tools(&self.policy, &self.layers, tools)
+    }
+
+    /// Returns what the policy says about tools that are none of these, for whoever wants to know all of it at once.
+    #[must_use]
+    pub fn absent_tools(&self, tools: &[ToolName]) -> AbsentTools {
+        named::absent_tools(&self.policy, &self.layers, tools)
     }
 
     /// Returns what a user should know about where the configuration comes from, a sentence each.

@@ -36,11 +36,12 @@ mod tape;
 mod template;
 mod trust;
 
-pub use app::{App, BuildError, tool_names, tool_specs};
-pub use approval_key::ApprovalKeyError;
+pub use app::{App, BuildError, is_project_tool, tool_names, tool_specs};
+pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
-    Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig, Origin, Provider,
-    ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
+    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,
+    Origin, Provider, ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
+    shown_setting,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,

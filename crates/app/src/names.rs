@@ -17,10 +17,15 @@ pub(crate) fn shown(given: &str) -> String {
             other => text.extend(other.escape_debug()),
         }
     }
-    if given.chars().nth(MAX_SHOWN_CHARS).is_some() {
+    if !is_shown_whole(given) {
         text.push('…');
     }
     text
+}
+
+/// Tells whether nothing of a given text is cut off where it is [`shown`].
+pub(crate) fn is_shown_whole(given: &str) -> bool {
+    given.chars().nth(MAX_SHOWN_CHARS).is_none()
 }
 
 /// Returns the known name that was most likely meant, if any is close.

@@ -119,6 +119,18 @@ impl Policy {
         self.modes.keys()
     }
 
+    /// Returns the modes that let tools do no more than another does, in alphabetical order; none if there is no such
+    /// mode.
+    #[must_use]
+    pub fn modes_no_freer_than(&self, other: &Mode) -> Vec<Mode> {
+        let modes = &self.config().modes;
+        let Some(other) = modes.get(other) else {
+            return Vec::new();
+        };
+        let modes = modes.iter().filter(|(_, mode)| !mode.is_freer_than(other));
+        modes.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Returns the channels there are, in alphabetical order.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.keys()

@@ -21,14 +21,38 @@ pub(crate) fn is_somebody_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// What a person says to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A clear yes.
+    Yes,
+    /// A clear no.
+    No,
+    /// Anything else, such as an empty line or the end of the input.
+    Unclear,
+}
+
 /// Asks a person a question. Nothing but a clear yes is one, and what was typed before there was a question is none.
 pub(crate) fn says_yes(question: &str) -> io::Result<bool> {
+    Ok(ask(question)? == Answer::Yes)
+}
+
+/// Asks a person a question. What was typed before there was a question is no answer.
+pub(crate) fn ask(question: &str) -> io::Result<Answer> {
     let mut stderr = anstream::stderr();
     forget_what_was_typed();
     write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    if !answer.ends_with('\n') {
+        // The input ended: what follows begins a line of its own.
+        writeln!(stderr)?;
+    }
+    Ok(match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Answer::Yes,
+        "n" | "no" => Answer::No,
+        _ => Answer::Unclear,
+    })
 }
 
 /// Makes sure that somebody wants something deleted.

@@ -211,7 +211,9 @@ impl From<BuildError> for CommandError {
             _ => {}
         }
         let hint = match &error {
-            BuildError::Database { .. } => "`neuraxis doctor --offline` says what can be done",
+            BuildError::Database { .. } | BuildError::ApprovalKey { .. } => {
+                "`neuraxis doctor --offline` says what can be done"
+            }
             BuildError::StoreFolder { .. } => "make the folder, or name another file",
             _ => "`neuraxis config show` says where each value comes from",
         };

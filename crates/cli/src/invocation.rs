@@ -45,7 +45,7 @@ fn options(arguments: &ConfigurationArguments) -> String {
 }
 
 /// Quotes a word for a shell, unless it needs no quoting.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

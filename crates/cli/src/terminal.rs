@@ -1,4 +1,4 @@
-//! How wide the terminal is, and how it was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
+//! How wide and how high the terminal is, and how it was before a line editor changed it: one that is cut off in the middle of a line leaves it without echo.
 //!
 //! Whatever else is found changed was changed by somebody else, such as the shell that this process runs under.
 
@@ -11,6 +11,9 @@ use rustix::process::getpgrp;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use crate::wrap::USUAL_WIDTH;
+
+/// The height that is assumed of what is no terminal, or does not say.
+const USUAL_HEIGHT: usize = 24;
 
 /// Ends what line editors switch on: pasted text is marked no more.
 #[cfg(unix)]
@@ -35,6 +38,23 @@ pub(crate) fn width(stream: impl std::os::fd::AsFd) -> usize {
 #[cfg(not(unix))]
 pub(crate) fn width<T>(_stream: T) -> usize {
     USUAL_WIDTH
+}
+
+/// Returns how many rows the terminal behind a stream has, or those that are usual where there is none that says.
+#[cfg(unix)]
+pub(crate) fn height(stream: impl std::os::fd::AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(stream);
+    let rows = size.map_or(0, |size| usize::from(size.ws_row));
+    match rows {
+        0 => USUAL_HEIGHT,
+        rows => rows,
+    }
+}
+
+/// Returns how many rows a terminal usually has.
+#[cfg(not(unix))]
+pub(crate) fn height<T>(_stream: T) -> usize {
+    USUAL_HEIGHT
 }
 
 /// Reads a line with an editor, which makes the terminal what it was unless it is cut off.

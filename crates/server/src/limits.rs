@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use neuraxis::brainstem::Policy;
-use neuraxis::{Mode, Orchestrator};
+use neuraxis::{Channel, Mode, Orchestrator};
+use neuraxis_app::ServerConfig;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -26,7 +26,7 @@ pub struct Limits {
 
 impl Limits {
     /// The default of [`max_runs`](Self::max_runs): two cores hold a thousand streams, and not two thousand.
-    pub const MAX_RUNS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_023);
+    pub const MAX_RUNS: NonZeroU32 = ServerConfig::MAX_RUNS;
 }
 
 impl Default for Limits {
@@ -56,7 +56,7 @@ impl Limited {
     pub(crate) fn new(orchestrator: Orchestrator, limits: &Limits) -> Self {
         let policy = orchestrator.policy();
         let modes = limits.modes.clone();
-        let modes = modes.unwrap_or_else(|| no_freer_than(&Mode::MODERATE, policy));
+        let modes = modes.unwrap_or_else(|| policy.modes_no_freer_than(&Mode::MODERATE));
         let most = usize::try_from(limits.max_runs.get()).unwrap_or(usize::MAX);
         Self {
             modes: modes.into(),
@@ -65,20 +65,35 @@ impl Limited {
         }
     }
 
-    /// Refuses a mode that is not for clients. One that there is not is left to the policy, which names those there are.
-    pub(crate) fn check(&self, mode: &Mode) -> Result<(), Problem> {
-        let mut known = self.orchestrator.policy().modes();
-        if self.modes.contains(mode) || !known.any(|known| known == mode) {
+    /// Refuses a mode that is not for clients, or not for the channel: what it names instead is for both. A mode that there
+    /// is not is left to the policy, which names those there are.
+    pub(crate) fn check(&self, channel: &Channel, mode: &Mode) -> Result<(), Problem> {
+        let policy = self.orchestrator.policy();
+        let rules = policy.config().channels.get(channel);
+        let taken = rules.and_then(|rules| rules.allowed_modes.as_ref());
+        let takes = |mode: &Mode| taken.is_none_or(|taken| taken.contains(mode));
+        let usable: Vec<&Mode> = self.modes.iter().filter(|mode| takes(mode)).collect();
+        if usable.contains(&mode) || !policy.modes().any(|known| known == mode) {
             return Ok(());
         }
-        let names: Vec<&str> = self.modes.iter().map(Mode::as_str).collect();
-        let detail = format!(
-            "clients of this server may not use mode {mode}; allowed: {}",
-            names.join(", ")
-        );
+        let names: Vec<&str> = usable.into_iter().map(Mode::as_str).collect();
+        let listed = names.join(", ");
+        let (field, detail) = if names.is_empty() {
+            let detail =
+                format!("channel {channel} is not open to clients of this server ([server] modes)");
+            ("channel", detail)
+        } else if takes(mode) {
+            let detail =
+                format!("clients of this server may not use mode {mode}; allowed: {listed}");
+            ("mode", detail)
+        } else {
+            let detail =
+                format!("channel {channel} cannot be used in mode {mode}; allowed: {listed}");
+            ("mode", detail)
+        };
         let allowed: Vec<Value> = names.into_iter().map(Value::from).collect();
         Err(Problem::new(&MODE_NOT_ALLOWED, detail)
-            .with("field", "mode")
+            .with("field", field)
             .with("allowed", allowed))
     }
 
@@ -92,14 +107,4 @@ impl Limited {
             Problem::new(&TOO_MANY_RUNS, detail).retry_after(RETRY_AFTER)
         })
     }
-}
-
-/// Returns the modes that let tools do no more than another does.
-fn no_freer_than(other: &Mode, policy: &Policy) -> Vec<Mode> {
-    let modes = &policy.config().modes;
-    let Some(other) = modes.get(other) else {
-        return Vec::new();
-    };
-    let modes = modes.iter().filter(|(_, mode)| !mode.is_freer_than(other));
-    modes.map(|(name, _)| name.clone()).collect()
 }

@@ -48,7 +48,7 @@ pub(crate) async fn take(
     let last = events::last_of(&headers)?;
     let turn = Turn::parse(&body::json(&headers, body).await?)?;
     let mut request = turn.into_request(session);
-    limited.check(&request.mode)?;
+    limited.check(&request.channel, &request.mode)?;
     request.idempotency_key = key;
     let place = limited.place()?;
     let (handle, events) = begin(orchestrator.clone(), request, place).await?;

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use neuraxis_core::Role;
 
+use super::Layers;
 use super::error::ConfigError;
 use super::layer::Layer;
 use super::models::{ModelConfig, ProviderConfig};
 use super::secret::without_secrets;
-use super::{Layers, ancestry};
 
 /// Checks that each key is named by the same file as the address that it is sent to, if that is the file of the working
 /// directory.
@@ -20,7 +20,7 @@ pub(super) fn check_keys(
 ) -> Result<(), ConfigError> {
     for (role, model) in models {
         let keys = keys(role, model);
-        let foreign = |key: &&String| !layers.is_found(key);
+        let foreign = |key: &&String| !layers.is_of_found_file(role, key);
         let Some(key) = keys.iter().find(foreign) else {
             continue;
         };
@@ -83,11 +83,18 @@ fn base_url(model: &ModelConfig) -> Option<&str> {
 }
 
 impl Layers {
-    /// Tells whether the file of the working directory says what a key is.
-    fn is_found(&self, key: &str) -> bool {
-        // A name with a dot in it is not found by its path: then whoever sets the table around it counts.
-        let mut layers = ancestry(key).filter_map(|key| self.strongest(key));
-        layers.next().is_some_and(Layer::is_found)
+    /// Tells whether the file of the working directory, and nobody else, says what a key is.
+    fn is_of_found_file(&self, role: &Role, key: &str) -> bool {
+        let headers = format!("models.{role}.headers_env");
+        let header = key
+            .strip_prefix(&headers)
+            .and_then(|rest| rest.strip_prefix('.'));
+        if header.is_some_and(|header| header.contains('.')) {
+            // A name with a dot in it is not found by its path: then nobody else may name any header.
+            let mut named = self.0.iter().filter(|layer| layer.sets(&headers));
+            return named.all(Layer::is_found);
+        }
+        self.strongest(key).is_some_and(Layer::is_found)
     }
 
     /// Returns the dotted path of what the file of the working directory says about where a model is, if it does.
@@ -100,7 +107,7 @@ impl Layers {
             false => "provider",
         };
         let mut keys = [address, "proxy", "ca_file"].map(path).into_iter();
-        keys.find(|key| self.sets(key) && self.is_found(key))
+        keys.find(|key| self.strongest(key).is_some_and(Layer::is_found))
     }
 }
 

@@ -1,19 +1,21 @@
 //! What a found file would change if it were trusted, in words for the person who decides that.
 
+use std::net::SocketAddr;
+
 use neuraxis_brainstem::PolicyError;
 use toml::{Table, Value};
 
-use super::Layers;
 use super::secret::{self, HIDDEN, is_variable_name, may_be_key};
 use super::settings::on_one_line;
-use crate::names::shown;
+use super::{Layers, Provider};
+use crate::names::{is_shown_whole, shown};
 
-/// The most characters of a value that are shown.
-const MAX_VALUE_CHARS: usize = 200;
+/// The most characters of a value that are shown. What is cut cannot be trusted by a yes, so that this is rare.
+const MAX_VALUE_CHARS: usize = 2_000;
 
 /// One thing that a found file would change if it were trusted.
 ///
-/// The texts come from that file: they are cut, and hold no secrets, but a terminal has to make them harmless.
+/// The texts come from that file: they are bounded, and hold no secrets, but a terminal has to make them harmless.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Change {
@@ -25,9 +27,16 @@ pub struct Change {
     pub value: String,
     /// What that does, in plain words.
     pub meaning: String,
+    is_cut: bool,
 }
 
 impl Change {
+    /// Tells whether the key or the value is longer than what is shown of it: then nobody can decide by that.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Describes a value that is no part of the policy. `whole` is all that the file says, `own` what the user's own
     /// sources say.
     pub(super) fn of(names: &[&str], value: &Value, whole: &Table, own: &Layers) -> Self {
@@ -38,13 +47,28 @@ impl Change {
             ["tools", ..] => (3, "changes the tools".to_owned()),
             ["store", "url"] => {
                 let url = secret::shown("store.url", text);
-                (4, format!("keeps your sessions in {}", cut(&url)))
+                (2, format!("keeps your sessions in {}", cut(&url)))
             }
             ["store", "log", "folder"] => {
-                (4, format!("copies your conversations to {}", cut(text)))
+                (2, format!("copies your conversations to {}", cut(text)))
+            }
+            ["store", "approval_key_file"] => {
+                let file = cut(text);
+                (
+                    2,
+                    format!("lets whoever has the key in {file} approve calls"),
+                )
             }
             ["store", ..] => (5, "changes how sessions are kept".to_owned()),
-            ["server", ..] => (5, "changes how the server is reached and used".to_owned()),
+            ["server", "listen"] if !is_of_this_machine(text) => {
+                let address = cut(text);
+                (
+                    2,
+                    format!("lets other machines reach the server: {address}"),
+                )
+            }
+            ["server", "modes"] => (2, "chooses the modes that clients may use".to_owned()),
+            ["server", ..] => (4, "changes how the server is reached and used".to_owned()),
             ["discovery", ..] => (6, "changes which model is looked for".to_owned()),
             ["config", ..] => (7, "has no effect".to_owned()),
             _ => (4, "is unknown to this version".to_owned()),
@@ -57,10 +81,15 @@ impl Change {
         match (fault, names) {
             (PolicyError::Loosens { .. }, ["rules", ..]) if is_allowing(value) => {
                 let meaning = "loosens the policy: lets calls run without asking".to_owned();
-                Self::new(3, names, value, meaning)
+                Self::new(1, names, value, meaning)
             }
             (PolicyError::Loosens { how, .. }, _) => {
-                Self::new(3, names, value, format!("loosens the policy: {how}"))
+                let danger = if names.first() == Some(&"rules") {
+                    1
+                } else {
+                    3
+                };
+                Self::new(danger, names, value, format!("loosens the policy: {how}"))
             }
             _ => Self::unusable(names, value, &fault.to_string()),
         }
@@ -79,14 +108,24 @@ impl Change {
 
     fn new(danger: u8, names: &[&str], value: &Value, meaning: String) -> Self {
         let key = names.join(".");
+        let whole = on_one_line(&key, value);
+        let value = cut(&whole);
+        let is_cut = value != whole || !names.iter().all(|part| is_shown_whole(part));
         let names: Vec<String> = names.iter().map(|part| name(part)).collect();
         Self {
             danger,
             key: names.join("."),
-            value: cut(&on_one_line(&key, value)),
+            value,
             meaning,
+            is_cut,
         }
     }
+}
+
+/// Tells whether nobody but this machine reaches an address. What is no address counts as one that others reach.
+fn is_of_this_machine(address: &str) -> bool {
+    let address = address.parse::<SocketAddr>();
+    address.is_ok_and(|address| address.ip().is_loopback())
 }
 
 fn is_allowing(rule: &Value) -> bool {
@@ -154,6 +193,9 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
                 1,
                 format!("lets whoever has the certificates in {file} read along"),
             )
+        }
+        ["provider"] if text == Provider::Offline.as_str() => {
+            (6, "lets rules answer, without a model".to_owned())
         }
         ["provider"] => (1, format!("lets {} answer", cut(text))),
         _ => (5, format!("changes the model of {}", name(role))),

@@ -224,7 +224,7 @@ fn within(table: &str) -> String {
 fn plainly(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
-        "a nonzero usize" => "a whole number, 1 or more",
+        "a nonzero u32" | "a nonzero usize" => "a whole number, 1 or more",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number",
         "a boolean" => "true or false",
@@ -256,6 +256,7 @@ fn value(found: &Actual, path: &[String]) -> String {
         .first()
         .is_some_and(|section| OPEN_SECTIONS.contains(&section.as_str()));
     match found {
+        Actual::Unsigned(0) | Actual::Signed(0) => "0".to_owned(),
         Actual::Str(text) if open => format!("\"{}\"", shown(text)),
         Actual::Unsigned(number) if open => number.to_string(),
         Actual::Signed(number) if open => number.to_string(),

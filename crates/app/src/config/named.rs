@@ -6,6 +6,7 @@ use neuraxis_core::{Mode, PlanName, Role, ToolName};
 
 use super::Layers;
 use super::error::{ConfigError, Fault};
+use super::origin::Origin;
 use super::sections::{Sections, ServerConfig};
 use crate::names::{nearest, shown};
 
@@ -102,41 +103,77 @@ pub(super) fn check_modes(
     Err(wrong(layers, "server.modes", message))
 }
 
-/// Names of tools that Neuraxis keeps for later, and that this build lacks.
+/// Names of tools that Neuraxis keeps for later, and that this build lacks. A pattern that matches one names no slip.
 const RESERVED_TOOLS: [&str; 2] = ["web_search", "web_fetch"];
 
 /// What stands between the name of an MCP server and that of its tool.
 const SERVER_SEPARATOR: &str = "__";
 
-/// Checks that what the policy says about tools names tools that there are: a rule with a slip of the pen protects nothing.
-/// Returns a sentence for each name that may belong to a tool which is not there now, and for what nobody trusted.
+/// What the policy says about tools that are not there.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct AbsentTools {
+    /// Names that may belong to a tool which is not there now, and those that nobody trusted: where each stands, and what a
+    /// user should know of it.
+    pub notices: Vec<(Origin, String)>,
+    /// Names that are most likely slips of the pen.
+    pub faults: Vec<PolicyError>,
+}
+
+/// Finds what the policy says about tools that are not there: a rule with a slip of the pen protects nothing.
+pub(super) fn absent_tools(policy: &Policy, layers: &Layers, tools: &[ToolName]) -> AbsentTools {
+    let reserved = RESERVED_TOOLS.iter();
+    let reserved = reserved.filter_map(|name| name.parse::<ToolName>().ok());
+    let with_reserved: Vec<ToolName> = tools.iter().cloned().chain(reserved).collect();
+    let never_there = policy.unknown_tools(&with_reserved);
+    let is_never_there = |fault: &PolicyError| {
+        never_there
+            .iter()
+            .any(|other| named_by(other) == named_by(fault))
+    };
+    let mut absent = AbsentTools::default();
+    for fault in policy.unknown_tools(tools) {
+        let Some((key, pattern)) = named_by(&fault) else {
+            continue;
+        };
+        let why = if pattern.contains(SERVER_SEPARATOR) {
+            format!("{key}: no server is configured that has \"{pattern}\"")
+        } else if !is_never_there(&fault) {
+            format!("{key}: this build has no tool {pattern}")
+        } else if layers.is_untrusted(key) {
+            fault.to_string()
+        } else {
+            absent.faults.push(fault);
+            continue;
+        };
+        absent.notices.push((layers.origin_around(key), why));
+    }
+    absent
+}
+
+/// Returns the key and the pattern of a name that belongs to no tool.
+fn named_by(fault: &PolicyError) -> Option<(&str, &str)> {
+    match fault {
+        PolicyError::UnknownTool { at, pattern, .. } => Some((at.as_str(), pattern.as_str())),
+        _ => None,
+    }
+}
+
+/// Checks that what the policy says about tools names tools that there are, or may be another day. Returns a sentence for
+/// each that is not there now.
 pub(super) fn check_tools(
     policy: &Policy,
     layers: &Layers,
     tools: &[ToolName],
 ) -> Result<Vec<String>, ConfigError> {
-    let mut notices = Vec::new();
-    for unknown in policy.unknown_tools(tools) {
-        let PolicyError::UnknownTool {
-            at: key, pattern, ..
-        } = &unknown
-        else {
-            continue;
-        };
-        let at = layers.origin_around(key);
-        let why = if pattern.contains(SERVER_SEPARATOR) {
-            format!("{key}: no server is configured that has \"{pattern}\"")
-        } else if RESERVED_TOOLS.contains(&pattern.as_str()) {
-            format!("{key}: this build has no tool {pattern}")
-        } else if layers.is_untrusted(key) {
-            unknown.to_string()
-        } else {
-            let source = Box::new(unknown);
-            return Err(ConfigError::Policy { at, source });
-        };
-        notices.push(format!("{at}: {why}"));
+    let AbsentTools { notices, faults } = absent_tools(policy, layers, tools);
+    if let Some(fault) = faults.into_iter().next() {
+        let at = layers.origin_around(fault.key());
+        let source = Box::new(fault);
+        return Err(ConfigError::Policy { at, source });
     }
-    Ok(notices)
+    let notices = notices.into_iter();
+    Ok(notices.map(|(at, why)| format!("{at}: {why}")).collect())
 }
 
 fn wrong(layers: &Layers, key: &str, message: String) -> ConfigError {

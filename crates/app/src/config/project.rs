@@ -36,7 +36,16 @@ impl Layers {
         environment: &Environment,
     ) -> (Self, Vec<Change>) {
         let whole = project.said().1.clone();
-        let change = |key: &[&str], value: &Value| Change::of(key, value, &whole, &self);
+        let change = |key: &[&str], value: &Value| {
+            let mut change = Change::of(key, value, &whole, &self);
+            if key == ["tools", "root"]
+                && let Some(root) = value.as_str()
+                && let Some(what) = too_wide(&environment.working_dir().join(root), environment)
+            {
+                change.meaning = format!("offers no tools for files and commands: that is {what}");
+            }
+            change
+        };
         let root = self.narrower_root(&mut project, environment);
         let mut policy = project.split_policy();
         let mut ignored = Vec::new();
@@ -106,6 +115,10 @@ impl Layers {
         let narrower = canonicalize(working_dir.join(root)).ok()?;
         let sections = self.sections().ok()?;
         let own = self.project_root(environment, &sections.tools);
+        // Where no tools are offered there is nothing to narrow.
+        if self.too_wide_root(environment, &own).is_some() {
+            return None;
+        }
         let is_within = |folder: PathBuf| {
             let folder = canonicalize(folder);
             folder.is_ok_and(|folder: PathBuf| narrower.starts_with(folder))
@@ -258,7 +271,7 @@ pub(super) fn not_offered(root: &Path, what: &str) -> String {
     let root = root.display();
     format!(
         "the tools for files and commands are not offered: their folder {root} is {what}; to offer them all the same, name \
-         it by --set tools.root=… or NEURAXIS_TOOLS__ROOT"
+         it by NEURAXIS_TOOLS__ROOT (or --set tools.root=… on the command line)"
     )
 }
 

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use neuraxis_brainstem::{
-    ChannelConfig, HealthConfig, ModeConfig, PlanConfig, PolicyConfig, PriceConfig, RuleConfig,
-    TaintConfig, TrustConfig,
+    ChannelConfig, HealthConfig, ModeConfig, PlanConfig, Policy, PolicyConfig, PriceConfig,
+    RuleConfig, TaintConfig, TrustConfig,
 };
 use neuraxis_core::{Channel, Mode, PlanName, Role};
 use neuraxis_deepseek::DeepSeekConfig;
@@ -129,6 +129,18 @@ pub struct ServerConfig {
     pub modes: Option<Vec<Mode>>,
     /// How many turns may be at work at the same time; 1,024 if left out.
     pub max_runs: Option<NonZeroU32>,
+}
+
+impl ServerConfig {
+    /// The default of [`max_runs`](Self::max_runs): two cores hold a thousand streams, and not two thousand.
+    pub const MAX_RUNS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_023);
+
+    /// Returns the modes that clients may choose, by this policy.
+    #[must_use]
+    pub fn modes_of(&self, policy: &Policy) -> Vec<Mode> {
+        let usual = || policy.modes_no_freer_than(&Mode::MODERATE);
+        self.modes.clone().unwrap_or_else(usual)
+    }
 }
 
 /// The port that `neuraxis-server` listens on unless another is asked for.

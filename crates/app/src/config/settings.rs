@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, secret};
+use super::{Config, ServerConfig, secret};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,10 @@ impl Config {
         for (name, value) in discovery {
             self.add(&mut list, format!("discovery.{name}"), &value);
         }
+        if let Some(file) = &self.approval_key_file {
+            let file = Value::String(file.display().to_string());
+            self.add(&mut list, "store.approval_key_file".to_owned(), &file);
+        }
         for (name, value) in self.store.table() {
             self.add(&mut list, format!("store.{name}"), &value);
         }
@@ -67,6 +71,12 @@ impl Config {
             let plan = Value::String(plan.to_string());
             self.add(&mut list, "server.plan".to_owned(), &plan);
         }
+        let max_runs = self.server.max_runs.unwrap_or(ServerConfig::MAX_RUNS);
+        let max_runs = Value::Integer(max_runs.get().into());
+        self.add(&mut list, "server.max_runs".to_owned(), &max_runs);
+        let modes = self.server.modes_of(&self.policy).into_iter();
+        let modes = modes.map(|mode| Value::String(mode.to_string())).collect();
+        self.add(&mut list, "server.modes".to_owned(), &Value::Array(modes));
         let mut policy = self.policy_table();
         for section in POLICY_SECTIONS {
             if let Some(table) = policy.remove(section) {

@@ -92,7 +92,7 @@ impl StoreConfig {
         database
     }
 
-    /// Returns the section as it is written.
+    /// Returns the section as it is written, but for the file of the approval key.
     pub(super) fn table(&self) -> Table {
         let durability = match self.durability {
             Durability::Normal => "normal",
@@ -116,11 +116,7 @@ impl StoreConfig {
                 ("log.files", number(log.files.into())),
             ]
         });
-        let key_file = self.approval_key_file.iter().map(|file| {
-            let file = file.display().to_string();
-            ("approval_key_file", Value::String(file))
-        });
-        let keys = keys.into_iter().chain(key_file).chain(log);
+        let keys = keys.into_iter().chain(log);
         keys.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }

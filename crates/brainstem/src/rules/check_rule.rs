@@ -175,8 +175,8 @@ fn conditions(
     Ok(conditions)
 }
 
-/// Returns the conditions on where a command runs, which a rule that allows commands always has, and on what it asks of the
-/// sandbox, which bounds every rule that allows anyway.
+/// Returns the conditions on where a command runs, for a rule that allows commands the root unless it names folders, and on
+/// what it asks of the sandbox, which bounds every rule that allows anyway.
 fn surroundings(
     at: &str,
     answer: Answer,
@@ -185,7 +185,8 @@ fn surroundings(
     let allows = answer == Answer::Allow;
     let mut conditions = Vec::new();
     if config.cwd.is_some() || allows && config.commands.is_some() {
-        let folders = config.cwd.as_deref().unwrap_or_default();
+        let root = [".".to_owned()];
+        let folders = config.cwd.as_deref().unwrap_or(&root);
         let path_glob = |pattern: &str| path_glob(pattern, answer);
         let globs = glob_set(&format!("{at}.cwd"), folders, path_glob)?;
         conditions.push(Condition::Folder { globs });

@@ -49,7 +49,7 @@ pub(crate) enum Condition {
         patterns: Vec<CommandPattern>,
         names: Option<Vec<String>>,
     },
-    /// The folder to run in. What allows holds at the root at any rate.
+    /// The folder to run in.
     Folder {
         globs: GlobSet,
     },
@@ -172,9 +172,7 @@ impl Rule {
     fn fits_folder(&self, globs: &GlobSet, facts: &Facts<'_>) -> Fit {
         let folders = facts.folders();
         let listed = |led: &Led| match led {
-            Led::Inside(path) => {
-                globs.is_match(path) || self.answer == Answer::Allow && path == "."
-            }
+            Led::Inside(path) => globs.is_match(path),
             Led::Outside | Led::Unclear => false,
         };
         self.enough(&folders.items, folders.is_unclear, listed)

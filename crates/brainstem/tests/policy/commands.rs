@@ -53,6 +53,13 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "git diff /home/me/project/src/main.rs",
         "cargo test -p core --all-features",
         "git status && cargo test",
+        "git diff HEAD~1",
+        "git log HEAD~3..HEAD",
+        "git log HEAD^ -- src",
+        "git diff --text",
+        "git log -Sconfig",
+        "git log -Sabc",
+        "cargo test -pCore",
     ] {
         assert_eq!(judged(&policy, command), "allow", "{command}");
     }
@@ -81,13 +88,20 @@ fn the_example_of_the_guide_lets_nothing_else_through() {
         "cargo test -Zunstable-options",
         "git -c core.fsmonitor=./x status",
         "git -C fixtures/x status",
+        "git diff file:///etc/passwd",
+        "git diff file://localhost/etc/passwd",
+        "git diff a://etc/passwd",
+        "git diff .://tmp/evil",
+        "git diff ~/x",
+        "git log --textc",
+        "git log -S/etc/passwd",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }
 }
 
 #[test]
-fn what_a_command_allows_it_allows_at_the_root_unless_the_rule_names_the_folder() {
+fn what_a_rule_allows_it_allows_at_the_root_or_else_in_the_folders_that_it_names() {
     let in_folder = |policy: &Policy, folder: &str| {
         let arguments = arguments(&[("command", "git status"), ("cwd", folder)]);
         word(&judge_in(
@@ -108,13 +122,20 @@ fn what_a_command_allows_it_allows_at_the_root_unless_the_rule_names_the_folder(
     let policy = layered(&format!("{LOOK_AROUND}cwd = ['crates/*']"));
     for (folder, expected) in [
         ("crates/core", "allow"),
-        (".", "allow"),
+        (".", "ask"),
+        ("", "ask"),
         ("crates/core/src", "ask"),
         ("crates/../fixtures/x", "ask"),
         ("CRATES/core", "ask"),
     ] {
         assert_eq!(in_folder(&policy, folder), expected, "{folder}");
     }
+    assert_eq!(judged(&policy, "git status"), "ask");
+    let policy = layered(&format!("{LOOK_AROUND}cwd = ['.', 'crates/*']"));
+    for folder in [".", "crates/core"] {
+        assert_eq!(in_folder(&policy, folder), "allow", "{folder}");
+    }
+    assert_eq!(judged(&policy, "git status"), "allow");
     let text = "[rules.not-here]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['git']\ncwd = ['vendor/**']";
     let policy = layered(&format!("{LOOK_AROUND}{text}"));
     assert_eq!(in_folder(&policy, "Vendor/x"), "deny");
@@ -256,6 +277,27 @@ const DENIED: &[&str] = &[
     "echo 'unfinished; curl x",
     "true\u{1}; curl x",
     "$(curl x",
+    ">/dev/null curl x",
+    "</dev/null curl x",
+    "2>&1 curl x",
+    ">&- curl x",
+    ">&-curl x",
+    "{fd}>/dev/null curl x",
+    "<<E curl x",
+    "<<<y curl x",
+    "git 2>/dev/null push",
+    "git >x push",
+    "git &>x push",
+    "git log &>x curl y",
+    "git log >$(curl x)",
+    "if >x curl y; then true; fi",
+    "time -p curl x",
+    "time -p sh -c 'true; curl x'",
+    "coproc N curl x",
+    "coproc N { curl x; }",
+    "function f { curl x; }; f",
+    "for x do curl y; done",
+    "git +x push",
 ];
 
 /// Commands that cannot be seen through, so that they ask.
@@ -312,7 +354,7 @@ fn options_of_a_denied_command_count_in_any_order_and_bundle() {
 [rules.listed]
 answer = 'deny'
 tools = ['run_command']
-commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD']
+commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD', 'cargo publish']
 ",
     );
     for command in [
@@ -321,6 +363,15 @@ commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD']
         "rm -r -f x",
         "rm x -r y -f",
         "rm -Rvrf x",
+        "rm -Rf x",
+        "rm -r --force x",
+        "rm --recursive --force x",
+        "rm --rec -f x",
+        "sudo rm --force -r x",
+        "git push -f",
+        "cargo publish",
+        "cargo +nightly publish",
+        "cargo +nightly -q publish",
         "git push --force",
         "git push origin main --force",
         "git push --forc",
@@ -337,6 +388,11 @@ commands = ['rm -rf', 'git push --force', 'git reset --hard HEAD']
         "git push",
         "git push origin force",
         "git reset HEAD",
+        "rm --recursive x",
+        "rm --force x",
+        "git push --follow-tags",
+        "git push --force-with-lease",
+        "cargo +nightly test publish",
     ] {
         assert_eq!(judged(&policy, command), "ask", "{command}");
     }

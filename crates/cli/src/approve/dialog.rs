@@ -100,7 +100,7 @@ pub(crate) fn ask(
     person: &mut impl Person,
 ) -> io::Result<Answer> {
     let mut asked = asked.clone();
-    let mut hidden = show(&asked, Whole::Cut, person)?;
+    let mut hidden = show_what_fits(&asked, postponing, person)?;
     loop {
         let choices = choices(&asked, hidden, postponing);
         person.show(&legend(&choices, person.width()))?;
@@ -138,11 +138,24 @@ pub(crate) fn ask(
             Choice::Edit => {
                 if let Some(edited) = edit(&asked, person)? {
                     asked = edited;
-                    hidden = show(&asked, Whole::Cut, person)?;
+                    hidden = show_what_fits(&asked, postponing, person)?;
                 }
             }
         }
     }
+}
+
+/// Shows as much as stays on the screen with what can be answered below it.
+fn show_what_fits(
+    asked: &Asked,
+    postponing: Postponing,
+    person: &mut impl Person,
+) -> io::Result<usize> {
+    let legend = legend(&choices(asked, 0, postponing), person.width());
+    // The line for the answer takes a row, too.
+    let below = legend.lines().count() + 1;
+    let rows = person.height().saturating_sub(below);
+    show(asked, Whole::Cut { rows }, person)
 }
 
 fn show(asked: &Asked, whole: Whole, person: &mut impl Person) -> io::Result<usize> {

@@ -35,6 +35,8 @@ pub(crate) enum Line {
 pub(crate) trait Person {
     /// Returns how many columns there are to show text in.
     fn width(&self) -> usize;
+    /// Returns how many rows there are to show text in.
+    fn height(&self) -> usize;
     /// Shows text, which is harmless.
     fn show(&mut self, text: &str) -> io::Result<()>;
     /// Asks for a line that begins as given.
@@ -128,6 +130,10 @@ impl Terminal {
 impl Person for Terminal {
     fn width(&self) -> usize {
         terminal::width(io::stderr())
+    }
+
+    fn height(&self) -> usize {
+        terminal::height(io::stderr())
     }
 
     fn show(&mut self, text: &str) -> io::Result<()> {

@@ -20,10 +20,11 @@ use super::subject::{self, Mark, Row};
 use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::wrap::{broken, pieces};
 
-/// The most lines of the subject, and of the arguments, that are shown before somebody asks for all.
-const MAX_LINES: usize = 24;
+/// The least rows that the subject, and the arguments, take where not all of them fit: a title, a line, and that there is
+/// more.
+const LEAST_ROWS: usize = 3;
 
-/// The most letters of a line that are shown before somebody asks for all.
+/// The most letters of a line that are shown, where not everything fits, before somebody asks for all.
 const MAX_LETTERS: usize = 400;
 
 /// How many columns the margin takes, where its sign takes two.
@@ -64,8 +65,11 @@ pub(super) enum Origin {
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whole {
-    /// What fits on a screen.
-    Cut,
+    /// What fits into so many rows of the screen.
+    Cut {
+        /// How many there are for the question.
+        rows: usize,
+    },
     /// Everything.
     All,
 }
@@ -104,49 +108,17 @@ impl Asked {
     }
 }
 
-/// Writes a question out for so many columns, and tells how many lines were left out or cut.
+/// Writes a question out for so many columns, and tells how many lines were left out, cut, or pushed off the screen.
 pub(crate) fn text(asked: &Asked, whole: Whole, columns: usize) -> (String, usize) {
-    let mut page = Page {
-        text: String::new(),
-        hidden: 0,
-        whole,
-        columns,
-    };
-    let tool = said(&asked.tool);
-    page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
-    if !asked.subject.is_empty() {
-        page.theirs(&asked.subject);
-        page.margin(Style::new(), "");
+    let all = Page::of(asked, None, columns);
+    match whole {
+        Whole::Cut { rows } if all.rows() > rows => {
+            let cut = Page::of(asked, Some(all.room_within(rows)), columns);
+            // However little of it is cut, not all of it stays on the screen.
+            (cut.text, cut.hidden.max(1))
+        }
+        Whole::Cut { .. } | Whole::All => (all.text, 0),
     }
-    let title = match asked.origin {
-        Origin::Model => "exactly these arguments:",
-        Origin::Edited => "exactly these arguments, which you edited:",
-    };
-    let title = Row {
-        mark: Mark::Title,
-        text: title.to_owned(),
-    };
-    let arguments = laid_out(asked.arguments.as_str());
-    let lines = arguments.split('\n').map(|line| Row {
-        mark: Mark::Plain,
-        text: line.to_owned(),
-    });
-    let rows: Vec<Row> = std::iter::once(title).chain(lines).collect();
-    page.theirs(&rows);
-    page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
-    if let Some(gaps) = gaps(&asked.tool) {
-        page.ours(ALERT, &format!("├ on this machine {gaps}"));
-    }
-    if let Some(agent) = descent(&asked.lineage) {
-        page.ours(Style::new(), &format!("├ {agent}"));
-    }
-    if let Some(rule) = &asked.rule {
-        let rule = said(rule);
-        page.ours(Style::new(), &format!("├ rule: {rule}"));
-    }
-    let reason = said(&asked.reason);
-    page.ours(Style::new(), &format!("╰ why: {reason}"));
-    (page.text, page.hidden)
 }
 
 /// Says what this machine does not keep a command from.
@@ -188,15 +160,76 @@ pub(crate) fn scope(scope: &GrantScope) -> String {
     }
 }
 
+/// How many rows of the screen what others wrote may take.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    subject: usize,
+    arguments: usize,
+}
+
 /// A question that is being written out.
+#[derive(Debug)]
 struct Page {
     text: String,
     hidden: usize,
-    whole: Whole,
     columns: usize,
+    /// How many rows the subject takes.
+    subject: usize,
+    /// How many rows the arguments take.
+    arguments: usize,
 }
 
 impl Page {
+    /// Writes a question out, all of it or what there is room for.
+    fn of(asked: &Asked, room: Option<Room>, columns: usize) -> Self {
+        let mut page = Self {
+            text: String::new(),
+            hidden: 0,
+            columns,
+            subject: 0,
+            arguments: 0,
+        };
+        let tool = said(&asked.tool);
+        page.ours(ALERT, &format!("╭ {tool} asks for your approval"));
+        if !asked.subject.is_empty() {
+            page.subject = page.theirs(&asked.subject, room.map(|room| room.subject));
+            page.margin(Style::new(), "");
+        }
+        let arguments = arguments(asked);
+        page.arguments = page.theirs(&arguments, room.map(|room| room.arguments));
+        page.ours(BOLD, &format!("├ {tool} · {}", nature(asked)));
+        if let Some(gaps) = gaps(&asked.tool) {
+            page.ours(ALERT, &format!("├ on this machine {gaps}"));
+        }
+        if let Some(agent) = descent(&asked.lineage) {
+            page.ours(Style::new(), &format!("├ {agent}"));
+        }
+        if let Some(rule) = &asked.rule {
+            let rule = said(rule);
+            page.ours(Style::new(), &format!("├ rule: {rule}"));
+        }
+        let reason = said(&asked.reason);
+        page.ours(Style::new(), &format!("╰ why: {reason}"));
+        page
+    }
+
+    /// Returns how many rows of the screen it takes.
+    fn rows(&self) -> usize {
+        rows_of(&self.text)
+    }
+
+    /// Shares so many rows between the subject and the arguments, beside what we say. Neither takes what the other needs
+    /// of its half.
+    fn room_within(&self, rows: usize) -> Room {
+        let theirs = self.subject + self.arguments;
+        let rows = rows.saturating_sub(self.rows().saturating_sub(theirs));
+        let half = (rows / 2).max(LEAST_ROWS);
+        Room {
+            subject: rows.saturating_sub(self.arguments).max(half),
+            arguments: rows.saturating_sub(self.subject).max(half),
+        }
+    }
+
     /// Writes a line of ours.
     fn ours(&mut self, style: Style, line: &str) {
         let line = broken(line, self.columns, "│   ");
@@ -213,32 +246,43 @@ impl Page {
         }
     }
 
-    /// Writes lines of somebody else's.
-    fn theirs(&mut self, rows: &[Row]) {
-        let most = match self.whole {
-            Whole::Cut => MAX_LINES,
-            Whole::All => rows.len(),
-        };
-        for row in rows.iter().take(most) {
-            let plain = plain_to_see(&row.text);
-            let line = self.cut(&plain);
-            self.margin(style_of(row.mark), &line);
-            if let Some(line) = in_order(&plain) {
-                let line = self.cut(line.trim_start());
-                self.ours(ALERT, &format!("├ in its real order: {line}"));
+    /// Writes lines of somebody else's, as many as there is room for and at least the first; returns how many rows they
+    /// take.
+    fn theirs(&mut self, rows: &[Row], room: Option<usize>) -> usize {
+        let mut taken = 0;
+        for (shown, row) in rows.iter().enumerate() {
+            let before = self.text.len();
+            self.row(row, room);
+            let took = rows_of(self.text.get(before..).unwrap_or_default());
+            let more = rows.len().saturating_sub(shown);
+            // All but the last line leave a row to say that there is more.
+            let needed = taken + took + usize::from(more > 1);
+            if shown > 0 && room.is_some_and(|room| needed > room) {
+                self.text.truncate(before);
+                self.hidden += more;
+                self.margin(ALERT, &format!("… {more} more lines: v shows all of it"));
+                return taken + 1;
             }
+            taken += took;
         }
-        let more = rows.len().saturating_sub(most);
-        if more > 0 {
-            self.hidden += more;
-            self.margin(ALERT, &format!("… {more} more lines: v shows all of it"));
+        taken
+    }
+
+    /// Writes a line of somebody else's, cut if there is only so much room.
+    fn row(&mut self, row: &Row, room: Option<usize>) {
+        let plain = plain_to_see(&row.text);
+        let line = self.cut(&plain, room);
+        self.margin(style_of(row.mark), &line);
+        if let Some(line) = in_order(&plain) {
+            let line = self.cut(line.trim_start(), room);
+            self.ours(ALERT, &format!("├ in its real order: {line}"));
         }
     }
 
-    fn cut(&mut self, line: &str) -> String {
+    fn cut(&mut self, line: &str, room: Option<usize>) -> String {
         let end = line.char_indices().nth(MAX_LETTERS);
         match end {
-            Some((end, _)) if self.whole == Whole::Cut => {
+            Some((end, _)) if room.is_some() => {
                 self.hidden += 1;
                 let (shown, rest) = line.split_at(end);
                 let rest = rest.chars().count();
@@ -247,6 +291,29 @@ impl Page {
             _ => line.to_owned(),
         }
     }
+}
+
+/// Returns the arguments as lines, below their title.
+fn arguments(asked: &Asked) -> Vec<Row> {
+    let title = match asked.origin {
+        Origin::Model => "exactly these arguments:",
+        Origin::Edited => "exactly these arguments, which you edited:",
+    };
+    let title = Row {
+        mark: Mark::Title,
+        text: title.to_owned(),
+    };
+    let laid_out = laid_out(asked.arguments.as_str());
+    let lines = laid_out.split('\n').map(|line| Row {
+        mark: Mark::Plain,
+        text: line.to_owned(),
+    });
+    std::iter::once(title).chain(lines).collect()
+}
+
+/// Returns how many rows a text takes whose lines are broken where the screen ends.
+fn rows_of(text: &str) -> usize {
+    text.matches('\n').count()
 }
 
 const fn style_of(mark: Mark) -> Style {

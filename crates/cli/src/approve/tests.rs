@@ -20,6 +20,7 @@ struct Scripted {
     edits: VecDeque<String>,
     screen: String,
     initial: Vec<String>,
+    rows: Option<usize>,
 }
 
 impl Scripted {
@@ -39,6 +40,10 @@ impl Scripted {
 impl Person for Scripted {
     fn width(&self) -> usize {
         USUAL_WIDTH
+    }
+
+    fn height(&self) -> usize {
+        self.rows.unwrap_or(60)
     }
 
     fn show(&mut self, text: &str) -> io::Result<()> {
@@ -303,6 +308,42 @@ fn what_does_not_fit_on_the_screen_has_to_be_seen_before_it_is_allowed() {
 }
 
 #[test]
+fn what_fits_is_counted_in_rows_of_this_very_screen() {
+    let lines: String = (0..9).map(|number| format!("line {number}\\n")).collect();
+    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
+    // Broken by the screen, this one line takes more rows than there are.
+    let long = format!(r#"{{"command":"echo {}"}}"#, "x".repeat(380));
+    for (tool, arguments) in [("write_file", &arguments), ("run_command", &long)] {
+        let small = |lines: Scripted| Scripted {
+            rows: Some(15),
+            ..lines
+        };
+        let (answer, person) = asked_of(small(Scripted::new(["y"])), tool, arguments);
+        assert_eq!(answer, Answer::Deny(None), "{}", person.screen);
+        let (before, after) = person.screen.split_once("Not all of it").unwrap();
+        assert!(before.contains("[v] view all of it"), "{before}");
+        assert!(!after.contains("[v] view all of it"), "{after}");
+        let (answer, _) = asked_of(small(Scripted::new(["v", "y"])), tool, arguments);
+        assert_eq!(answer, YES);
+        let (answer, person) = asked_of(Scripted::new(["y"]), tool, arguments);
+        assert_eq!(answer, YES, "{}", person.screen);
+    }
+}
+
+#[test]
+fn what_is_cut_stays_on_the_screen_and_both_parts_have_room() {
+    let lines: String = (0..40).map(|number| format!("line {number}\\n")).collect();
+    let arguments = format!(r#"{{"path":"new.txt","content":"{lines}"}}"#);
+    let asked = described(&asking("write_file", &arguments), Path::new("/nowhere"));
+    for rows in [20, 30, 50] {
+        let (text, hidden) = question_text(&asked, Whole::Cut { rows }, USUAL_WIDTH);
+        assert!(hidden > 0);
+        assert!(text.lines().count() <= rows, "{rows}: {text}");
+        assert!(text.contains("exactly these arguments"), "{text}");
+    }
+}
+
+#[test]
 fn a_question_can_be_left_for_later_where_the_run_can_wait() {
     let asked = described(&asking("run_command", COMMAND), Path::new("/"));
     let mut person = Scripted::new(["l"]);
@@ -351,7 +392,7 @@ fn what_may_be_remembered_is_offered_by_number_unless_the_arguments_were_edited(
 fn a_sub_agent_is_named_with_its_depth() {
     let mut asked = described(&asking("run_command", COMMAND), Path::new("/"));
     asked.lineage = vec!["research".to_owned(), "look_up".to_owned()];
-    let (text, _) = question_text(&asked, Whole::Cut, USUAL_WIDTH);
+    let (text, _) = question_text(&asked, Whole::All, USUAL_WIDTH);
     assert!(
         text.contains("asked by a sub-agent at depth 2: research → look_up"),
         "{text}"

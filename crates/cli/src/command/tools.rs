@@ -3,6 +3,7 @@
 mod call;
 mod list;
 
+pub(crate) use call::hints_of_unknown;
 use clap::{Args, Subcommand};
 
 use crate::error::CommandError;

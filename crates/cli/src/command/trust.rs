@@ -12,8 +12,9 @@ use crate::confirm::{is_somebody_there, says_yes};
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
+use crate::terminal;
 pub(in crate::command) use question::ask_once;
-use question::described;
+use question::{described, is_too_much, next_step};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,11 +74,19 @@ impl Trust {
 impl Folder {
     fn show(&self, setup: &Setup) -> Result<(), CommandError> {
         let environment = self.environment(setup)?;
+        let mut output = Output::new();
         let text = match found(setup, &environment)? {
-            Some(found) => described(&found),
+            Some(found) => {
+                // A program gets each line whole.
+                let columns = match output.is_terminal() {
+                    true => output.width(),
+                    false => usize::MAX,
+                };
+                described(&found, columns) + &next_step(&found, columns)
+            }
             None => format!("{}\n", self.nothing_here(&environment)),
         };
-        Output::new().text(&text)?;
+        output.text(&text)?;
         Ok(())
     }
 
@@ -145,7 +154,18 @@ impl Add {
                 return Err(CommandError::usage(error)
                     .hint("read what `neuraxis trust show` says; --yes trusts it unasked"));
             }
-            anstream::eprint!("{}", described(&found));
+            let columns = terminal::width(std::io::stderr());
+            anstream::eprint!("{}", described(&found, columns));
+            if is_too_much(&found) {
+                let folder = match self.folder.folder {
+                    Some(_) => ", with the same folder,",
+                    None => "",
+                };
+                let error = anyhow!("there is too much in it to show all of it");
+                return Err(CommandError::usage(error).hint(format!(
+                    "read the file, then `neuraxis trust add --yes`{folder} trusts it"
+                )));
+            }
             if !says_yes("Trust it?")? {
                 return Err(CommandError::failed(anyhow!("it is not trusted")));
             }

@@ -179,6 +179,7 @@ fn the_doctor_of_what_works_is_content() {
         "files",
         "trust",
         "store",
+        "approvals",
         "project",
         #[cfg(target_os = "linux")]
         "sandbox",
@@ -279,4 +280,61 @@ fn the_doctor_of_a_broken_configuration_names_the_place() {
         "{}",
         done.stdout
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_doctor_finds_what_is_wrong_with_the_key_of_approvals_and_makes_none() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let machine = Machine::new();
+    let key = machine.database().with_file_name("approval.key");
+    let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
+    assert!(
+        healthy.contains("ok       approvals  the key will be made in "),
+        "{healthy}"
+    );
+    assert!(!key.exists(), "looking makes no key");
+
+    let ask = |machine: &Machine, settings: &[&str]| {
+        let arguments = [settings, &["ask", "What time is it?"]].concat();
+        machine.run(arguments)
+    };
+    assert_eq!(ask(&machine, &[]).code, Some(0));
+    let digits = std::fs::read_to_string(&key).unwrap();
+    let healthy = machine.run(["doctor", "--offline"]).stdout_of(0);
+    assert!(healthy.contains("approval.key, and private"), "{healthy}");
+
+    let named = "store.approval_key_file=named.key";
+    let faults = [
+        (&[][..], digits.as_str(), 0o644, "→ `chmod 600 "),
+        (&[][..], "no key", 0o600, "→ remove it: a new one is made"),
+        (&["--set", named][..], "", 0o600, "→ make a key as docs/"),
+    ];
+    for (settings, content, mode, fix) in faults {
+        std::fs::write(&key, content).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let complaint = ask(&machine, settings).complaint(2);
+        assert!(
+            complaint.contains("doctor --offline` says what can be done"),
+            "{complaint}"
+        );
+        let done = machine.run([settings, &["doctor", "--offline"]].concat());
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.stdout.contains("failed   approvals  "), "{done:?}");
+        assert!(done.stdout.contains(fix), "{done:?}");
+    }
+}
+
+#[test]
+fn the_doctor_does_not_deny_a_file_that_it_cannot_read() {
+    let machine = Machine::new().with_untrusted("[modes\n");
+    let done = machine.run(["doctor", "--offline"]);
+    assert!(!done.stdout.contains("no neuraxis.toml here"), "{done:?}");
+    assert!(
+        done.stdout
+            .contains("files      nothing of ./neuraxis.toml, nor in "),
+        "{done:?}"
+    );
+    assert!(done.stdout.contains("warning  trust "), "{done:?}");
 }

@@ -552,6 +552,90 @@ fn a_person_is_asked_once_whether_a_file_is_trusted_and_a_no_is_remembered() {
 }
 
 #[test]
+fn only_a_clear_no_is_remembered_of_a_question_about_trust() {
+    let machine = Machine::new().with_untrusted(LOOSER);
+    for answer in ["", "later"] {
+        let mut person = sit(&machine, &["ask", "What time is it?"]);
+        person.exp_string("`neuraxis trust add` trusts it").unwrap();
+        person.exp_string("Trust it?").unwrap();
+        type_line(&mut person, answer);
+        person.exp_string("is not trusted; ignored").unwrap();
+        person.exp_string("It is ").unwrap();
+        assert_eq!(leave(&mut person), 0);
+    }
+    let mut person = sit(&machine, &["ask", "What time is it?"]);
+    person.exp_string("[y/N]").unwrap();
+    person.send_control('d').unwrap();
+    person.exp_string("It is ").unwrap();
+    assert_eq!(leave(&mut person), 0);
+    let shown = machine.run(["trust"]).stdout_of(0);
+    assert!(shown.contains("neuraxis.toml: not trusted\n"), "{shown}");
+}
+
+#[test]
+fn nobody_is_asked_about_trust_in_what_is_too_much_to_show() {
+    let models = (0..100).map(|n| format!("[models.a{n:04}]\nprovider = 'offline'\n"));
+    let models: String = models.collect();
+    let commands = "'git status', ".repeat(200);
+    let rule = format!(
+        "[rules.a]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [{commands}'rm **']\n"
+    );
+    for text in [format!("{models}{LOOSER}"), rule] {
+        let machine = Machine::new().with_untrusted(text);
+        let mut person = sit(&machine, &["ask", "What time is it?"]);
+        let told = person.exp_string("It is ").unwrap();
+        assert!(
+            told.contains("`neuraxis trust add --yes` trusts it"),
+            "{told}"
+        );
+        assert!(!told.contains("Trust it?"), "{told}");
+        assert_eq!(leave(&mut person), 0);
+
+        let mut person = sit(&machine, &["trust", "add"]);
+        let told = person
+            .exp_string("there is too much in it to show all of it")
+            .unwrap();
+        assert!(!told.contains("Trust it?"), "{told}");
+        person
+            .exp_string("`neuraxis trust add --yes` trusts it")
+            .unwrap();
+        assert_eq!(leave(&mut person), 2);
+        let shown = machine.run(["trust"]).stdout_of(0);
+        assert!(shown.contains("neuraxis.toml: not trusted\n"), "{shown}");
+    }
+}
+
+#[test]
+fn no_line_of_a_file_that_is_asked_about_passes_for_one_of_ours() {
+    let text = format!(
+        "[store]\nurl = '{}nothing else is changed'\n",
+        "x ".repeat(200)
+    );
+    let machine = Machine::new().with_untrusted(text);
+    for arguments in [&["trust"][..], &["trust", "add"]] {
+        let mut person = sit(&machine, arguments);
+        person.exp_string("most dangerous first:").unwrap();
+        let end = match arguments {
+            ["trust"] => "`neuraxis trust add` trusts it",
+            _ => "Trust it?",
+        };
+        let shown = person.exp_string(end).unwrap();
+        // Each byte comes as a letter of its own.
+        let bytes = shown.chars().map(|byte| u8::try_from(byte).unwrap());
+        let shown = String::from_utf8(bytes.collect()).unwrap();
+        assert!(shown.contains("┆ "), "{shown}");
+        for line in shown.lines().skip(1) {
+            let is_theirs = ["│ ", "┆ "].iter().any(|sign| line.starts_with(sign));
+            assert!(is_theirs || line.is_empty(), "{line:?} in {shown}");
+            assert!(line.chars().count() <= 80, "{line:?}");
+        }
+        // One of them waits for an answer, the other is gone already.
+        let _ = person.send_control('d');
+        leave(&mut person);
+    }
+}
+
+#[test]
 fn nobody_is_asked_about_trust_where_a_program_reads_the_answer() {
     let machine = Machine::new().with_untrusted(LOOSER);
     for format in ["json", "events"] {

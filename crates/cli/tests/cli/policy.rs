@@ -125,6 +125,56 @@ fn a_policy_file_is_checked_with_its_place() {
 }
 
 #[test]
+fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
+    let tools = "['shop__query', 'github__list_*', 'web_fetch', 'web_*']";
+    let text = format!("[rules.r]\nanswer = 'ask'\ntools = {tools}\n");
+    let machine = Machine::new().with_file("later.toml", text);
+    let said = machine.run(["policy", "check", "later.toml"]).stdout_of(0);
+    for expected in [
+        "later.toml:3: warning: rules.r.tools: no server is configured that has \"shop__query\"",
+        "later.toml:3: warning: rules.r.tools: no server is configured that has \"github__list_*\"",
+        "later.toml:3: warning: rules.r.tools: this build has no tool web_fetch",
+        "later.toml:3: warning: rules.r.tools: this build has no tool web_*",
+        "later.toml: a policy with 3 rules",
+    ] {
+        assert!(said.contains(expected), "{expected} is not in {said}");
+    }
+    let done = machine.run(["ask", "--config", "later.toml", "What time is it?"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.stderr.contains("no tool web_*"), "{done:?}");
+}
+
+/// Returns the policies of the guide and how many cases follow each.
+fn policies_of_the_guide() -> Vec<(&'static str, usize)> {
+    let guide = include_str!("../../../../docs/policy.md");
+    let blocks = guide.split("\n```toml\n").skip(1);
+    let blocks = blocks.filter_map(|rest| rest.split("\n```").next());
+    blocks
+        .map(|block| (block, block.matches("[[case]]").count()))
+        .collect()
+}
+
+#[test]
+fn every_policy_in_the_guide_can_be_used_with_the_tools_there_are() {
+    let blocks = policies_of_the_guide();
+    assert!(blocks.len() >= 8, "{}", blocks.len());
+    for (block, cases) in blocks {
+        // Cases stand in files of their own, or last.
+        let policy = block.split("[[case]]").next().unwrap();
+        let machine = Machine::new()
+            .with_file("mine.toml", policy)
+            .with_file("cases.toml", block);
+        machine.run(["policy", "check", "mine.toml"]).stdout_of(0);
+        let used = machine.run(["tools", "list", "--config", "mine.toml"]);
+        assert_eq!(used.code, Some(0), "{block}\n{used:?}");
+        if cases > 0 {
+            let tested = machine.run(["policy", "test", "cases.toml"]);
+            assert_eq!(tested.code, Some(0), "{block}\n{tested:?}");
+        }
+    }
+}
+
+#[test]
 fn cases_are_run_and_a_failing_one_is_shown_with_exit_code_1() {
     let cases = "
 [rules.no-network]

@@ -270,13 +270,47 @@ fn what_it_would_change_is_shown_most_dangerous_first_and_harmless() {
                 .unwrap_or_else(|| panic!("{part}: {shown}"))
         };
         assert!(at("models.reasoning.base_url = ") < at("models.reasoning.provider = "));
-        at("      sends what you type, and the key in ***, to http://evil.example/");
+        at("│     sends what you type, and the key in ***, to http://evil.example/");
     }
     let done = machine.run(["ask", "What time is it?"]);
     assert!(
         !done.stderr.contains('\u{1b}') && !done.stderr.contains('\u{202e}'),
         "{done:?}"
     );
+}
+
+#[test]
+fn what_can_be_done_next_is_said_and_what_is_too_much_is_not_passed_over() {
+    let allowing = "[rules.all]\nanswer = 'allow'\ntools = ['run_command']\ncommands = ['rm **']\n";
+    let machine = Machine::new().with_untrusted(allowing);
+    let shown = machine.run(["trust"]).stdout_of(0);
+    assert!(
+        shown.ends_with("\n`neuraxis trust add` trusts it\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("too much"), "{shown}");
+    let models = (0..100).map(|n| format!("[models.a{n:04}]\nprovider = 'offline'\n"));
+    let models: String = models.collect();
+    let machine = machine.with_untrusted(format!("{models}{allowing}"));
+    let shown = machine.run(["trust"]).stdout_of(0);
+    let rule = shown.find("│ rules.all = ").unwrap();
+    assert!(rule < shown.find("│ models.a0000").unwrap(), "{shown}");
+    assert!(
+        shown.contains("\n… and 1 more; read the file itself\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.ends_with("read the file, then `neuraxis trust add --yes` trusts it\n"),
+        "{shown}"
+    );
+    // Whole, however long, and each on a line: a program reads this.
+    let many = "'git status', ".repeat(100);
+    let long = allowing.replace("'rm **'", &format!("{many}'rm **'"));
+    let shown = machine.with_untrusted(long).run(["trust"]).stdout_of(0);
+    let line = shown
+        .lines()
+        .find(|line| line.starts_with("│ rules.all = "));
+    assert!(line.unwrap().contains("\"rm **\""), "{shown}");
 }
 
 #[test]
@@ -373,6 +407,40 @@ fn the_home_folder_is_no_project_unless_a_flag_says_so() {
         "{done:?}"
     );
     assert!(done.stderr.contains("is your home folder"), "{done:?}");
+}
+
+#[test]
+fn where_no_tools_of_a_project_are_offered_every_command_says_why() {
+    let machine = Machine::new();
+    let at_home = |arguments: &[&str]| {
+        let mut command = machine.command(arguments);
+        Done::from(command.current_dir(machine.home()).output().unwrap())
+    };
+    let why = "the tools for files and commands are not offered";
+    for arguments in [
+        &["tools", "call", "read_file", r#"{"path":"x"}"#][..],
+        &["policy", "explain", "--tool", "read_file", "x"],
+    ] {
+        let said = at_home(arguments).complaint(2);
+        assert!(said.contains("unknown tool \"read_file\""), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(said.contains("NEURAXIS_TOOLS__ROOT"), "{said}");
+    }
+    let said = at_home(&["tools", "call", "reed_file"]).complaint(2);
+    assert!(!said.contains(why), "{said}");
+    let done = at_home(&["tools", "list"]);
+    assert!(done.stderr.contains(why), "{done:?}");
+    let done = machine.run(["tools", "list"]);
+    assert!(!done.stderr.contains(why), "{done:?}");
+}
+
+#[test]
+fn doctor_names_the_folder_that_is_too_wide_and_not_the_working_directory() {
+    let machine = Machine::new().with_file("wide.toml", "[tools]\nroot = '/'\n");
+    let done = run(&machine, &["doctor", "--offline", "--config", "wide.toml"]);
+    let said = done.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("--set tools.root=/"), "{done:?}");
+    assert!(!said.contains("tools.root=."), "{done:?}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ async fn what_policy_does_not_know_or_allow_says_what_it_does() {
             with("mode", &"x".repeat(100_000)),
         ),
         (
-            "deep_research needs exploratory",
+            "deep_research needs exploratory, which is not for clients",
             with("channel", "deep_research"),
         ),
     ])

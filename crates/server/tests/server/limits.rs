@@ -8,7 +8,7 @@ use crate::support::Program;
 async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
     let program = Program::start().await;
     let client = program.client();
-    for channel in ["chat", "code_task", "deep_research"] {
+    for channel in ["chat", "code_task"] {
         let body = json!({"message": "hello", "mode": "exploratory", "channel": channel});
         let (status, problem) = client.ask("s", &body).await;
         assert_eq!(status, 403, "{problem}");
@@ -18,6 +18,49 @@ async fn clients_may_not_choose_a_mode_that_is_freer_than_moderate() {
     for mode in ["conservative", "moderate"] {
         let body = json!({"message": "hello", "mode": mode});
         assert_eq!(client.ask("s", &body).await.0, 200, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_allowed_instead_is_both_for_clients_and_for_the_channel() {
+    let program = Program::start().await;
+    let closed = "channel deep_research is not open to clients of this server ([server] modes)";
+    for mode in ["conservative", "moderate", "exploratory"] {
+        let body = json!({"message": "hello", "mode": mode, "channel": "deep_research"});
+        let (status, problem) = program.client().ask("s", &body).await;
+        assert_eq!(status, 403, "{problem}");
+        assert_eq!(problem["type"], "/errors/mode-not-allowed");
+        assert_eq!(problem["detail"], closed);
+        assert_eq!(problem["allowed"], json!([]));
+    }
+
+    let program = Program::start_in(tempfile::tempdir().unwrap(), |command| {
+        command.env("NEURAXIS_SERVER__MODES", r#"["moderate", "exploratory"]"#);
+    });
+    let program = program.await;
+    for (channel, mode, detail) in [
+        (
+            "deep_research",
+            "moderate",
+            "channel deep_research cannot be used in mode moderate; allowed: exploratory",
+        ),
+        (
+            "deep_research",
+            "conservative",
+            "channel deep_research cannot be used in mode conservative; allowed: exploratory",
+        ),
+        (
+            "chat",
+            "conservative",
+            "clients of this server may not use mode conservative; allowed: moderate, exploratory",
+        ),
+    ] {
+        let body = json!({"message": "hello", "mode": mode, "channel": channel});
+        let (status, problem) = program.client().ask("s", &body).await;
+        assert_eq!(status, 403, "{problem}");
+        assert_eq!(problem["detail"], detail);
+        let allowed = problem["allowed"].as_array().unwrap();
+        assert!(allowed.contains(&json!("exploratory")), "{problem}");
     }
 }
 

@@ -172,8 +172,8 @@ async fn a_file_that_is_only_found_moves_nothing_and_a_line_of_the_log_says_so()
         "{answered}"
     );
     let log = program.log();
-    let said = "./neuraxis.toml is not trusted; ignored: models.reasoning.base_url, models.reasoning.provider, store.url, \
-                server.listen (neuraxis trust show)";
+    let said = "./neuraxis.toml is not trusted; ignored: models.reasoning.base_url, models.reasoning.provider, \
+                server.listen, store.url (neuraxis trust show)";
     assert_eq!(log.matches(said).count(), 1, "{log}");
     assert!(!program.folder().join("planted.db").exists());
 }

@@ -172,13 +172,13 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
             "models.reasoning.ca_file",
             "models.reasoning.headers_env.x-a",
             "models.reasoning.provider",
-            "tools.root",
-            "mcp.servers.evil.command",
             "store.log.folder",
             "store.url",
+            "tools.root",
+            "mcp.servers.evil.command",
+            "server.listen",
             "telemetry.endpoint",
             "models.reasoning.model",
-            "server.listen",
             "discovery.openai_model",
             "config.project_policy",
         ]
@@ -190,7 +190,7 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
     for meaning in [
         "sends what you type, and the key in OPENAI_API_KEY, to http://evil.example/v1",
         "sends the variable AWS_SECRET_ACCESS_KEY as the header x-a",
-        "lets tools read and write in /",
+        "offers no tools for files and commands: that is the root of the file system",
         "keeps your sessions in postgres://***@evil.example/x",
         "copies your conversations to log",
     ] {
@@ -201,6 +201,52 @@ fn all_other_sections_are_ignored_known_or_not_the_most_dangerous_first() {
         said.ends_with(" and 9 more (neuraxis trust show)"),
         "{said}"
     );
+}
+
+#[test]
+fn what_is_harmless_never_stands_before_what_lets_others_in() {
+    let text = "[models.a]\nprovider = 'offline'\nmodel = 'm'\n[discovery]\nkeys = false\n\
+                [modes.moderate]\nmax_turns = 30\n[server]\nlisten = '0.0.0.0:8787'\nmodes = ['exploratory']\nmax_runs = 1\n\
+                [store]\napproval_key_file = 'key'\n[rules.all]\nanswer = 'allow'\ntools = ['*']\n";
+    assert_eq!(
+        ignored(&found(text)),
+        [
+            "rules.all",
+            "server.listen",
+            "server.modes",
+            "store.approval_key_file",
+            "modes.moderate.max_turns",
+            "server.max_runs",
+            "models.a.model",
+            "discovery.keys",
+            "models.a.provider",
+        ]
+    );
+}
+
+#[test]
+fn a_change_says_whether_it_is_cut() {
+    let is_cut = |text: &str| {
+        let config = found(text).load().unwrap();
+        let [change] = config.found().unwrap().changes() else {
+            panic!("not one change: {:?}", config.found())
+        };
+        change.is_cut()
+    };
+    let rule = |count: usize| {
+        let commands = "'git status', ".repeat(count);
+        format!(
+            "[rules.a]\nanswer = 'allow'\ntools = ['run_command']\ncommands = [{commands}'rm **']\n"
+        )
+    };
+    assert!(!is_cut(&rule(100)));
+    assert!(is_cut(&rule(200)));
+    for (length, cut) in [(64, false), (65, true)] {
+        let name = "x".repeat(length);
+        assert_eq!(is_cut(&format!("[{name}]\ny = 1\n")), cut, "{length}");
+    }
+    // A sign of ours in the text is no cut.
+    assert!(!is_cut("[x]\ny = 'and so on…'\n"));
 }
 
 #[test]
@@ -424,7 +470,7 @@ fn the_home_folder_and_all_above_it_are_no_project_unless_a_flag_says_so() {
         let config = machine.load().unwrap();
         assert!(!config.offers_project_tools(), "{file}");
         let said = notice(&machine);
-        assert!(said.contains("--set tools.root=…"), "{said}");
+        assert!(said.contains("by NEURAXIS_TOOLS__ROOT (or --set"), "{said}");
         let flag = Sources::default().with_flag("--set", "tools.root", ".");
         let config = machine.load_from(&flag).unwrap();
         assert!(config.offers_project_tools() && config.notices().is_empty());

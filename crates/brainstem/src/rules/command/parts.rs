@@ -5,7 +5,7 @@
 //! split like the rest.
 
 use super::programs::{GIT_READS, Kind, Program, base_name, git_runs, program};
-use super::split::split;
+use super::split::{Simple, split};
 
 /// Longer commands are not told apart.
 const MAX_BYTES: usize = 8 * 1024;
@@ -68,7 +68,11 @@ impl Part {
 /// Makes the part that runs a program with the given words, without a shell.
 pub(crate) fn of_words(words: &[&str]) -> Part {
     let words = words.iter().map(ToString::to_string).collect();
-    let mut part = Reader::default().part(words, 0);
+    let command = Simple {
+        words,
+        ..Simple::default()
+    };
+    let mut part = Reader::default().part(command, 0);
     if part.words.first().is_none_or(String::is_empty) {
         part.mark("it names no program");
     }
@@ -105,8 +109,9 @@ impl Reader {
         };
         let mut parts = Vec::with_capacity(split.commands.len());
         for command in split.commands {
-            let mut part = self.part(command.words, depth);
-            part.unclear = command.unclear.or(part.unclear);
+            let unclear = command.unclear;
+            let mut part = self.part(command, depth);
+            part.unclear = unclear.or(part.unclear);
             parts.push(part);
         }
         if flaw.is_some() {
@@ -115,10 +120,12 @@ impl Reader {
         parts
     }
 
-    fn part(&mut self, words: Vec<String>, depth: usize) -> Part {
-        let runs_others = words
-            .first()
-            .is_some_and(|word| program(word).is_some_and(Program::runs_others))
+    fn part(&mut self, command: Simple, depth: usize) -> Part {
+        let words = command.words;
+        let runs_others = command.runs_others
+            || words
+                .first()
+                .is_some_and(|word| program(word).is_some_and(Program::runs_others))
             || git_runs(&words);
         let mut part = Part {
             words,

@@ -140,7 +140,7 @@ impl CommandPattern {
             return places.next().is_some();
         }
         let after: Vec<usize> = places.map(|(index, _)| index + 1).collect();
-        !after.is_empty() && follow(rest, &part.words, &after)
+        !after.is_empty() && follow(base_name(pattern), rest, &part.words, &after)
     }
 
     fn matches_words(&self, words: &[String]) -> bool {
@@ -168,9 +168,9 @@ fn may_be_program(pattern: &str, word: &str) -> bool {
         .any(|name| fits_program(pattern, base_name(name)) || fits(pattern, name))
 }
 
-/// Tells whether words stand in this order after one of the given places, with nothing between them but options and what
-/// may be their values. Options that the pattern names may stand anywhere after.
-fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
+/// Tells whether words stand in this order after one of the given places, with nothing between them but options, what may
+/// be their values, and toolchains such as `+nightly`. Options that the pattern names may stand anywhere after.
+fn follow(program: &str, patterns: &[String], words: &[String], after: &[usize]) -> bool {
     let mut open = vec![false; words.len() + 1];
     for index in after {
         if let Some(place) = open.get_mut(*index) {
@@ -181,12 +181,12 @@ fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
         let mut next = vec![false; words.len() + 1];
         // Whether the pattern may stand at the word that is looked at, and whether it might have before.
         let (mut is_open, mut was_open, mut is_found) = (false, false, false);
-        let mut missing = flags(pattern).map(str::to_owned);
+        let mut missing = flags(program, pattern).map(str::to_owned);
         for (index, word) in words.iter().enumerate() {
             is_open |= open.get(index).copied().unwrap_or_default();
             was_open |= is_open;
             if pattern.starts_with('-') {
-                is_found |= was_open && finds_option(pattern, &mut missing, word);
+                is_found |= was_open && finds_option(program, pattern, &mut missing, word);
                 continue;
             }
             if is_open && fits(pattern, word) {
@@ -197,7 +197,7 @@ fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
             }
             let before = index.checked_sub(1).and_then(|before| words.get(before));
             let may_be_value = before.is_some_and(|before| before.starts_with('-'));
-            is_open &= word.starts_with('-') || may_be_value;
+            is_open &= word.starts_with(['-', '+']) || may_be_value;
         }
         if !is_found {
             return false;
@@ -210,24 +210,51 @@ fn follow(patterns: &[String], words: &[String], after: &[usize]) -> bool {
     true
 }
 
-/// Returns the letters of a pattern that is a bundle of short options, such as `-rf`.
-fn flags(pattern: &str) -> Option<&str> {
+/// Flags that mean the same as each other and as a long option, by program.
+const SYNONYMS: [(&[&str], &str, &str); 3] = [
+    (&["rm", "cp"], "--recursive", "rR"),
+    (&["chmod", "chown", "chgrp"], "--recursive", "R"),
+    (&["rm", "cp", "mv", "git"], "--force", "f"),
+];
+
+/// Returns the letters of a pattern that is a bundle of short options, such as `-rf`, or a long option that means the same
+/// as a letter.
+fn flags<'a>(program: &str, pattern: &'a str) -> Option<&'a str> {
+    let synonym = SYNONYMS
+        .iter()
+        .find(|(names, long, _)| names.contains(&program) && *long == pattern);
+    if let Some((_, _, letters)) = synonym {
+        return letters.get(..1);
+    }
     let letters = pattern.strip_prefix('-')?;
     let is_bundle =
         (1..=4).contains(&letters.len()) && letters.chars().all(|it| it.is_ascii_alphabetic());
     is_bundle.then_some(letters)
 }
 
+/// Tells whether a word sets a flag of a program: by its letter, by another that means the same, or by its long name.
+fn sets(program: &str, flag: char, word: &str) -> bool {
+    let mut same = SYNONYMS
+        .iter()
+        .filter(|(names, _, letters)| names.contains(&program) && letters.contains(flag));
+    if word.starts_with("--") {
+        let name = word.split('=').next().unwrap_or_default();
+        return name.len() > 2 && same.any(|(_, long, _)| long.starts_with(name));
+    }
+    let Some(bundle) = word.strip_prefix('-') else {
+        return false;
+    };
+    bundle.contains(flag)
+        || same.any(|(_, _, letters)| bundle.contains(|letter: char| letters.contains(letter)))
+}
+
 /// Tells whether a word is an option that a pattern names, also shortened or with a value, or the last of its flags that
 /// are still missing.
-fn finds_option(pattern: &str, missing: &mut Option<String>, word: &str) -> bool {
+fn finds_option(program: &str, pattern: &str, missing: &mut Option<String>, word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     let is_shortened = name.len() > 2 && name.starts_with("--") && pattern.starts_with(name);
-    if let Some(missing) = missing
-        && word.starts_with('-')
-        && !word.starts_with("--")
-    {
-        missing.retain(|flag| !word.contains(flag));
+    if let Some(missing) = missing {
+        missing.retain(|flag| !sets(program, flag, word));
     }
     fits(pattern, word)
         || fits(pattern, name)

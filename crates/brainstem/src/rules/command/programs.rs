@@ -50,7 +50,22 @@ impl Program {
 
     /// Tells whether a word is one of the options that no wildcard stands for, also shortened or in a bundle.
     pub(super) fn has_option(&self, word: &str) -> bool {
+        let word = self.without_value(word);
         self.options.iter().any(|option| fits_option(option, word))
+    }
+
+    /// Returns a word without the value that is glued to its first flag: the letters of a value are no flags.
+    fn without_value<'a>(&self, word: &'a str) -> &'a str {
+        let flag = word.strip_prefix('-').and_then(|rest| rest.chars().next());
+        let takes_value = |flag: char| {
+            GLUED
+                .iter()
+                .any(|(name, flags)| self.names.contains(name) && flags.contains(flag))
+        };
+        match word.get(..2) {
+            Some(first) if flag.is_some_and(takes_value) => first,
+            _ => word,
+        }
     }
 
     /// Says the same of the program by its name.
@@ -71,8 +86,8 @@ fn fits_option(option: &str, word: &str) -> bool {
     if let Some(name) = option.strip_prefix("--") {
         let given = word.strip_prefix("--").unwrap_or_default();
         let given = given.split('=').next().unwrap_or_default();
-        // Programs take any beginning of a name that is the only one.
-        return !given.is_empty() && name.starts_with(given);
+        // Programs take any beginning of a name that is the only one, but not what is a name of its own.
+        return !given.is_empty() && name.starts_with(given) && !WHOLE.contains(&given);
     }
     let Some(flag) = option
         .strip_prefix('-')
@@ -133,6 +148,13 @@ pub(super) fn git_runs(words: &[String]) -> bool {
     let is_git = words.first().is_some_and(|word| base_name(word) == "git");
     is_git && words.iter().skip(1).any(runs)
 }
+
+/// Flags that take a value in whatever command of their program, so that what is glued to them is one. `-G` of git is none:
+/// `git grep` has it without a value.
+const GLUED: [(&str, &str); 2] = [("git", "S"), ("cargo", "pjF")];
+
+/// Options that only look, and whose names begin those of others.
+const WHOLE: [&str; 1] = ["text"];
 
 /// The commands of git that only look.
 pub(super) const GIT_READS: [&str; 9] = [
@@ -598,6 +620,10 @@ mod tests {
             "--o",
             "--no-index",
             "--no-i",
+            "--textc",
+            "--tex",
+            "-GO",
+            "-pSc",
             "-C",
             "-C.",
             "-c",
@@ -605,6 +631,9 @@ mod tests {
             assert!(git.has_option(word), "{word}");
         }
         for word in [
+            "--text",
+            "-Sconfig",
+            "-SOC",
             "--oneline",
             "-5",
             "--stat",
@@ -617,6 +646,8 @@ mod tests {
         ] {
             assert!(!git.has_option(word), "{word}");
         }
+        let cargo = program("cargo").unwrap();
+        assert!(!cargo.has_option("-pCore") && cargo.has_option("-qC"));
         assert!(program("sort").unwrap().has_option("-ro"));
         assert!(program("find").unwrap().has_option("-delete"));
         assert!(!program("find").unwrap().has_option("-depth"));

@@ -19,6 +19,9 @@ const RESERVED: [&str; 19] = [
     "case", "esac", "function", "select", "time", "coproc",
 ];
 
+/// Those of them that other words may follow before the command does: options, a name, a list.
+const NOT_AT_ONCE: [&str; 5] = ["for", "function", "select", "time", "coproc"];
+
 pub(super) const NOT_COMPLETE: &str = "it is not complete";
 const GROUPS: &str = "it groups commands";
 const REDIRECTS: &str = "it redirects";
@@ -32,6 +35,8 @@ pub(super) struct Simple {
     pub(super) words: Vec<String>,
     /// What of it is not understood; nothing if it is plain.
     pub(super) unclear: Option<&'static str>,
+    /// Whether nobody can tell which of its words is the program, so that each of them may be.
+    pub(super) runs_others: bool,
 }
 
 /// What a text was split into.
@@ -75,6 +80,10 @@ struct Level {
     word: Option<String>,
     /// The quote that is open in it.
     quote: Option<char>,
+    /// Whether the next word is what a redirection names.
+    is_target: bool,
+    /// What its redirections name, wherever they stand: no words of the command, but seen after them.
+    targets: Vec<String>,
     /// The operator before the command, if another command has to follow it.
     after: Option<Operator>,
     ends: Ends,
@@ -103,6 +112,8 @@ impl Level {
             command: Simple::default(),
             word: None,
             quote: None,
+            is_target: false,
+            targets: Vec::new(),
             after: None,
             ends,
         }
@@ -125,8 +136,13 @@ impl Level {
         let Some(word) = self.word.take() else {
             return;
         };
+        if std::mem::take(&mut self.is_target) {
+            self.targets.push(word);
+            return;
+        }
         if self.command.words.is_empty() {
             if RESERVED.contains(&word.as_str()) {
+                self.command.runs_others |= NOT_AT_ONCE.contains(&word.as_str());
                 self.mark("it is a compound statement");
                 return;
             }
@@ -140,6 +156,26 @@ impl Level {
         }
         self.command.words.push(word);
     }
+
+    /// Ends the word directly before a redirection: a number or `{name}` says what is redirected and is no word of the
+    /// command.
+    fn end_descriptor(&mut self) {
+        if self.word.as_deref().is_some_and(is_descriptor) {
+            self.targets.extend(self.word.take());
+        }
+        self.end_word();
+    }
+
+    /// Tells whether `~` or `^` would stand for itself here: behind a letter or digit of the same word.
+    fn is_within_word(&self) -> bool {
+        let last = self.word.as_ref().and_then(|word| word.chars().next_back());
+        last.is_some_and(|last| last.is_alphanumeric() || matches!(last, '~' | '^'))
+    }
+}
+
+fn is_descriptor(word: &str) -> bool {
+    let is_number = word.chars().all(|letter| letter.is_ascii_digit());
+    is_number || word.starts_with('{') && word.ends_with('}')
 }
 
 impl Splitter<'_> {
@@ -188,6 +224,7 @@ impl Splitter<'_> {
             '&' | '|' | ';' => self.read_operator(letter),
             '#' if self.now.word.is_none() => self.skip_comment(),
             '!' if self.now.word.is_none() => self.now.mark(PATTERNS),
+            '~' | '^' if self.now.is_within_word() => self.now.push(letter),
             '*' | '?' | '[' | ']' | '{' | '}' | '~' | '!' | '#' | '^' => {
                 self.now.push_marked(letter, PATTERNS);
             }
@@ -232,15 +269,29 @@ impl Splitter<'_> {
     }
 
     fn redirect(&mut self, letter: char) {
-        self.now.end_word();
+        self.now.end_descriptor();
         self.now.mark(REDIRECTS);
         if self.letters.next_if_eq(&'(').is_some() {
             self.now.push(letter);
             self.open_within_word("(…)", Ends::Parenthesis);
             return;
         }
-        let is_more = |letter: &char| matches!(letter, '<' | '>' | '&' | '|' | '-');
-        while self.letters.next_if(is_more).is_some() {}
+        let second = self
+            .letters
+            .next_if(|letter| matches!(letter, '<' | '>' | '&' | '|'));
+        if (letter, second) == ('<', Some('<')) {
+            self.letters.next_if(|letter| matches!(letter, '<' | '-'));
+        }
+        self.now.is_target = true;
+        if second == Some('&') {
+            while self
+                .letters
+                .next_if(|letter| matches!(letter, ' ' | '\t'))
+                .is_some()
+            {}
+            // It closes, and some shells take what follows for the next word even without a blank.
+            self.now.is_target = self.letters.next_if_eq(&'-').is_none();
+        }
     }
 
     fn skip_comment(&mut self) {
@@ -266,6 +317,12 @@ impl Splitter<'_> {
                 }
                 self.operate(Operator::Joins);
             }
+            ('&', false) if self.letters.next_if_eq(&'>').is_some() => {
+                // Some shells redirect here, others end the command before it and begin another.
+                self.now.end_word();
+                self.now.command.runs_others = true;
+                self.redirect('>');
+            }
             ('&', false) => self.operate(Operator::Ends),
             _ => self.operate(Operator::Joins),
         }
@@ -288,7 +345,9 @@ impl Splitter<'_> {
     /// Puts away the command that was read, and begins another.
     fn finish(&mut self) {
         self.now.end_word();
-        let command = std::mem::take(&mut self.now.command);
+        let mut command = std::mem::take(&mut self.now.command);
+        command.words.append(&mut self.now.targets);
+        self.now.is_target = false;
         if !command.words.is_empty() || command.unclear.is_some() {
             self.commands.push(command);
             self.now.after = None;

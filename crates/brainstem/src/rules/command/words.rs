@@ -47,7 +47,7 @@ fn names_outside(word: &str, folder: Folder<'_>) -> bool {
         let begins = before.is_none_or(|before| !is_of_path(before) || is_glued && found == 0);
         let rest = word.get(at..).unwrap_or_default();
         let is_path = rest.starts_with(['/', '~']) || climbs(rest);
-        let is_url = rest.starts_with("//") && before == Some(':');
+        let is_url = rest.starts_with("//") && ends_scheme(word.get(..at).unwrap_or_default());
         if begins && is_path && !is_url {
             found += 1;
             if found > MAX_PATHS || is_out(path_in(rest)) {
@@ -57,6 +57,20 @@ fn names_outside(word: &str, folder: Folder<'_>) -> bool {
         before = Some(letter);
     }
     false
+}
+
+/// Tells whether a text is the scheme of a URL up to its colon, and none by which a program reads files. A single letter is
+/// none: it may be a drive, or a path with another after it.
+fn ends_scheme(text: &str) -> bool {
+    let Some(scheme) = text.strip_suffix(':') else {
+        return false;
+    };
+    let is_of_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+.-".contains(letter);
+    let mut names = scheme.split('+');
+    scheme.len() > 1
+        && scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.chars().all(is_of_scheme)
+        && !names.any(|name| name.eq_ignore_ascii_case("file"))
 }
 
 /// Tells whether a text begins with a step to the folder above.
@@ -107,6 +121,15 @@ mod tests {
             "x/NEURAXIS.toml",
             "/home/me/project-evil/x",
             "file:/etc/passwd",
+            "file:///etc/passwd",
+            "FILE:///etc/passwd",
+            "file://localhost/etc/passwd",
+            "git+file:///etc/x",
+            "jar:file:///etc/x",
+            ".://tmp/evil",
+            "a://etc/passwd",
+            "x/y://etc/passwd",
+            "--cp=ab://etc/passwd",
             "a,/x",
             "/home/me/project/.git/config",
             "/home/me/project/a:/etc/x",
@@ -127,6 +150,10 @@ mod tests {
             "-1",
             "--format=%h %s",
             "https://docs.rs/x",
+            "git+ssh://docs.rs/x",
+            "HEAD~1",
+            "HEAD~3..HEAD",
+            "HEAD^",
             "/home/me/project/src/x",
             ".gitignore",
             "x.git",

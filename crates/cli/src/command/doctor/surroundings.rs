@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal};
 
 use neuraxis::ports::StoreError;
 use neuraxis_app::{
-    BuildError, Choice, Config, Contents, Environment, FoundFile, OpenError, OpenStore, PassedOver,
-    Trust,
+    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
+    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
 };
 
 use super::check::{Check, Outcome};
@@ -21,6 +21,7 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     let mut checks = vec![files(config, environment)];
     checks.extend(config.found().map(trust));
     checks.push(store(config).await);
+    checks.push(approvals(config, environment));
     checks.push(project(config));
     #[cfg(target_os = "linux")]
     checks.extend(super::sandbox::all());
@@ -65,7 +66,12 @@ fn files(config: &Config, environment: &Environment) -> Check {
     let user = environment.config_dir();
     let user = user.map(|folder| format!(", nor in {}", folder.display()));
     let user = user.unwrap_or_default();
-    let detail = format!("no neuraxis.toml here{user}: the defaults are in force");
+    let here = match config.found() {
+        // What is wrong with it is the next check.
+        Some(found) => format!("nothing of ./{}", found.path().display()),
+        None => "no neuraxis.toml here".to_owned(),
+    };
+    let detail = format!("{here}{user}: the defaults are in force");
     Check::new(SUBJECT, "files", Outcome::Ok, detail)
 }
 
@@ -168,12 +174,63 @@ fn fix_of_store(error: &StoreError) -> &'static str {
     }
 }
 
+/// Tells where the key is by which approvals count. Makes none.
+fn approvals(config: &Config, environment: &Environment) -> Check {
+    let place = match approval_key_place(config, environment) {
+        Ok(place) => place,
+        Err(error) => {
+            let fix = match config.store().approval_key_file {
+                Some(_) => fix_of_named_key(&error),
+                None => fix_of_own_key(&error),
+            };
+            return failed("approvals", error).fix(fix);
+        }
+    };
+    let detail = match place {
+        ApprovalKeyPlace::File(file) => format!("the key is in {}, and private", file.display()),
+        ApprovalKeyPlace::ToBeMade(file) => {
+            format!("the key will be made in {}", file.display())
+        }
+        _ => "the key ends with the process".to_owned(),
+    };
+    Check::new(SUBJECT, "approvals", Outcome::Ok, detail)
+}
+
+/// Says what to do about a key that the configuration names.
+fn fix_of_named_key(error: &ApprovalKeyError) -> String {
+    match error {
+        ApprovalKeyError::Exposed { path } => {
+            format!("`chmod 600 {}`, as its owner", path.display())
+        }
+        _ => "make a key as docs/storage.md says, or name its file in store.approval_key_file"
+            .to_owned(),
+    }
+}
+
+/// Says what to do about the key in the user's data folder.
+fn fix_of_own_key(error: &ApprovalKeyError) -> String {
+    match error {
+        ApprovalKeyError::Exposed { path } => {
+            format!("`chmod 600 {}`, as its owner", path.display())
+        }
+        ApprovalKeyError::NoKey { .. } => {
+            "remove it: a new one is made, and what was allowed before is asked about again"
+                .to_owned()
+        }
+        _ => "let yourself read it and write in its folder, or name another file in \
+              store.approval_key_file"
+            .to_owned(),
+    }
+}
+
 fn project(config: &Config) -> Check {
     let root = config.project_root();
     if !config.offers_project_tools() {
         let detail = format!("{}: too wide, no tools are offered there", root.display());
-        return Check::new(SUBJECT, "project", Outcome::Warning, detail)
-            .fix("change to the folder of a project, or name this one with --set tools.root=.");
+        return Check::new(SUBJECT, "project", Outcome::Warning, detail).fix(format!(
+            "change to the folder of a project, or name this one with --set tools.root={}",
+            invocation::quoted(&root.display().to_string())
+        ));
     }
     match fs::read_dir(root) {
         Ok(_) => Check::new(SUBJECT, "project", Outcome::Ok, root.display().to_string()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis_app::{tool_names, tool_specs};
+use neuraxis_app::{AbsentTools, tool_names, tool_specs};
 
 use crate::error::CommandError;
 use crate::output::Output;
@@ -19,8 +19,8 @@ Examples:
 /// Check a configuration file: does it make a policy, and are there the tools it names
 ///
 /// The file stands in for those that are usually read. Warns of rules that allow commands which write or read elsewhere or
-/// run others. Exit code 2 if it cannot be used, 1 if it names tools that this installation does not have or looks for
-/// commands in tools that take none, otherwise 0.
+/// run others, and of tools that are not there now, such as those of servers. Exit code 2 if it cannot be used, 1 if it
+/// names tools that there cannot be or looks for commands in tools that take none, otherwise 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
@@ -33,13 +33,20 @@ impl Check {
         let setup = setup.with_file(self.file.clone());
         let environment = setup.environment()?;
         let config = setup.config_of_any_tools(&environment)?;
-        let mut unknown = config.policy().unknown_tools(&tool_names()?);
+        let AbsentTools {
+            notices,
+            faults: mut unknown,
+            ..
+        } = config.absent_tools(&tool_names()?);
         let specs = tool_specs(&config, &environment)?;
         unknown.extend(config.policy().rules_without_command(&specs));
         let file = self.file.display();
         for (key, caution) in config.policy().cautions() {
             let origin = config.origin(&key);
             Output::new().line(&format!("{origin}: warning: {key}: {caution}"))?;
+        }
+        for (origin, why) in notices {
+            Output::new().line(&format!("{origin}: warning: {why}"))?;
         }
         let Some(first) = unknown.first() else {
             let rules = config.policy().config().rules.len();

@@ -5,9 +5,11 @@ use neuraxis::brainstem::{Call, Judgment, Request};
 use neuraxis::core::{JsonText, PlanName, Role, Taint, ToolSpec};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
+use neuraxis_app::Config;
 use serde_json::{Value, json};
 
 use super::table;
+use crate::command::tools::hints_of_unknown;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -102,7 +104,7 @@ impl Explain {
             );
         }
         let tool = self.tool.as_deref();
-        let tool = tool.map(|name| find(&specs, name)).transpose()?;
+        let tool = tool.map(|name| find(&specs, name, &config)).transpose()?;
         let root = config.project_root().display().to_string();
         let judged = tool.map(|tool| {
             let name = tool.name.as_str();
@@ -128,7 +130,11 @@ impl Explain {
     }
 }
 
-fn find<'a>(specs: &'a [ToolSpec], name: &str) -> Result<&'a ToolSpec, CommandError> {
+fn find<'a>(
+    specs: &'a [ToolSpec],
+    name: &str,
+    config: &Config,
+) -> Result<&'a ToolSpec, CommandError> {
     let found = specs.iter().find(|spec| spec.name.as_str() == name);
     found.ok_or_else(|| {
         let known = specs
@@ -136,9 +142,12 @@ fn find<'a>(specs: &'a [ToolSpec], name: &str) -> Result<&'a ToolSpec, CommandEr
             .map(|spec| spec.name.to_string())
             .collect::<Vec<_>>()
             .join(", ");
+        let hints = hints_of_unknown(name, config);
         let name = crate::harmless::one_line(name);
-        CommandError::usage(anyhow::anyhow!("unknown tool \"{name}\"; known: {known}"))
-            .hint("`neuraxis tools list` says what each tool does")
+        let error = anyhow::anyhow!("unknown tool \"{name}\"; known: {known}");
+        hints
+            .into_iter()
+            .fold(CommandError::usage(error), CommandError::hint)
     })
 }
 

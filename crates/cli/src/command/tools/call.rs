@@ -8,6 +8,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{ToolCallError, ToolCatalog, UuidV7};
 use neuraxis::ports::{Ids, ToolContext, TurnContext};
+use neuraxis_app::{Config, is_project_tool};
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -41,7 +42,10 @@ impl Call {
         let app = setup.app_without_sessions().await?;
         let arguments = JsonText::from_text(self.arguments);
         let catalog = app.orchestrator.tools();
-        let tool = catalog.check(&self.name, &arguments).map_err(refused)?;
+        let tool = match catalog.check(&self.name, &arguments) {
+            Ok(tool) => tool,
+            Err(error) => return Err(refused(error, &setup.config()?)),
+        };
         let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
         let context = context();
         let cancellation = context.cancellation.clone();
@@ -84,10 +88,23 @@ fn print(name: &str, outcome: &ToolOutcome) -> Result<(), CommandError> {
     ))
 }
 
-fn refused(error: ToolCallError) -> CommandError {
-    let hint = match &error {
-        ToolCallError::UnknownTool { .. } => "`neuraxis tools list` says what each tool does",
-        _ => "`neuraxis tools list --format json` has the schema of the arguments",
-    };
-    CommandError::usage(error).hint(hint)
+fn refused(error: ToolCallError, config: &Config) -> CommandError {
+    match &error {
+        ToolCallError::UnknownTool { name, .. } => {
+            let hints = hints_of_unknown(name, config);
+            hints
+                .into_iter()
+                .fold(CommandError::usage(error), CommandError::hint)
+        }
+        _ => CommandError::usage(error)
+            .hint("`neuraxis tools list --format json` has the schema of the arguments"),
+    }
+}
+
+/// Says what to do where there is no tool of a name: why it is not offered, if this folder is the reason.
+pub(crate) fn hints_of_unknown(name: &str, config: &Config) -> Vec<String> {
+    let why = config.why_no_project_tools();
+    let why = why.filter(|_| is_project_tool(name));
+    let list = "`neuraxis tools list` says what each tool does".to_owned();
+    why.into_iter().chain([list]).collect()
 }

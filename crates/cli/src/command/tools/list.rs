@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -34,6 +35,9 @@ enum Format {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let app = setup.app_without_sessions().await?;
+        if let Some(why) = setup.config()?.why_no_project_tools() {
+            Progress::new().notice(&why);
+        }
         let specs = app.orchestrator.tools().specs();
         let text = match self.format {
             Format::Text => specs.map(in_text).collect(),

@@ -1,21 +1,34 @@
 //! What a person is shown of a found file, and asked.
+//!
+//! What the file says stands in a margin, so that no line of it can pass for one of ours. Nobody is asked about what was
+//! not shown as a whole.
+
+use std::io;
 
 use neuraxis_app::{Change, FoundFile, Trust, TrustList};
 
-use crate::confirm::{is_somebody_there, says_yes};
+use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::error::CommandError;
-use crate::harmless::{one_line, plain_to_see};
+use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::terminal;
+use crate::wrap::{broken, pieces};
 
 /// The most changes that are shown.
 const MAX_SHOWN: usize = 100;
 
+/// How many changes are seen at a glance: of more, it is said that the worst ones may have left the screen.
+const AT_A_GLANCE: usize = 5;
+
 /// How many digits of the hash are shown.
 const HASH_DIGITS: usize = 16;
 
+/// How many columns the margin takes, where its sign takes two.
+const MARGIN_COLUMNS: usize = 3;
+
 /// Asks whoever sits here whether the file of the working directory is trusted, unless that was said before about this
-/// very content.
+/// very content. Only a clear answer is remembered.
 pub(in crate::command) fn ask_once(setup: &Setup) -> Result<(), CommandError> {
     if !is_somebody_there() {
         return Ok(());
@@ -31,10 +44,20 @@ pub(in crate::command) fn ask_once(setup: &Setup) -> Result<(), CommandError> {
     let Ok(list) = TrustList::of(&environment) else {
         return Ok(());
     };
-    anstream::eprint!("{}", described(found));
-    let answered = match says_yes("Trust it? You are asked once for this content.")? {
-        true => list.trust(found.folder(), content),
-        false => list.refuse(found.folder(), content),
+    if is_too_much(found) {
+        Progress::new().warn(
+            "./neuraxis.toml would change too much to show all of it, so you are not asked whether you trust it: read the \
+             file, then `neuraxis trust add --yes` trusts it",
+        );
+        return Ok(());
+    }
+    let columns = terminal::width(io::stderr());
+    let (text, next) = (described(found, columns), next_step(found, columns));
+    anstream::eprint!("{text}{next}");
+    let answered = match ask("Trust it? Only y or n is remembered; Enter asks again next time.")? {
+        Answer::Yes => list.trust(found.folder(), content),
+        Answer::No => list.refuse(found.folder(), content),
+        Answer::Unclear => return Ok(()),
     };
     if let Err(error) = answered {
         let cause = anyhow::Error::new(error);
@@ -50,8 +73,14 @@ fn is_open(found: &FoundFile) -> bool {
         && !found.changes().is_empty()
 }
 
-/// Describes what a file would change, the most dangerous first.
-pub(super) fn described(found: &FoundFile) -> String {
+/// Tells whether something of what a file would change is cut or left out where it is shown.
+pub(super) fn is_too_much(found: &FoundFile) -> bool {
+    let changes = found.changes();
+    changes.len() > MAX_SHOWN || changes.iter().any(Change::is_cut)
+}
+
+/// Describes what a file would change, the most dangerous first, in lines of so many columns.
+pub(super) fn described(found: &FoundFile, columns: usize) -> String {
     let file = found.folder().join(found.path());
     let standing = match found.trust() {
         Trust::Trusted => "trusted",
@@ -59,40 +88,78 @@ pub(super) fn described(found: &FoundFile) -> String {
         Trust::Changed => "not trusted: it was changed since you trusted it",
         _ => "not trusted",
     };
-    let mut text = format!("{}: {standing}\n", seen(&file.display().to_string()));
+    let file = seen(&file.display().to_string());
+    let mut text = ours(&format!("{file}: {standing}"), columns);
     if let Some(content) = found.content() {
         let hash = content.to_string();
         let hash = hash.get(..HASH_DIGITS).unwrap_or(&hash);
-        text.push_str(&format!("its SHA-256 begins with {hash}\n"));
+        text.push_str(&ours(&format!("its SHA-256 begins with {hash}"), columns));
     }
     if let Some(fault) = found.fault() {
-        text.push_str(&format!("it cannot be read: {}\n", seen(fault)));
+        let fault = seen(&one_line(fault));
+        text.push_str(&ours(&format!("it cannot be read: {fault}"), columns));
         return text;
     }
     let changes = found.changes();
-    text.push_str(match (changes.is_empty(), found.trust()) {
-        (true, _) => "it says nothing that needs trust: it only tightens what is allowed\n",
+    let title = match (changes.is_empty(), found.trust()) {
+        (true, _) => "it says nothing that needs trust: it only tightens what is allowed",
         (false, Trust::Trusted) => {
-            "what it changes because you trust it, the most dangerous first:\n"
+            "what it changes because you trust it, the most dangerous first:"
         }
-        (false, _) => "what it would change if you trusted it, the most dangerous first:\n",
-    });
+        (false, _) => "what it would change if you trusted it, the most dangerous first:",
+    };
+    text.push_str(&ours(title, columns));
     for change in changes.iter().take(MAX_SHOWN) {
-        text.push_str(&line(change));
+        text.push_str(&entry(change, columns));
     }
     let more = changes.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
-        text.push_str(&format!("  … and {more} more; read the file itself\n"));
+        let line = format!("… and {more} more; read the file itself");
+        text.push_str(&ours(&line, columns));
+    } else if changes.len() > AT_A_GLANCE {
+        let all = changes.len();
+        let line = format!("these are {all} changes; the most dangerous stand at the top");
+        text.push_str(&ours(&line, columns));
     }
     text
 }
 
-fn line(change: &Change) -> String {
-    let (key, value) = (seen(&change.key), seen(&change.value));
-    format!("  {key} = {value}\n      {}\n", seen(&change.meaning))
+/// Says what can be done about a file that was described; nothing where there is nothing to do.
+pub(super) fn next_step(found: &FoundFile, columns: usize) -> String {
+    let line = match found.trust() {
+        _ if found.fault().is_some() || found.changes().is_empty() => return String::new(),
+        Trust::Trusted => "`neuraxis trust remove` takes the trust back",
+        _ if is_too_much(found) => {
+            "this is too much to show all of it: read the file, then `neuraxis trust add --yes` trusts it"
+        }
+        _ => "`neuraxis trust add` trusts it",
+    };
+    ours(line, columns)
 }
 
-/// Makes a text of the file fit for a line of ours: nothing in it hides or moves anything.
+fn entry(change: &Change, columns: usize) -> String {
+    let (key, value) = (seen(&change.key), seen(&change.value));
+    let meaning = seen(&change.meaning);
+    theirs(&format!("{key} = {value}"), columns) + &theirs(&format!("    {meaning}"), columns)
+}
+
+/// Writes a line of ours. What does not fit goes on below, indented.
+fn ours(line: &str, columns: usize) -> String {
+    broken(line, columns, "    ") + "\n"
+}
+
+/// Writes a line with words of the file in the margin. What does not fit goes on below, behind a sign of its own.
+fn theirs(line: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(MARGIN_COLUMNS);
+    let signs = std::iter::once("│").chain(std::iter::repeat("┆"));
+    let lines = signs.zip(pieces(line, room));
+    lines
+        .map(|(sign, piece)| format!("{sign} {piece}\n"))
+        .collect()
+}
+
+/// Makes a text of the file fit for a line: nothing in it hides, moves or reorders anything, and nothing is left out.
 fn seen(text: &str) -> String {
-    plain_to_see(&one_line(text))
+    let plain = plain_to_see(&text.replace(['\n', '\t'], " "));
+    in_order(&plain).unwrap_or(plain)
 }

@@ -59,6 +59,34 @@ fn what_is_not_plain_is_unclear_and_still_shows_what_it_would_run() {
 }
 
 #[test]
+fn what_a_redirection_names_stands_after_the_words_of_the_command() {
+    for command in [
+        ">x git push",
+        "git >x push",
+        "git push >x",
+        "git push<x",
+        "git >>x push",
+        "git >|x push",
+        "git <>x push",
+        "git <<x push",
+        "git <<-x push",
+        "git <<<x push",
+        "git <&x push",
+        "git >& x push",
+        "git {x}>&- push",
+        "git &>x push",
+    ] {
+        let parts = parts(command);
+        assert!(parts[0].unclear.is_some(), "{command}: {parts:?}");
+        assert_eq!(parts[0].words[..2], ["git", "push"], "{command}: {parts:?}");
+    }
+    assert_eq!(parts("git 2>&1 push")[0].words, ["git", "push", "2", "1"]);
+    assert_eq!(parts("git >&-push x")[0].words, ["git", "push", "x"]);
+    assert_eq!(parts("git 2 >x")[0].words, ["git", "2", "x"]);
+    assert_eq!(parts("a >\nb c")[1].words, ["b", "c"]);
+}
+
+#[test]
 fn everything_else_is_unclear() {
     for command in [
         "",
@@ -133,7 +161,11 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "git commit -m 'a \"b\"'",
         r"echo 'a\nb'",
         "a#b",
-        "a^b",
+        "^b",
+        "a .^",
+        "a ~b",
+        "a b=~",
+        "a b:~/c",
         "a !b",
         "a $'x'",
         "a $\"x\"",
@@ -160,6 +192,7 @@ fn each_letter_that_is_not_plain_marks_the_part_in_which_it_stands() {
         "git commit -m 'two\nlines, $x and `y`'",
         "a \"b c\"'d'e -f=g --h=i,j k:l@m %n +o é /p/../q",
         "a &",
+        "a b~1 c~3..c b^ b^2 b^^ b~~",
     ] {
         let parts = parts(command);
         assert!(parts.iter().all(|part| part.unclear.is_none()), "{parts:?}");
@@ -289,6 +322,29 @@ fn run(shell: &str, text: &str, programs: &std::path::Path) -> Vec<Vec<String>> 
         .collect()
 }
 
+/// Asserts that shells run what a plain text was split into.
+#[cfg(unix)]
+fn compare(text: &str, parts: &[Part], shells: &[&str], programs: &std::path::Path) {
+    for shell in shells {
+        let mut ran = run(shell, text, programs);
+        let words = parts.iter().map(|part| part.words.clone());
+        let mut said: Vec<Vec<String>> = words
+            .filter(|words| programs.join(&words[0]).is_file())
+            .collect();
+        // What stands behind `||`, or behind `&&` and a program that there is not, does not run.
+        if text.contains("||") || text.contains("&&") {
+            said.retain(|words| ran.contains(words));
+            said.sort();
+            said.dedup();
+            ran.sort();
+            ran.dedup();
+        }
+        said.sort();
+        ran.sort();
+        assert_eq!(ran, said, "{shell} -c {text:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
@@ -305,6 +361,16 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
     let programs = make_programs(folder.path());
     let mut runner = TestRunner::deterministic();
     let pieces = proptest::collection::vec(proptest::sample::select(SHELL.to_vec()), 1..9);
+    for text in [
+        "p q~1",
+        "p q~3..q q^ q^2",
+        "p q^^ q~~ && q p~p",
+        "p 'q'~p \"q\"^p",
+    ] {
+        let parts = parts(text);
+        assert!(parts.iter().all(|part| part.unclear.is_none()), "{text}");
+        compare(text, &parts, &shells, &programs);
+    }
     let mut compared = 0;
     for _ in 0..60_000 {
         let text = pieces.new_tree(&mut runner).unwrap().current().concat();
@@ -318,24 +384,7 @@ fn shells_run_what_a_plain_text_is_said_to_run_and_nothing_else() {
             continue;
         }
         compared += 1;
-        for shell in &shells {
-            let mut ran = run(shell, &text, &programs);
-            let words = parts.iter().map(|part| part.words.clone());
-            let mut said: Vec<Vec<String>> = words
-                .filter(|words| programs.join(&words[0]).is_file())
-                .collect();
-            // What stands behind `||`, or behind `&&` and a program that there is not, does not run.
-            if text.contains("||") || text.contains("&&") {
-                said.retain(|words| ran.contains(words));
-                said.sort();
-                said.dedup();
-                ran.sort();
-                ran.dedup();
-            }
-            said.sort();
-            ran.sort();
-            assert_eq!(ran, said, "{shell} -c {text:?}");
-        }
+        compare(&text, &parts, &shells, &programs);
         if compared == 200 {
             break;
         }
