@@ -337,6 +337,7 @@ impl OrchestratorBuilder {
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
             )),
             at_work: Mutex::default(),
+            lost: crate::lost_runs::LostRuns::default(),
             places: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
             closing: shutdown.child_token(),

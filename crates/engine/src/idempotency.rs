@@ -34,6 +34,24 @@ enum Found {
 }
 
 impl Orchestrator {
+    /// Tells whether an earlier request under the same key began a run already, so that this one begins none.
+    ///
+    /// # Errors
+    ///
+    /// A [`RequestError`] if the store cannot tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, nothing has changed.
+    pub async fn is_repeat(&self, request: &UserRequest) -> Result<bool, RequestError> {
+        let (Some(store), Some(key)) = (&self.engine.store, &request.idempotency_key) else {
+            return Ok(false);
+        };
+        let known = tail(&request.session_id, key);
+        let earlier = find(store.as_ref(), &request.session_id, known).await?;
+        Ok(earlier.iter().any(|run| run.records > 0))
+    }
+
     /// Begins the run of a request, or returns the one that an earlier request under the same key began.
     pub(crate) async fn begin_once(
         &self,

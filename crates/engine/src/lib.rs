@@ -47,6 +47,7 @@ mod govern;
 mod health;
 mod idempotency;
 mod log;
+mod lost_runs;
 mod offers;
 mod orchestrator;
 mod recovery;

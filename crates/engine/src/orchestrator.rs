@@ -25,6 +25,7 @@ use crate::decisions::Decisions;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
 use crate::health::SharedHealth;
+use crate::lost_runs::LostRuns;
 use crate::offers::Offers;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{self, AtWork, Held, Reserved};
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     pub(crate) tool_permits: Arc<Semaphore>,
     /// The runs at work here.
     pub(crate) at_work: Mutex<RunsAtWork>,
+    /// The runs that were left here although this process lives.
+    pub(crate) lost: LostRuns,
     /// One of them can be reached now, or is gone.
     pub(crate) places: Notify,
     pub(crate) tasks: TaskTracker,

@@ -74,7 +74,9 @@ impl Orchestrator {
     ) -> Result<Recovered, ResumeError> {
         let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
         let mut recovered = Recovered::default();
-        for run in store.unfinished().await?.iter().filter(|run| is_due(run)) {
+        let lost = &self.engine.lost;
+        let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
+        for run in store.unfinished().await?.iter().filter(is_due) {
             match self.take_up(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
                 // It waits, or somebody else was quicker.

@@ -213,8 +213,13 @@ impl Orchestrator {
                 return self.close(store, run_id, records, why, place).await;
             }
             Err(error) if !may_have_mail => return Err(error),
-            // One that was given back each time was stopped in order: nothing is wrong with it.
-            Ok(run) if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN && !summary.released => {
+            // One that was given back each time was stopped in order, and one that was lost while this process lives did
+            // not end it: nothing is wrong with them.
+            Ok(run)
+                if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
+                    && !summary.released
+                    && !self.engine.lost.contains(run_id) =>
+            {
                 let why = Unresumable::InVain(run.tree.taken_up_in_vain());
                 return self.close(store, run_id, records, why, place).await;
             }

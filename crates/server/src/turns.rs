@@ -50,7 +50,12 @@ pub(crate) async fn take(
     let mut request = turn.into_request(session);
     limited.check(&request.channel, &request.mode)?;
     request.idempotency_key = key;
-    let place = limited.place()?;
+    let place = match limited.place() {
+        Ok(place) => Some(place),
+        // Whoever comes back to a run that is there needs no room for another.
+        Err(_) if orchestrator.is_repeat(&request).await? => None,
+        Err(problem) => return Err(problem),
+    };
     let (handle, events) = begin(orchestrator.clone(), request, place).await?;
     let mut answer = if wants_events(&headers) {
         // Of a run that begins now nobody had a record.
@@ -72,7 +77,7 @@ pub(crate) async fn take(
 async fn begin(
     orchestrator: Orchestrator,
     request: UserRequest,
-    place: OwnedSemaphorePermit,
+    place: Option<OwnedSemaphorePermit>,
 ) -> Result<(RunHandle, Events), Problem> {
     let begun = tokio::spawn(async move {
         let (handle, events) = orchestrator.stream(request).await?;

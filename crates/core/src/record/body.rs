@@ -400,7 +400,9 @@ impl ApprovalRequested {
     pub fn question(&self, run: RunId) -> String {
         let of_call = ContentHash::of(self.tool_call_id.as_str().as_bytes());
         let hash = ContentHash::of(run.0.as_bytes());
-        let hash = hash.chain(of_call).chain(self.arguments.hash());
+        let of_tool = ContentHash::of(self.name.as_bytes());
+        let hash = hash.chain(of_call).chain(of_tool);
+        let hash = hash.chain(self.arguments.hash());
         let mut name = hash.to_string();
         name.truncate(16);
         name

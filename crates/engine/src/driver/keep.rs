@@ -29,6 +29,7 @@ impl Driver {
                 tracing::error!(%run, %error, "the run's records cannot be kept: it is left to be taken up later");
             }
         }
+        self.engine.lost.note(run);
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }

@@ -62,10 +62,19 @@ impl HeldLease {
 
     /// Tells whether nobody else can have the run yet. A clock that went back tells nothing.
     pub(super) fn is_valid(&self, now: Moment) -> bool {
+        self.age(now) <= self.lease.length
+    }
+
+    /// Returns how long nobody else can have the run yet.
+    pub(super) fn left(&self, now: Moment) -> Duration {
+        self.lease.length.saturating_sub(self.age(now))
+    }
+
+    fn age(&self, now: Moment) -> Duration {
         let renewed = self.times().renewed;
         let by_steady = now.steady.saturating_duration_since(renewed.steady);
         let by_wall = now.wall.duration_since(renewed.wall).unsigned_abs();
-        by_steady.max(by_wall) <= self.lease.length
+        by_steady.max(by_wall)
     }
 
     /// Notes that the store is asked for more time.

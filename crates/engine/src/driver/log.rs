@@ -40,7 +40,11 @@ impl RunLog {
             match store.commit(&held.lease, &stored).await {
                 // Boxed, because it is seldom needed and every step would have to keep room for it.
                 Err(error) if error.is_retryable() => {
-                    Box::pin(commit_again(store.as_ref(), &held.lease, &stored, error)).await?;
+                    // Once others may have the run, its work here has to stop, whatever becomes of the commit.
+                    let again = commit_again(store.as_ref(), &held.lease, &stored, error);
+                    let again = tokio::time::timeout(held.left(self.moment()), Box::pin(again));
+                    let over = |_| StoreError::Stale(self.run_id);
+                    again.await.map_err(over)??;
                 }
                 first => first?,
             }

@@ -104,6 +104,33 @@ async fn a_model_is_not_asked_by_a_process_that_stalled_until_another_had_its_ru
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_was_lost_again_and_again_while_its_process_lives_is_not_ended() {
+    let (store, pay) = (store(), paying(Act::value("1")));
+    let slow = Script::from(reply::text("kept in the end")).after(SECOND);
+    let model = Arc::new(ScriptedModel::always(slow));
+    let engine = engine(&store, &model, &pay);
+    let (mut handle, _events) = engine.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    for _ in 0..4 {
+        // That it goes on can be recorded, and what comes of it cannot.
+        sleep(SECOND / 2).await;
+        store.break_down(StoreError::Unavailable("the disk is full".to_owned()));
+        let lost = handle.result().await;
+        assert!(matches!(lost, Err(NoResult::Unrecorded(_))), "{lost:?}");
+        store.repair();
+        let left_alone = engine.recover().await.unwrap();
+        assert!(
+            left_alone.resumed.is_empty(),
+            "its lease is not over, and it rests"
+        );
+        sleep(LEASE + SECOND).await;
+        handle = engine.resume(run, Vec::new()).await.unwrap();
+    }
+    assert_eq!(handle.result().await.unwrap().reply, "kept in the end");
+    assert_eq!(store.run(run).await.unwrap().status, RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_process_that_hears_that_it_lost_its_run_stops_what_it_is_doing() {
     let (store, pay) = (store(), paying(Act::hanging()));
     let model = Arc::new(ScriptedModel::new().then(reply::calls([("pay", "{}")])));

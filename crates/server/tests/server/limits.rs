@@ -100,10 +100,23 @@ async fn a_mode_that_the_configuration_makes_freer_than_moderate_is_not_for_clie
     }
 }
 
+/// Takes a turn as soon as there is a place for it.
+#[cfg(target_os = "linux")]
+async fn taken_in_the_end(client: &crate::support::client::Client, session: &str) {
+    let mut tries = 0;
+    loop {
+        let (status, said) = client.ask(session, &json!({"message": "hello"})).await;
+        match status {
+            200 => break,
+            503 if tries < 10_000 => tries += 1,
+            _ => panic!("{status} {said}"),
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over() {
-    use crate::support::client::answer;
     use crate::support::gate::{gated_program_with, waiting_turn};
 
     let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];
@@ -122,17 +135,41 @@ async fn a_turn_beyond_those_that_the_server_takes_is_refused_until_one_is_over(
     assert!(text.contains("/errors/too-many-runs"), "{text}");
 
     gate.open().await;
-    let mut tries = 0;
-    loop {
-        let (status, said) = answer(client.turn("another", &next)).await;
-        match status {
-            200 => break,
-            503 if tries < 10_000 => tries += 1,
-            _ => panic!("{status} {said}"),
-        }
-    }
     for _ in 0..3 {
-        let (status, said) = client.ask("another", &next).await;
-        assert!([200, 503].contains(&status), "{said}");
+        taken_in_the_end(&client, "another").await;
     }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
+    use crate::support::client::answer;
+    use crate::support::gate::{gated_program_with, waiting_turn};
+
+    let variables = [("NEURAXIS_SERVER__MAX_RUNS", "1")];
+    let (program, mut gate) = gated_program_with(&variables).await;
+    let client = program.client();
+    let keyed = |key: &str| {
+        let turn = client.turn("s", &waiting_turn());
+        turn.header("idempotency-key", key)
+    };
+    drop(client.events(keyed("k1")).await);
+    gate.reached().await;
+
+    let mut again = client.events(keyed("k1")).await;
+    assert_eq!(again.next().await.unwrap().event, "run_started");
+    let (status, problem) = answer(keyed("k2")).await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (503, &json!("/errors/too-many-runs"))
+    );
+    gate.open().await;
+    assert_eq!(again.rest().await.last().unwrap().event, "final");
+
+    // Nor does whoever asks for the answer of one that is over, while another is at work.
+    drop(client.listen("other", &waiting_turn()).await);
+    gate.reached().await;
+    let (status, said) = answer(keyed("k1")).await;
+    assert_eq!((status, &said["status"]), (200, &json!("done")));
+    gate.open().await;
 }
