@@ -15,7 +15,7 @@ impl Orchestrator {
     /// engine on the same store: nothing is recorded of it, and its session stays busy. Returns the runs that are left.
     ///
     /// A left run is one whose process died, for whoever listens to it: its events end without a last one, and
-    /// [`RunHandle::result`](crate::RunHandle::result) is `None`. Calls that were under way are made again, or told as
+    /// [`RunHandle::result`](crate::RunHandle::result) is an error. Calls that were under way are made again, or told as
     /// unknown, as their class allows. A run that is kept nowhere is cancelled. Where the store does not outlive the
     /// process [`shutdown`](Self::shutdown) is kinder.
     ///

@@ -182,8 +182,9 @@ impl Driver {
         let attempt = number.next();
         let call = CallModel { attempt, ..call };
         match (wait, again) {
-            (Wait::Begins, _) => self.pause_for_loading(call, instead),
+            // Another model that is there answers sooner than one that is being loaded.
             (_, Some((instead, delay))) => self.call_model(call, instead, delay),
+            (Wait::Begins, None) => self.pause_for_loading(call, instead),
             (_, None) => {}
         }
         Input::ModelFailed(ModelFailed {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::CallOutcome;
-use neuraxis_core::{Attempt, CallModel, LlmError, Role, RoleDowngraded};
+use neuraxis_core::{Attempt, CallModel, LlmError, LlmErrorKind, Role, RoleDowngraded};
 use neuraxis_ports::LlmClient;
 
 use crate::driver::Driver;
@@ -74,7 +74,8 @@ impl Driver {
         number: Attempt,
         error: &LlmError,
     ) -> Option<Instead> {
-        if CallOutcome::of(&error.kind) != CallOutcome::Failed {
+        let is_loading = error.kind == LlmErrorKind::Loading;
+        if CallOutcome::of(&error.kind) != CallOutcome::Failed && !is_loading {
             return None;
         }
         let models = &self.engine.models;

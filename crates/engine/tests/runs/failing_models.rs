@@ -328,6 +328,26 @@ async fn a_model_that_is_never_loaded_is_given_up_after_the_time_it_has_for_that
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_model_that_is_loading_is_not_waited_for_where_another_one_can_answer() {
+    let started = Instant::now();
+    let model = failing(LlmErrorKind::Loading);
+    let heard = heard(builder(model).model(Role::ROUTER, answering("fine"))).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+    assert_eq!(started.elapsed().as_secs(), 0);
+    let kinds = heard.kinds();
+    assert!(kinds.contains(&"role_downgraded"), "{kinds:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_serves_instead_and_is_loading_is_waited_for() {
+    let router = Arc::new(loading(20));
+    let heard = heard(builder(failing(LlmErrorKind::Loading)).model(Role::ROUTER, router)).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.reply, "fine");
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_for_a_model_to_be_loaded_can_stop_that_and_leaves_a_valid_history() {
     let orchestrator = builder(failing(LlmErrorKind::Loading)).build().unwrap();
     let (handle, mut events) = orchestrator.stream(request("first")).await.unwrap();
