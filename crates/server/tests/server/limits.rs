@@ -167,7 +167,12 @@ async fn whoever_comes_back_to_a_run_needs_no_place_for_it() {
     assert_eq!(again.rest().await.last().unwrap().event, "final");
 
     // Nor does whoever asks for the answer of one that is over, while another is at work.
-    drop(client.listen("other", &waiting_turn()).await);
+    let begun = || {
+        let turn = client.turn("other", &waiting_turn());
+        turn.header("accept", "text/event-stream").send()
+    };
+    // The place of the run that is over is free in a moment.
+    while begun().await.unwrap().status() == 503 {}
     gate.reached().await;
     let (status, said) = answer(keyed("k1")).await;
     assert_eq!((status, &said["status"]), (200, &json!("done")));
