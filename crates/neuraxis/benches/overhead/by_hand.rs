@@ -1,5 +1,5 @@
-//! The loop as somebody writes it by hand: reqwest, serde, a match on the tool's name. No governance, no validation, no
-//! records, no limits but one.
+//! The loop as somebody who knows how writes it by hand: one reqwest client, typed structs, tools called in place, nothing
+//! copied that can be moved. No governance, no validation, no records, no limits but one.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,18 @@ struct Body<'a> {
     model: &'a str,
     messages: &'a [Message],
     tools: &'a Value,
-    stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<Value>,
+    stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
 }
 
-#[derive(Serialize, Deserialize, Clone)]
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize, Deserialize)]
 struct Message {
     role: String,
     content: Option<String>,
@@ -25,14 +31,14 @@ struct Message {
     tool_call_id: Option<String>,
 }
 
-#[derive(Serialize, Deserialize, Clone)]
+#[derive(Serialize, Deserialize)]
 struct Call {
     id: String,
     r#type: String,
     function: Function,
 }
 
-#[derive(Serialize, Deserialize, Clone)]
+#[derive(Serialize, Deserialize)]
 struct Function {
     name: String,
     arguments: String,
@@ -66,26 +72,28 @@ struct Content {
 /// One client and one tool list for all runs.
 pub(crate) struct ByHand {
     client: reqwest::Client,
+    url: String,
     tools: Value,
 }
 
 impl ByHand {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(server: &str) -> Result<Self> {
         let parameters: Value = serde_json::from_str(crate::by_neuraxis::ADD_SCHEMA)?;
         let function =
             json!({ "name": "add", "description": "Adds two numbers.", "parameters": parameters });
         let tools = json!([{ "type": "function", "function": function }]);
         Ok(Self {
             client: reqwest::Client::builder().no_proxy().build()?,
+            url: format!("{server}/v1/chat/completions"),
             tools,
         })
     }
 
     /// One run: calls the model until it answers.
-    pub(crate) async fn run(&self, url: &str) -> Result<String> {
+    pub(crate) async fn run(&self) -> Result<String> {
         let mut messages = opening();
         for _ in 0..100 {
-            let response = self.post(url, &messages, false).await?;
+            let response = self.post(&messages, false).await?;
             let completion: Completion = serde_json::from_slice(&response.bytes().await?)?;
             let message = completion
                 .choices
@@ -96,70 +104,68 @@ impl ByHand {
             if message.tool_calls.is_empty() {
                 return Ok(message.content.unwrap_or_default());
             }
-            let calls = message.tool_calls.clone();
-            messages.push(message);
-            for call in calls {
+            let mut results = Vec::with_capacity(message.tool_calls.len());
+            for call in &message.tool_calls {
                 let content = match call.function.name.as_str() {
                     "add" => add(&call.function.arguments)?,
                     other => bail!("unknown tool {other}"),
                 };
-                messages.push(Message {
+                results.push(Message {
                     role: "tool".to_owned(),
                     content: Some(content),
                     tool_calls: Vec::new(),
-                    tool_call_id: Some(call.id),
+                    tool_call_id: Some(call.id.clone()),
                 });
             }
+            messages.push(message);
+            messages.append(&mut results);
         }
         bail!("too many turns")
     }
 
-    /// One streamed answer; returns how many characters were shown.
-    pub(crate) async fn stream(&self, url: &str) -> Result<usize> {
-        let mut response = self.post(url, &opening(), true).await?;
-        let mut pending = Vec::new();
-        let (mut text, mut shown) = (String::new(), 0);
+    /// One streamed answer; returns how many bytes of text were shown.
+    pub(crate) async fn stream(&self) -> Result<usize> {
+        let mut response = self.post(&opening(), true).await?;
+        let mut pending: Vec<u8> = Vec::new();
+        let mut text = String::new();
         while let Some(bytes) = response.chunk().await? {
             pending.extend_from_slice(&bytes);
-            while let Some(end) = pending.windows(2).position(|window| window == b"\n\n") {
-                let event: Vec<u8> = pending.drain(..end + 2).collect();
-                let Some(data) = event.strip_prefix(b"data: ") else {
+            let mut rest = pending.as_slice();
+            while let Some(length) = rest.iter().position(|byte| *byte == b'\n') {
+                let (line, after) = rest.split_at(length);
+                rest = after.get(1..).unwrap_or_default();
+                let Some(data) = line.strip_prefix(b"data: ") else {
                     continue;
                 };
-                if data.starts_with(b"[DONE]") {
+                if data == b"[DONE]" {
                     continue;
                 }
                 let chunk: Chunk = serde_json::from_slice(data)?;
-                if let Some(more) = chunk
-                    .choices
-                    .into_iter()
-                    .next()
-                    .and_then(|choice| choice.delta.content)
-                {
-                    text.push_str(&more);
-                    shown += more.chars().count();
+                for choice in chunk.choices {
+                    if let Some(more) = choice.delta.content {
+                        text.push_str(&more);
+                    }
                 }
             }
+            let read = pending.len() - rest.len();
+            pending.drain(..read);
         }
         anyhow::ensure!(text.ends_with("word399"), "the stream was cut");
-        Ok(shown)
+        Ok(text.len())
     }
 
-    async fn post(
-        &self,
-        url: &str,
-        messages: &[Message],
-        stream: bool,
-    ) -> Result<reqwest::Response> {
-        let stream_options = stream.then(|| json!({ "include_usage": true }));
+    async fn post(&self, messages: &[Message], stream: bool) -> Result<reqwest::Response> {
+        let stream_options = stream.then_some(StreamOptions {
+            include_usage: true,
+        });
         let body = Body {
             model: "m",
             messages,
             tools: &self.tools,
-            stream,
+            stream: stream.then_some(true),
             stream_options,
         };
-        let request = self.client.post(format!("{url}/v1/chat/completions"));
+        let request = self.client.post(&self.url);
         let request = request
             .header("content-type", "application/json")
             .body(serde_json::to_vec(&body)?);
@@ -187,5 +193,5 @@ fn add(arguments: &str) -> Result<String> {
         b: u64,
     }
     let Arguments { a, b } = serde_json::from_str(arguments)?;
-    Ok(json!({ "sum": a + b }).to_string())
+    Ok(format!(r#"{{"sum":{}}}"#, a + b))
 }

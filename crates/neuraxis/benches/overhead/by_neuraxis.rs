@@ -78,7 +78,7 @@ impl ByNeuraxis {
         Ok(result.reply)
     }
 
-    /// One streamed answer; returns how many characters were shown.
+    /// One streamed answer; returns how many bytes of text were shown.
     pub(crate) async fn stream(&self, number: usize) -> Result<usize> {
         let (_, mut events) = self.orchestrator.stream(request(number)?).await?;
         let mut shown = 0;
@@ -86,7 +86,7 @@ impl ByNeuraxis {
         while let Some(event) = events.next().await {
             let Event::Live(live) = event else { continue };
             if let LiveBody::TextDelta { text } = live.body {
-                shown += text.chars().count();
+                shown += text.len();
                 last = text;
             }
         }

@@ -45,7 +45,6 @@ pub(crate) struct Memory {
 struct Sides {
     runtime: Runtime,
     workload: Workload,
-    url: String,
     by_hand: Arc<ByHand>,
     by_neuraxis: Arc<ByNeuraxis>,
 }
@@ -56,21 +55,20 @@ impl Sides {
         Ok(Self {
             runtime: runtime()?,
             workload,
-            by_hand: Arc::new(ByHand::new()?),
+            by_hand: Arc::new(ByHand::new(&url)?),
             by_neuraxis: Arc::new(ByNeuraxis::new(&url)?),
-            url,
         })
     }
 
     fn by_hand(&self, round: usize) -> Result<Duration> {
         let workload = self.workload;
         timed(&self.runtime, workload, round, |_| {
-            let (side, url) = (Arc::clone(&self.by_hand), self.url.clone());
+            let side = Arc::clone(&self.by_hand);
             async move {
                 if workload.is_streamed() {
-                    side.stream(&url).await.map(drop)
+                    side.stream().await.map(drop)
                 } else {
-                    side.run(&url).await.map(drop)
+                    side.run().await.map(drop)
                 }
             }
         })
@@ -175,10 +173,10 @@ fn memory_of(side: &str, url: &str) -> Result<u64> {
 /// Prints the memory of one waiting run of the given side.
 pub(crate) fn print_memory(side: &str, url: &str) -> Result<()> {
     let bytes = if side == BY_HAND {
-        let (by_hand, url) = (Arc::new(ByHand::new()?), url.to_owned());
+        let by_hand = Arc::new(ByHand::new(url)?);
         grown(move |_| {
-            let (side, url) = (Arc::clone(&by_hand), url.clone());
-            async move { side.run(&url).await.map(drop) }
+            let side = Arc::clone(&by_hand);
+            async move { side.run().await.map(drop) }
         })?
     } else {
         let by_neuraxis = Arc::new(ByNeuraxis::new(url)?);
