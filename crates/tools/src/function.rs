@@ -5,7 +5,6 @@
 //! says where and why.
 
 mod arguments;
-mod schema;
 
 use std::fmt;
 use std::future::{self, Future};
@@ -141,7 +140,7 @@ impl FunctionTool {
                 source,
             })?,
             description,
-            parameters: schema::of::<Arguments>().ok_or_else(|| {
+            parameters: arguments::schema::<Arguments>().ok_or_else(|| {
                 DefinitionError::ArgumentsNotAnObject {
                     name: name.to_owned(),
                 }

@@ -25,20 +25,19 @@ use self::output::{Collected, Live};
 use super::failure::{FileError, shown};
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::is_false;
+use crate::blocking::{self, Cancelled};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::sandbox::{self, Ended, Running, Wanted, sandbox_features};
-use crate::wording::{MAX_QUOTED_CHARS, one_line};
-use crate::work::{self, Cancelled};
+use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 pub use environment::COMMAND_ENVIRONMENT;
-pub use output::{COMMAND_MAX_LIVE_BYTES, COMMAND_MAX_OUTPUT_BYTES};
 
 /// The most bytes of a command line: what the policy looks into.
-pub const COMMAND_MAX_BYTES: usize = 8 << 10;
+const COMMAND_MAX_BYTES: usize = 8 << 10;
 /// How long a command may take unless its call says otherwise.
-pub const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest time that a call can give its command.
-pub const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How much longer than its command a call may take: to start it, to end it, and to read what is left.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -178,7 +177,7 @@ async fn run(
     let asked = arguments.access.unwrap_or_default();
     let access = asked.clone();
     let started = Instant::now();
-    let running = work::run(&ctx, move |_| {
+    let running = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
             Located::Folder(folder) => folder,
             Located::File(file) => {

@@ -2,9 +2,9 @@
 
 use diffy::{Hunk, Line, Patch};
 
+use crate::blocking::Stop;
 use crate::project::failure::FileError;
-use crate::wording::{MAX_QUOTED_CHARS, one_line};
-use crate::work::Stop;
+use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 /// The most comparisons of lines that one file may cost: less than a second of work.
 const MAX_COMPARISONS: usize = 100_000_000;
