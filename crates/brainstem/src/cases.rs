@@ -64,16 +64,16 @@ struct Cases {
 pub struct CaseReport {
     /// How many examples and cases are as expected.
     pub passed: usize,
-    /// The others.
+    /// Those that are not, in the order of the file.
     pub failures: Vec<CaseFailure>,
 }
 
 /// A case that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseFailure {
-    /// The case.
+    /// Its name, with the line where it stands.
     pub case: String,
-    /// What is wrong.
+    /// What was expected and what came, for people.
     pub message: String,
 }
 

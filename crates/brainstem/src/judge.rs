@@ -10,43 +10,26 @@
 //! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else.
 
 mod finding;
-mod told;
 
-use std::sync::Arc;
-
-use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict};
+use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting};
 
 use crate::config::Answer;
 use crate::policy::Policy;
 use crate::remembered::{covers, covers_part, definition_of, needs};
 use crate::request::Call;
 use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
-use crate::taint::could_be_abused;
+use crate::trust::could_be_abused;
+pub use finding::ReasonCache;
 use finding::{Cause, Finding};
-pub use told::Told;
 
 /// A verdict with everything that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Judgment {
-    /// The verdict.
+    /// Whether the call may run.
     pub verdict: Verdict,
     /// Why, a sentence each: the first one decided.
     pub reasons: Vec<String>,
-    /// The rule that decided, if one did.
-    pub rule: Option<RuleRef>,
-    /// The remembered answer that decided, if one did.
-    pub grant: Option<u32>,
-}
-
-/// A verdict with as much of what led to it as is recorded of every call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ruling {
-    /// The verdict, which says itself why a call is denied or asked about.
-    pub verdict: Verdict,
-    /// Why a call may run.
-    pub reason: Option<Arc<str>>,
     /// The rule that decided, if one did.
     pub rule: Option<RuleRef>,
     /// The remembered answer that decided, if one did.
@@ -84,29 +67,37 @@ impl Policy {
         }
     }
 
-    /// As [`judge`](Self::judge), with why: the sentence, the rule and the remembered answer that decided, and no more.
-    /// `told` is what was told of earlier calls under the same decision.
+    /// Answers whether a call may run, as the loop asks: as [`judge`](Self::judge), with the sentence, the rule and the
+    /// remembered answer that decided, the class that the call runs with, and whether its result is untrusted content.
+    /// `reasons` are those of earlier calls under the same decision.
     #[must_use]
-    pub fn ruling(&self, decision: &Decision, call: &Call<'_>, told: &mut Told) -> Ruling {
+    pub fn vet(&self, decision: &Decision, call: &Call<'_>, reasons: &mut ReasonCache) -> Vetting {
         let assessment = self.assess(decision, call);
-        let decided = assessment.decided();
-        let verdict = assessment.verdict(decision, call);
-        let sentence = || decided.sentence(decision, call);
-        let reason = match (&verdict, assessment.grant) {
-            (Verdict::Ask { .. } | Verdict::Deny { .. }, _) => None,
-            (Verdict::Allow, Some(grant)) => {
-                Some(format!("A person allowed it for the session (answer {grant}).").into())
+        let class = call.tool.class;
+        let vetting = match assessment.verdict(decision, call) {
+            Verdict::Allow => {
+                let decided = assessment.decided();
+                let sentence = || decided.sentence(decision, call);
+                Vetting::Run {
+                    class,
+                    untrusted: false,
+                    reason: Some(match (assessment.grant, &decided.cause) {
+                        (Some(grant), _) => {
+                            format!("A person allowed it for the session (answer {grant}).").into()
+                        }
+                        (None, Cause::Mode(_)) => reasons.get(&call.tool.name, sentence),
+                        (None, _) => sentence().into(),
+                    }),
+                    rule: decided.rule(),
+                    grant: assessment.grant,
+                }
             }
-            (Verdict::Allow, None) if matches!(decided.cause, Cause::Mode(_)) => {
-                Some(told.of(&call.tool.name, sentence))
-            }
-            (Verdict::Allow, None) => Some(sentence().into()),
+            verdict => Vetting::from_verdict(verdict, class),
         };
-        Ruling {
-            rule: decided.rule(),
-            grant: assessment.grant,
-            reason,
-            verdict,
+        if self.brings_untrusted(call.tool) {
+            vetting.bringing_untrusted()
+        } else {
+            vetting
         }
     }
 

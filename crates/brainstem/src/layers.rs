@@ -22,9 +22,9 @@ pub enum LayerKind {
     Project,
     /// The key or user that asks.
     Key,
-    /// The session.
+    /// The session that the request belongs to.
     Session,
-    /// The agent.
+    /// The agent that the caller configured.
     Agent,
     /// An agent that another one started.
     SubAgent,

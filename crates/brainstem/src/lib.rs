@@ -72,7 +72,6 @@ mod profiles;
 mod remembered;
 mod request;
 mod rules;
-mod taint;
 mod trust;
 
 pub use budget::{Budget, Spent};
@@ -86,11 +85,11 @@ pub use config::{
 pub use error::PolicyError;
 pub use files::works_on_files;
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
-pub use judge::{Judgment, Ruling, Told};
+pub use judge::{Judgment, ReasonCache};
 pub use layers::LayerKind;
 pub use narrow::narrow_sub_agent;
 pub use neuraxis_core::{Grant, GrantScope, Remembered};
 pub use policy::Policy;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
-pub use taint::note_taint;
+pub use trust::note_taint;

@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::question::Question;
 use crate::rules::{self, Rule};
-use crate::{help, named, report, schema};
+use crate::{help, named, report};
 
 /// The most calls of one answer.
 const MAX_CALLS: usize = 8;
@@ -15,11 +15,11 @@ const MAX_CALLS: usize = 8;
 /// What lets the draft of an answer stand (`SelfCheck::read` in `neuraxis-core`): rules have nothing to say against it.
 const ACCEPT: &str = "ACCEPT";
 
-/// What to answer.
+/// What a request is answered with.
 pub(crate) enum Answer {
-    /// Say this.
+    /// A text, which ends the run.
     Text(String),
-    /// Call these tools.
+    /// Calls of offered tools, at most [`MAX_CALLS`].
     Calls(Vec<Call>),
 }
 
@@ -47,7 +47,7 @@ fn is_asked_to_check(request: &ModelRequest) -> bool {
     matches!(last, Some(Message::System { text }) if text.contains("reply with exactly ACCEPT"))
 }
 
-/// Answers a request.
+/// Answers a request by its last message, and by the results of calls since then.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError>
     let harm = |tool: &&ToolSpec| {
         (
             tool.class != ToolClass::ReadOnly,
-            schema::required(tool).len(),
+            rules::required(tool).len(),
         )
     };
     match tools.iter().min_by_key(harm) {
@@ -141,7 +141,7 @@ fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
         .unwrap_or_default();
     Call {
         tool: tool.name.clone(),
-        arguments: schema::fitting(arguments, tool),
+        arguments: rules::known_arguments(arguments, tool),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::answer::{Answer, answer};
 pub struct OfflineModel;
 
 impl OfflineModel {
-    /// Makes the model.
+    /// Makes the model, which has no settings.
     #[must_use]
     pub const fn new() -> Self {
         Self

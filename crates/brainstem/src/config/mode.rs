@@ -78,7 +78,7 @@ impl ToolAnswersConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It may run.
+    /// It may run, and nobody is asked.
     Allow,
     /// A person has to say so first.
     Ask,

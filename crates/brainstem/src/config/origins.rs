@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 /// A place in a file, or in what else a policy is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
+    /// The path of the file, or the name of what else it is.
     pub source: Arc<str>,
     /// The line, from 1; 0 where it is not known.
     pub line: u32,

@@ -57,7 +57,7 @@ section! {
     pub struct ExampleConfig {
         /// The tool; if left out, the first one that the rule names without wildcards.
         pub tool: Option<String>,
-        /// The arguments.
+        /// The arguments as a table; without it the three below.
         pub arguments: Option<toml::Table>,
         /// The argument `command` alone.
         pub command: Option<String>,

@@ -9,7 +9,7 @@ use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
-use crate::taint::could_be_abused;
+use crate::trust::could_be_abused;
 
 /// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
 const MAX_LISTED: usize = 12;

@@ -1,6 +1,7 @@
 //! One thing that was found about a call, and how it is told to people.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use neuraxis_core::{Decision, Remember, RuleRef, ToolName, ToolSpec};
 
@@ -21,7 +22,7 @@ pub(super) struct Finding<'a> {
     pub(super) remember: Remember,
 }
 
-/// Why.
+/// What led to an answer.
 #[derive(Debug, Clone)]
 pub(super) enum Cause<'a> {
     /// A command without parts.
@@ -72,10 +73,10 @@ impl Finding<'_> {
     }
 
     pub(super) fn sentence(&self, decision: &Decision, call: &Call<'_>) -> String {
-        self.tell(&self.cause, decision, call)
+        self.describe(&self.cause, decision, call)
     }
 
-    fn tell(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
+    fn describe(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
         let mode = &decision.mode;
         let does = Does(self.answer, &call.tool.name);
         match cause {
@@ -128,7 +129,7 @@ impl Finding<'_> {
                 )
             }
             Cause::Part(inner, _, command) => {
-                let sentence = self.tell(inner, decision, call);
+                let sentence = self.describe(inner, decision, call);
                 if command.is_empty() {
                     return sentence;
                 }
@@ -163,5 +164,22 @@ impl fmt::Display for Because<'_> {
             f.write_str(cause)?;
         }
         Ok(())
+    }
+}
+
+/// Why the mode of a decision lets calls of its tools run: a sentence for each tool, made once and shared by all its calls.
+/// There are at most as many as tools.
+#[derive(Debug, Clone, Default)]
+pub struct ReasonCache(Vec<(ToolName, Arc<str>)>);
+
+impl ReasonCache {
+    /// Returns the sentence about a tool, and makes it the first time.
+    pub(super) fn get(&mut self, tool: &ToolName, sentence: impl FnOnce() -> String) -> Arc<str> {
+        if let Some((_, cached)) = self.0.iter().find(|(name, _)| name == tool) {
+            return Arc::clone(cached);
+        }
+        let sentence: Arc<str> = sentence().into();
+        self.0.push((tool.clone(), Arc::clone(&sentence)));
+        sentence
     }
 }

@@ -1,10 +1,10 @@
-//! A checked mode.
+//! A checked mode, and which roles may serve.
 
 use std::time::Duration;
 
-use neuraxis_core::{Remember, ToolClass, ToolSpec};
+use neuraxis_core::{Remember, Role, ToolClass, ToolSpec};
 
-use super::{Known, RoleRule, check_limits};
+use super::{Known, check_limits};
 use crate::config::{Answer, ModeConfig, PartialLimits, ToolAnswersConfig};
 use crate::error::PolicyError;
 
@@ -157,5 +157,41 @@ impl ToolAnswers {
         ]
         .into_iter()
         .flatten()
+    }
+}
+
+/// Stands for all roles.
+const ALL_ROLES: &str = "*";
+
+/// Which roles may serve.
+#[derive(Debug, Clone)]
+pub(crate) enum RoleRule {
+    /// Every role of the policy.
+    Any,
+    /// The roles that are listed.
+    Only(Vec<Role>),
+}
+
+impl RoleRule {
+    pub(crate) fn check(at: &str, roles: &[Role], known: &Known) -> Result<Self, PolicyError> {
+        if roles.is_empty() {
+            return Err(PolicyError::AllowsNothing {
+                at: at.to_owned(),
+                remedy: "name a role, or \"*\" for all",
+                nearest: None,
+            });
+        }
+        if roles.iter().any(|role| role.as_str() == ALL_ROLES) {
+            return Ok(Self::Any);
+        }
+        roles.iter().try_for_each(|role| known.role(at, role))?;
+        Ok(Self::Only(roles.to_vec()))
+    }
+
+    pub(crate) fn allows(&self, role: &Role) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(roles) => roles.contains(role),
+        }
     }
 }

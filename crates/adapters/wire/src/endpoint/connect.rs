@@ -1,5 +1,6 @@
 //! Sets connections up: certificates, proxies, and what is sent with each request.
 
+#[cfg(feature = "tls")]
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
