@@ -20,11 +20,11 @@ pub use channel::{
     OpeningConfig, SelfChecks, UnlistedTools,
 };
 pub(crate) use duration::text as duration_text;
-pub use mode::{Answer, ModeConfig, ToolAnswersConfig};
+pub use mode::{ModeConfig, Permission, ToolAnswersConfig};
 pub use operation::{
     BudgetConfig, HealthConfig, PlanConfig, PriceConfig, TaintConfig, TrustConfig,
 };
-pub use origins::{Origins, Place};
+pub use origins::{Origins, SourceLine};
 pub use rule::{ExampleConfig, RuleConfig};
 pub(crate) use section::{Layered, PartialLimits};
 

@@ -1,6 +1,6 @@
 //! What can be wrong with a policy. Every message names the key and says what to do.
 
-use crate::config::Place;
+use crate::config::SourceLine;
 use crate::names::{Listed, choices};
 
 /// Why a configuration is no policy. `at` is the dotted path of the key.
@@ -194,13 +194,13 @@ pub enum PolicyError {
         /// The dotted path of the key.
         at: String,
         /// Where it is written.
-        place: Option<Place>,
+        place: Option<SourceLine>,
         /// What would become looser.
         how: String,
     },
 }
 
-fn at_place(place: Option<&Place>) -> String {
+fn at_place(place: Option<&SourceLine>) -> String {
     place.map_or_else(String::new, |place| {
         format!("{}:{}: ", place.source, place.line)
     })

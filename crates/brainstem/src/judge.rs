@@ -13,7 +13,7 @@ mod finding;
 
 use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting};
 
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::policy::Policy;
 use crate::remembered::{covers, covers_part, definition_of, needs};
 use crate::request::Call;
@@ -115,7 +115,7 @@ impl Policy {
             cause: Cause::Mode(&mode.tools),
             remember: mode.remember,
         };
-        if answer == Answer::Deny {
+        if answer == Permission::Deny {
             return Assessment::of(by_mode);
         }
         let facts = Facts::new(call.arguments, call.root);
@@ -126,7 +126,7 @@ impl Policy {
             .filter(|floor| floor.mode == decision.mode)
         {
             let answer = floor.answers.answer(tool);
-            if answer > Answer::Allow {
+            if answer > Permission::Allow {
                 assessment.add(Finding {
                     answer,
                     cause: Cause::Floor(floor.layer, &floor.answers),
@@ -140,7 +140,7 @@ impl Policy {
                 finding.remember = finding.remember.min(Remember::Arguments);
             }
         }
-        if mode.after_untrusted > Answer::Allow && could_be_abused(tool) {
+        if mode.after_untrusted > Permission::Allow && could_be_abused(tool) {
             if call.is_tainted(decision) {
                 assessment.add(Finding {
                     answer: mode.after_untrusted,
@@ -251,7 +251,7 @@ fn strictest<'a>(
     for rule in rules {
         if strictest
             .as_ref()
-            .is_some_and(|found| found.answer == Answer::Deny)
+            .is_some_and(|found| found.answer == Permission::Deny)
         {
             break;
         }
@@ -265,7 +265,7 @@ fn strictest<'a>(
                     .map_or(by_mode.remember, |most| most.min(by_mode.remember)),
             },
             Fit::Unclear(why) => Finding {
-                answer: Answer::Ask,
+                answer: Permission::Ask,
                 cause: Cause::Unclear(rule, why),
                 remember: Remember::Never,
             },
@@ -324,14 +324,14 @@ impl<'a> Assessment<'a> {
 
     /// Tells whether a person is asked, and an answer may be remembered.
     fn asks_rememberably(&self) -> bool {
-        self.decided().answer == Answer::Ask && self.remember() > Remember::Never
+        self.decided().answer == Permission::Ask && self.remember() > Remember::Never
     }
 
     /// Returns how much of an answer to all that asks may be remembered.
     fn remember(&self) -> Remember {
         let asking = self
             .findings()
-            .filter(|finding| finding.answer == Answer::Ask);
+            .filter(|finding| finding.answer == Permission::Ask);
         asking
             .map(|finding| finding.remember)
             .min()
@@ -341,7 +341,7 @@ impl<'a> Assessment<'a> {
     /// Tells whether a part of the command needs no answer of a person, and nothing on top of the parts asks.
     fn allows_part(&self, index: usize) -> bool {
         let of_part = |finding: &&Finding<'_>| finding.cause.part() == Some(index);
-        let is_allowed = |finding: &Finding<'_>| finding.answer == Answer::Allow;
+        let is_allowed = |finding: &Finding<'_>| finding.answer == Permission::Allow;
         let mut above = self
             .findings()
             .filter(|finding| finding.cause.part().is_none());
@@ -354,7 +354,7 @@ impl<'a> Assessment<'a> {
         let mut findings = self.findings();
         let is_about_taint = |finding: &Finding<'_>| matches!(finding.cause, Cause::Untrusted);
         match findings.find(|finding| is_about_taint(finding)) {
-            Some(taint) if taint.answer == Answer::Ask && !is_about_taint(decided) => {
+            Some(taint) if taint.answer == Permission::Ask && !is_about_taint(decided) => {
                 format!("{reason} {}", taint.sentence(decision, call))
             }
             _ => reason,
@@ -364,14 +364,14 @@ impl<'a> Assessment<'a> {
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         let decided = self.decided();
         match decided.answer {
-            Answer::Allow => Verdict::Allow,
-            Answer::Ask if self.grant.is_some() => Verdict::Allow,
-            Answer::Ask => Verdict::Ask {
+            Permission::Allow => Verdict::Allow,
+            Permission::Ask if self.grant.is_some() => Verdict::Allow,
+            Permission::Ask => Verdict::Ask {
                 reason: self.question(decided, decision, call),
                 rule: decided.rule(),
                 remember: self.remember(),
             },
-            Answer::Deny => Verdict::Deny {
+            Permission::Deny => Verdict::Deny {
                 reason: decided.sentence(decision, call),
                 rule: decided.rule(),
             },

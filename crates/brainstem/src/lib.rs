@@ -77,10 +77,10 @@ mod trust;
 pub use budget::{Budget, Spent};
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
-    Answer, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
-    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Place,
-    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, TaintConfig, ToolAnswersConfig,
-    TrustConfig, UnlistedTools,
+    BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
+    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Permission,
+    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, SourceLine, TaintConfig,
+    ToolAnswersConfig, TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
 pub use files::works_on_files;

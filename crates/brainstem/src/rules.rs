@@ -26,7 +26,7 @@ pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
 pub(crate) use mode::{ModeRules, RoleRule, ToolAnswers};
-pub(crate) use path::Led;
+pub(crate) use path::PathTarget;
 pub(crate) use patterns::ToolPatterns;
 pub(crate) use rule::{Fit, Rule};
 pub(crate) use rule_set::RuleSet;
@@ -37,13 +37,13 @@ use crate::names;
 
 /// What the parts of a policy may refer to.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownNames {
     pub(crate) roles: Vec<Role>,
     pub(crate) modes: Vec<Mode>,
     pub(crate) channels: Vec<Channel>,
 }
 
-impl Known {
+impl KnownNames {
     pub(crate) fn role(&self, at: &str, role: &Role) -> Result<(), PolicyError> {
         if self.roles.contains(role) {
             return Ok(());

@@ -92,9 +92,9 @@ pub enum ProjectError {
     /// The folder cannot be opened.
     #[error("cannot open the project folder {}", path.display())]
     Root {
-        /// The folder.
+        /// The path that was given.
         path: PathBuf,
-        /// Why not.
+        /// The error of the file system.
         source: io::Error,
     },
     /// A tool is not defined as it should be.

@@ -16,7 +16,7 @@ const MAX_CALLS: usize = 8;
 const ACCEPT: &str = "ACCEPT";
 
 /// What a request is answered with.
-pub(crate) enum Answer {
+pub(crate) enum Response {
     /// A text, which ends the run.
     Text(String),
     /// Calls of offered tools, at most [`MAX_CALLS`].
@@ -52,9 +52,9 @@ fn is_asked_to_check(request: &ModelRequest) -> bool {
 /// # Errors
 ///
 /// [`LlmErrorKind::BadRequest`] if a tool must be called that the request does not offer.
-pub(crate) fn answer(request: &ModelRequest) -> Result<Answer, LlmError> {
+pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     if is_asked_to_check(request) {
-        return Ok(Answer::Text(ACCEPT.to_owned()));
+        return Ok(Response::Text(ACCEPT.to_owned()));
     }
     let question = question(request);
     let results = results(request);
@@ -63,12 +63,12 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Answer, LlmError> {
         ToolChoice::Required => required(&question, &request.tools),
         // What was gathered is told; with it, nothing is left to be called.
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
-            Ok(Answer::Text(report::report(&results)))
+            Ok(Response::Text(report::report(&results)))
         }
-        ToolChoice::None => Ok(Answer::Text(help::help(&question, &request.tools))),
+        ToolChoice::None => Ok(Response::Text(help::help(&question, &request.tools))),
         ToolChoice::Auto => Ok(match chosen(&question, &request.tools) {
-            calls if calls.is_empty() => Answer::Text(help::help(&question, &request.tools)),
-            calls => Answer::Calls(calls),
+            calls if calls.is_empty() => Response::Text(help::help(&question, &request.tools)),
+            calls => Response::Calls(calls),
         }),
     }
 }
@@ -111,10 +111,10 @@ fn chosen(question: &Question, tools: &[ToolSpec]) -> Vec<Call> {
     calls
 }
 
-fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError> {
+fn required(question: &Question, tools: &[ToolSpec]) -> Result<Response, LlmError> {
     let calls = chosen(question, tools);
     if !calls.is_empty() {
-        return Ok(Answer::Calls(calls));
+        return Ok(Response::Calls(calls));
     }
     // Nothing fits, yet something must be called: what does no harm and needs no arguments comes first.
     let harm = |tool: &&ToolSpec| {
@@ -129,10 +129,10 @@ fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError>
     }
 }
 
-fn forced(question: &Question, tool: &ToolSpec) -> Result<Answer, LlmError> {
+fn forced(question: &Question, tool: &ToolSpec) -> Result<Response, LlmError> {
     let rule = rules::of(tool.name.as_str());
     let call = named::call(question, tool).unwrap_or_else(|| call(question, tool, rule));
-    Ok(Answer::Calls(vec![call]))
+    Ok(Response::Calls(vec![call]))
 }
 
 fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{Decision, Remember, RuleRef, ToolName, ToolSpec};
 
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::names::{Listed, shown_up_to};
 use crate::request::Call;
 use crate::rules::{Part, Rule, ToolAnswers};
@@ -16,7 +16,7 @@ const MAX_COMMAND_CHARS: usize = 120;
 /// One thing that was found about a call.
 #[derive(Debug, Clone)]
 pub(super) struct Finding<'a> {
-    pub(super) answer: Answer,
+    pub(super) answer: Permission,
     pub(super) cause: Cause<'a>,
     /// How much of a person's answer to this may be remembered.
     pub(super) remember: Remember,
@@ -62,7 +62,7 @@ impl<'a> Cause<'a> {
 impl Finding<'_> {
     pub(super) const fn deny(cause: Cause<'_>) -> Finding<'_> {
         Finding {
-            answer: Answer::Deny,
+            answer: Permission::Deny,
             cause,
             remember: Remember::Never,
         }
@@ -140,21 +140,21 @@ impl Finding<'_> {
 }
 
 /// What an answer does about a tool, for the middle of a sentence.
-struct Does<'a>(Answer, &'a ToolName);
+struct Does<'a>(Permission, &'a ToolName);
 
 impl fmt::Display for Does<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(answer, name) = self;
         match answer {
-            Answer::Allow => write!(f, "lets {name} run"),
-            Answer::Ask => write!(f, "asks a person before {name} runs"),
-            Answer::Deny => write!(f, "denies {name}"),
+            Permission::Allow => write!(f, "lets {name} run"),
+            Permission::Ask => write!(f, "asks a person before {name} runs"),
+            Permission::Deny => write!(f, "denies {name}"),
         }
     }
 }
 
 /// What it is about a tool that leads to an answer, for the end of a sentence.
-struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Answer);
+struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Permission);
 
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,7 +37,7 @@ pub(super) struct Met<'a> {
 pub(super) enum Kind {
     File,
     Folder,
-    /// Not followed.
+    /// It is listed, and not followed.
     Symlink,
     /// A pipe, socket or device.
     Other,

@@ -33,7 +33,7 @@ pub(super) struct Window {
     pub(super) column: u64,
 }
 
-/// What was found.
+/// The lines of a window, and what is known of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Excerpt {
     /// The lines as they are in the file.
@@ -49,7 +49,7 @@ pub(super) struct Excerpt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct LongLine {
     pub(super) line: u64,
-    /// Its whole length.
+    /// How long the whole line is.
     pub(super) bytes: u64,
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::project::failure::FileError;
 
-/// The longest pattern.
+/// The longest pattern, in bytes.
 const SEARCH_MAX_PATTERN_BYTES: usize = 1_000;
 
 /// The most memory that a compiled pattern takes, in bytes.
