@@ -1,4 +1,4 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask ci`, `cargo xtask bench`,
+//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask words`, `cargo xtask ci`, `cargo xtask bench`,
 //! `cargo xtask fuzz`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
@@ -18,6 +18,7 @@ mod provision;
 mod serve_llama;
 mod stages;
 mod test;
+mod words;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ enum Command {
     Test,
     /// Checks that no crate depends on one that its layer must not know.
     Layers,
+    /// Finds comments that only fill a line, and files too small to hold a thought.
+    Words,
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Test => test::run(),
         Command::Layers => layers::run(),
+        Command::Words => words::run(),
         Command::Ci(options) => ci::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

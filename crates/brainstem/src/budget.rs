@@ -9,23 +9,23 @@ use crate::config::{BudgetConfig, PartialLimits};
 use crate::error::PolicyError;
 use crate::policy::Policy;
 
-/// What runs used.
+/// What one or more runs used, of all that budgets limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spent {
     /// Tokens of all model calls.
     pub tokens: u64,
-    /// Money.
+    /// Money, in millionths of a US dollar.
     #[serde(rename = "cost_micro_usd")]
     pub cost: MicroUsd,
-    /// Active time.
+    /// Active time: waiting for people does not count.
     pub time: Duration,
-    /// Tool calls.
+    /// Tool calls, those of sub-agents included.
     pub tool_calls: u32,
 }
 
 impl Spent {
-    /// Nothing.
+    /// What no run used: zero of everything.
     pub const NONE: Self = Self {
         tokens: 0,
         cost: MicroUsd(0),
@@ -51,12 +51,12 @@ impl Spent {
 pub struct Budget {
     /// Tokens of all model calls.
     pub tokens: Option<u64>,
-    /// Money.
+    /// Money, in millionths of a US dollar.
     #[serde(rename = "cost_micro_usd")]
     pub cost: Option<MicroUsd>,
-    /// Active time.
+    /// Active time: waiting for people does not count.
     pub time: Option<Duration>,
-    /// Tool calls.
+    /// Tool calls, those of sub-agents included.
     pub tool_calls: Option<u32>,
 }
 

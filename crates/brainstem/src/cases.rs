@@ -6,7 +6,7 @@ use neuraxis_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Answer, PolicyConfig};
+use crate::config::{Permission, PolicyConfig};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
@@ -44,7 +44,7 @@ struct Case {
     /// Whether the conversation holds untrusted content.
     untrusted: bool,
     /// What the call gets.
-    expect: Option<Answer>,
+    expect: Option<Permission>,
     /// The rule that says so.
     rule: Option<String>,
     /// The role that serves.
@@ -64,16 +64,16 @@ struct Cases {
 pub struct CaseReport {
     /// How many examples and cases are as expected.
     pub passed: usize,
-    /// The others.
+    /// Those that are not, in the order of the file.
     pub failures: Vec<CaseFailure>,
 }
 
 /// A case that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CaseFailure {
-    /// The case.
+    /// Its name, with the line where it stands.
     pub case: String,
-    /// What is wrong.
+    /// What was expected and what came, for people.
     pub message: String,
 }
 
@@ -290,9 +290,9 @@ impl Case {
         }
         let judgment = policy.explain(decision, &Call::new(tool, &arguments).with_root("/project"));
         let answer = match judgment.verdict {
-            Verdict::Allow => Answer::Allow,
-            Verdict::Ask { .. } => Answer::Ask,
-            Verdict::Deny { .. } => Answer::Deny,
+            Verdict::Allow => Permission::Allow,
+            Verdict::Ask { .. } => Permission::Ask,
+            Verdict::Deny { .. } => Permission::Deny,
         };
         let why = judgment.reasons.first().cloned().unwrap_or_default();
         if answer != expected {

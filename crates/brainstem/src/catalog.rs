@@ -2,7 +2,7 @@
 
 use neuraxis_core::{ToolName, ToolSpec};
 
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::Policy;
@@ -77,7 +77,7 @@ impl Policy {
     pub fn cautions(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let rules = self.config.rules.iter();
-        for (name, rule) in rules.filter(|(_, rule)| rule.answer == Some(Answer::Allow)) {
+        for (name, rule) in rules.filter(|(_, rule)| rule.answer == Some(Permission::Allow)) {
             for pattern in rule.commands.iter().flatten() {
                 let Ok(checked) = CommandPattern::parse(pattern) else {
                     continue;

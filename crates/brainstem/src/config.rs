@@ -7,7 +7,6 @@ mod duration;
 mod mode;
 mod operation;
 mod origins;
-mod plan;
 mod rule;
 mod section;
 
@@ -21,10 +20,11 @@ pub use channel::{
     OpeningConfig, SelfChecks, UnlistedTools,
 };
 pub(crate) use duration::text as duration_text;
-pub use mode::{Answer, ModeConfig, ToolAnswersConfig};
-pub use operation::{HealthConfig, PriceConfig, TaintConfig, TrustConfig};
-pub use origins::{Origins, Place};
-pub use plan::{BudgetConfig, PlanConfig};
+pub use mode::{ModeConfig, Permission, ToolAnswersConfig};
+pub use operation::{
+    BudgetConfig, HealthConfig, PlanConfig, PriceConfig, TaintConfig, TrustConfig,
+};
+pub use origins::{Origins, SourceLine};
 pub use rule::{ExampleConfig, RuleConfig};
 pub(crate) use section::{Layered, PartialLimits};
 
@@ -121,7 +121,7 @@ impl PolicyConfig {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`from_toml`](Self::from_toml).
     pub fn from_named_toml(source: &str, text: &str) -> Result<Self, PolicyError> {
         let mut config = Self::from_toml(text)?;
         config.origins = Origins::of_text(source, text);

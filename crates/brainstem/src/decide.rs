@@ -1,10 +1,10 @@
 //! Decides what a request may do.
 
 mod complexity;
+mod conduct;
 mod limits;
 mod role;
 mod tools;
-mod ways;
 
 use neuraxis_core::{BudgetScope, Channel, Decision, Mode, Opening, PlanName};
 
@@ -97,7 +97,7 @@ impl Policy {
         decision.reasons.extend(offer.reasons);
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
         explain_replies(&mut decision);
-        ways::decide(&mut decision, mode, channel, &complexity, request);
+        conduct::decide(&mut decision, mode, channel, &complexity, request);
         decision.complexity = channel.simple_role.is_some().then(|| complexity.clone());
         if let Some(spent) = spent {
             decision

@@ -1,6 +1,6 @@
 //! What can be wrong with a policy. Every message names the key and says what to do.
 
-use crate::config::Place;
+use crate::config::SourceLine;
 use crate::names::{Listed, choices};
 
 /// Why a configuration is no policy. `at` is the dotted path of the key.
@@ -28,7 +28,7 @@ pub enum PolicyError {
     /// A key names something that does not exist.
     #[error("{at}: unknown {what} \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownName {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// What it should name: `role`, `mode`, `channel` or `profile`.
         what: &'static str,
@@ -36,7 +36,7 @@ pub enum PolicyError {
         given: String,
         /// The name that was most likely meant.
         nearest: Option<String>,
-        /// All there are.
+        /// All names that could stand there.
         known: Vec<String>,
     },
     /// A channel does not name its role.
@@ -50,7 +50,7 @@ pub enum PolicyError {
     /// A pattern is malformed.
     #[error("{at}: \"{pattern}\" is no pattern: {reason}")]
     InvalidPattern {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The pattern, cut and escaped.
         pattern: String,
@@ -60,7 +60,7 @@ pub enum PolicyError {
     /// A limit of zero, which nothing could keep.
     #[error("{at} must be at least {least}; leave it out to set no limit here")]
     LimitTooSmall {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The least there can be.
         least: &'static str,
@@ -68,7 +68,7 @@ pub enum PolicyError {
     /// A failed call would be made again too often.
     #[error("{at} must be at most {most}")]
     TooManyRetries {
-        /// The key.
+        /// The dotted path of the key.
         at: String,
         /// The most it may be.
         most: u32,
@@ -76,17 +76,17 @@ pub enum PolicyError {
     /// A temperature that no model takes.
     #[error("{at} must be between 0 and 2, not {given}")]
     TemperatureOutOfRange {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
-        /// The temperature.
+        /// The number that was given.
         given: f32,
     },
     /// A list or table that leaves nothing allowed.
     #[error("{at} allows nothing: {remedy}{}", meant(nearest.as_ref()))]
     AllowsNothing {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
-        /// What to do.
+        /// What to do instead, as the end of a sentence.
         remedy: &'static str,
         /// The built-in name that was most likely meant, where the section may be a misspelled one.
         nearest: Option<String>,
@@ -97,7 +97,7 @@ pub enum PolicyError {
         Listed(allowed)
     )]
     UnreachableMode {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The modes in which the channel may be used.
         allowed: Vec<String>,
@@ -105,15 +105,15 @@ pub enum PolicyError {
     /// An opening gathers with a tool that its channel does not list.
     #[error("{at}: the channel's tools do not include {tool}; add it to them")]
     OpeningToolNotListed {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
-        /// The tool.
+        /// The name of the tool that the opening calls.
         tool: String,
     },
     /// An opening's default arguments are no JSON object.
     #[error("{at} must be a JSON object in a text, such as \"{{}}\": {reason}")]
     OpeningArguments {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// What is wrong with it.
         reason: String,
@@ -129,9 +129,9 @@ pub enum PolicyError {
     /// A key that can never have an effect, or that contradicts another.
     #[error("{at} makes no sense: {why}")]
     Contradiction {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
-        /// Why.
+        /// Why, as the end of a sentence.
         why: &'static str,
     },
     /// A rule can never have an effect, because another one decides before it.
@@ -139,7 +139,7 @@ pub enum PolicyError {
         "{at} never has an effect: rule {other} answers \"{answer}\" about everything it allows"
     )]
     Shadowed {
-        /// The rule.
+        /// The dotted path of the rule.
         at: String,
         /// The other rule, with its place.
         other: String,
@@ -149,7 +149,7 @@ pub enum PolicyError {
     /// An example in a rule is not what the rule says it is.
     #[error("{at}: the rule {outcome} {arguments}")]
     Example {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The arguments of the example, cut and escaped.
         arguments: String,
@@ -159,7 +159,7 @@ pub enum PolicyError {
     /// A pattern that names no tool there is.
     #[error("{at}: \"{pattern}\" names no tool{}", choices(nearest.as_ref(), known))]
     UnknownTool {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The pattern, cut and escaped.
         pattern: String,
@@ -173,7 +173,7 @@ pub enum PolicyError {
         "{at} can never match: none of the rule's tools takes an argument named {}; name the one that holds the command under arguments", arguments.join(", ")
     )]
     NoCommand {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
         /// The arguments in which the rule looks for commands.
         arguments: Vec<String>,
@@ -181,26 +181,26 @@ pub enum PolicyError {
     /// A price that is no amount of money.
     #[error("{at} must be an amount of US dollars from 0 to 1000000, not {given}")]
     Price {
-        /// Where.
+        /// The dotted path of the key.
         at: String,
-        /// What it is.
+        /// The number that was given, in US dollars.
         given: f64,
     },
     /// A layer that may only tighten would loosen something.
     #[error("{}{layer} may only tighten the policy, but {at} would loosen it: {how}", at_place(place.as_ref()))]
     Loosens {
-        /// Which layer.
+        /// The kind of the layer, such as `key` or `session`.
         layer: &'static str,
-        /// The key.
+        /// The dotted path of the key.
         at: String,
         /// Where it is written.
-        place: Option<Place>,
+        place: Option<SourceLine>,
         /// What would become looser.
         how: String,
     },
 }
 
-fn at_place(place: Option<&Place>) -> String {
+fn at_place(place: Option<&SourceLine>) -> String {
     place.map_or_else(String::new, |place| {
         format!("{}:{}: ", place.source, place.line)
     })

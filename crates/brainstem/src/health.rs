@@ -17,7 +17,7 @@ use crate::policy::Policy;
 pub enum CallOutcome {
     /// With a reply, or with an error that says nothing about the model's health.
     Served,
-    /// Not in time.
+    /// Without a reply in the time that it had.
     TimedOut,
     /// The server failed, or cannot be reached.
     Failed,
@@ -67,20 +67,20 @@ struct Degradation {
 /// A role that others serve for the time being.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DegradedRole {
-    /// The role.
+    /// The role whose own model is not asked.
     pub role: Role,
-    /// Since when.
+    /// When its model was last seen failing often enough.
     pub since: Timestamp,
     /// From when on one call may try whether it works again.
     pub until: Timestamp,
-    /// Why, for people.
+    /// What was wrong, a sentence for people.
     pub reason: String,
 }
 
 /// Who serves a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
-    /// The role.
+    /// The role whose model is asked.
     pub role: Role,
     /// Whether this call tries if a degraded role works again; its outcome is to be observed like any other.
     pub is_probe: bool,

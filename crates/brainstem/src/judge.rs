@@ -10,43 +10,26 @@
 //! 5. A remembered answer of a person answers an ask that may be remembered, and nothing else.
 
 mod finding;
-mod told;
 
-use std::sync::Arc;
+use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting};
 
-use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict};
-
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::policy::Policy;
 use crate::remembered::{covers, covers_part, definition_of, needs};
 use crate::request::Call;
 use crate::rules::{Facts, Fit, Part, Rule, ToolAnswers};
-use crate::taint::could_be_abused;
+use crate::trust::could_be_abused;
+pub use finding::ReasonCache;
 use finding::{Cause, Finding};
-pub use told::Told;
 
 /// A verdict with everything that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Judgment {
-    /// The verdict.
+    /// Whether the call may run.
     pub verdict: Verdict,
     /// Why, a sentence each: the first one decided.
     pub reasons: Vec<String>,
-    /// The rule that decided, if one did.
-    pub rule: Option<RuleRef>,
-    /// The remembered answer that decided, if one did.
-    pub grant: Option<u32>,
-}
-
-/// A verdict with as much of what led to it as is recorded of every call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ruling {
-    /// The verdict, which says itself why a call is denied or asked about.
-    pub verdict: Verdict,
-    /// Why a call may run.
-    pub reason: Option<Arc<str>>,
     /// The rule that decided, if one did.
     pub rule: Option<RuleRef>,
     /// The remembered answer that decided, if one did.
@@ -84,29 +67,37 @@ impl Policy {
         }
     }
 
-    /// As [`judge`](Self::judge), with why: the sentence, the rule and the remembered answer that decided, and no more.
-    /// `told` is what was told of earlier calls under the same decision.
+    /// Answers whether a call may run, as the loop asks: as [`judge`](Self::judge), with the sentence, the rule and the
+    /// remembered answer that decided, the class that the call runs with, and whether its result is untrusted content.
+    /// `reasons` are those of earlier calls under the same decision.
     #[must_use]
-    pub fn ruling(&self, decision: &Decision, call: &Call<'_>, told: &mut Told) -> Ruling {
+    pub fn vet(&self, decision: &Decision, call: &Call<'_>, reasons: &mut ReasonCache) -> Vetting {
         let assessment = self.assess(decision, call);
-        let decided = assessment.decided();
-        let verdict = assessment.verdict(decision, call);
-        let sentence = || decided.sentence(decision, call);
-        let reason = match (&verdict, assessment.grant) {
-            (Verdict::Ask { .. } | Verdict::Deny { .. }, _) => None,
-            (Verdict::Allow, Some(grant)) => {
-                Some(format!("A person allowed it for the session (answer {grant}).").into())
+        let class = call.tool.class;
+        let vetting = match assessment.verdict(decision, call) {
+            Verdict::Allow => {
+                let decided = assessment.decided();
+                let sentence = || decided.sentence(decision, call);
+                Vetting::Run {
+                    class,
+                    untrusted: false,
+                    reason: Some(match (assessment.grant, &decided.cause) {
+                        (Some(grant), _) => {
+                            format!("A person allowed it for the session (answer {grant}).").into()
+                        }
+                        (None, Cause::Mode(_)) => reasons.get(&call.tool.name, sentence),
+                        (None, _) => sentence().into(),
+                    }),
+                    rule: decided.rule(),
+                    grant: assessment.grant,
+                }
             }
-            (Verdict::Allow, None) if matches!(decided.cause, Cause::Mode(_)) => {
-                Some(told.of(&call.tool.name, sentence))
-            }
-            (Verdict::Allow, None) => Some(sentence().into()),
+            verdict => Vetting::from_verdict(verdict, class),
         };
-        Ruling {
-            rule: decided.rule(),
-            grant: assessment.grant,
-            reason,
-            verdict,
+        if self.brings_untrusted(call.tool) {
+            vetting.bringing_untrusted()
+        } else {
+            vetting
         }
     }
 
@@ -124,7 +115,7 @@ impl Policy {
             cause: Cause::Mode(&mode.tools),
             remember: mode.remember,
         };
-        if answer == Answer::Deny {
+        if answer == Permission::Deny {
             return Assessment::of(by_mode);
         }
         let facts = Facts::new(call.arguments, call.root);
@@ -135,7 +126,7 @@ impl Policy {
             .filter(|floor| floor.mode == decision.mode)
         {
             let answer = floor.answers.answer(tool);
-            if answer > Answer::Allow {
+            if answer > Permission::Allow {
                 assessment.add(Finding {
                     answer,
                     cause: Cause::Floor(floor.layer, &floor.answers),
@@ -149,7 +140,7 @@ impl Policy {
                 finding.remember = finding.remember.min(Remember::Arguments);
             }
         }
-        if mode.after_untrusted > Answer::Allow && could_be_abused(tool) {
+        if mode.after_untrusted > Permission::Allow && could_be_abused(tool) {
             if call.is_tainted(decision) {
                 assessment.add(Finding {
                     answer: mode.after_untrusted,
@@ -260,7 +251,7 @@ fn strictest<'a>(
     for rule in rules {
         if strictest
             .as_ref()
-            .is_some_and(|found| found.answer == Answer::Deny)
+            .is_some_and(|found| found.answer == Permission::Deny)
         {
             break;
         }
@@ -274,7 +265,7 @@ fn strictest<'a>(
                     .map_or(by_mode.remember, |most| most.min(by_mode.remember)),
             },
             Fit::Unclear(why) => Finding {
-                answer: Answer::Ask,
+                answer: Permission::Ask,
                 cause: Cause::Unclear(rule, why),
                 remember: Remember::Never,
             },
@@ -333,14 +324,14 @@ impl<'a> Assessment<'a> {
 
     /// Tells whether a person is asked, and an answer may be remembered.
     fn asks_rememberably(&self) -> bool {
-        self.decided().answer == Answer::Ask && self.remember() > Remember::Never
+        self.decided().answer == Permission::Ask && self.remember() > Remember::Never
     }
 
     /// Returns how much of an answer to all that asks may be remembered.
     fn remember(&self) -> Remember {
         let asking = self
             .findings()
-            .filter(|finding| finding.answer == Answer::Ask);
+            .filter(|finding| finding.answer == Permission::Ask);
         asking
             .map(|finding| finding.remember)
             .min()
@@ -350,7 +341,7 @@ impl<'a> Assessment<'a> {
     /// Tells whether a part of the command needs no answer of a person, and nothing on top of the parts asks.
     fn allows_part(&self, index: usize) -> bool {
         let of_part = |finding: &&Finding<'_>| finding.cause.part() == Some(index);
-        let is_allowed = |finding: &Finding<'_>| finding.answer == Answer::Allow;
+        let is_allowed = |finding: &Finding<'_>| finding.answer == Permission::Allow;
         let mut above = self
             .findings()
             .filter(|finding| finding.cause.part().is_none());
@@ -363,7 +354,7 @@ impl<'a> Assessment<'a> {
         let mut findings = self.findings();
         let is_about_taint = |finding: &Finding<'_>| matches!(finding.cause, Cause::Untrusted);
         match findings.find(|finding| is_about_taint(finding)) {
-            Some(taint) if taint.answer == Answer::Ask && !is_about_taint(decided) => {
+            Some(taint) if taint.answer == Permission::Ask && !is_about_taint(decided) => {
                 format!("{reason} {}", taint.sentence(decision, call))
             }
             _ => reason,
@@ -373,14 +364,14 @@ impl<'a> Assessment<'a> {
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         let decided = self.decided();
         match decided.answer {
-            Answer::Allow => Verdict::Allow,
-            Answer::Ask if self.grant.is_some() => Verdict::Allow,
-            Answer::Ask => Verdict::Ask {
+            Permission::Allow => Verdict::Allow,
+            Permission::Ask if self.grant.is_some() => Verdict::Allow,
+            Permission::Ask => Verdict::Ask {
                 reason: self.question(decided, decision, call),
                 rule: decided.rule(),
                 remember: self.remember(),
             },
-            Answer::Deny => Verdict::Deny {
+            Permission::Deny => Verdict::Deny {
                 reason: decided.sentence(decision, call),
                 rule: decided.rule(),
             },

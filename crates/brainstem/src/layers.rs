@@ -8,7 +8,7 @@ mod tighten;
 
 use neuraxis_core::JsonText;
 
-use crate::config::{Answer, Layered, PolicyConfig};
+use crate::config::{Layered, Permission, PolicyConfig};
 use crate::error::PolicyError;
 use crate::judge::Floor;
 use crate::policy::Policy;
@@ -22,9 +22,9 @@ pub enum LayerKind {
     Project,
     /// The key or user that asks.
     Key,
-    /// The session.
+    /// The session that the request belongs to.
     Session,
-    /// The agent.
+    /// The agent that the caller configured.
     Agent,
     /// An agent that another one started.
     SubAgent,
@@ -75,7 +75,7 @@ impl Policy {
                 &mut answers.destructive,
             ];
             for answer in said {
-                answer.get_or_insert(Answer::Allow);
+                answer.get_or_insert(Permission::Allow);
             }
             floors.push(Floor {
                 layer: kind.name(),

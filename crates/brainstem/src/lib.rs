@@ -72,25 +72,24 @@ mod profiles;
 mod remembered;
 mod request;
 mod rules;
-mod taint;
 mod trust;
 
 pub use budget::{Budget, Spent};
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
-    Answer, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
-    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Place,
-    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, TaintConfig, ToolAnswersConfig,
-    TrustConfig, UnlistedTools,
+    BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
+    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Permission,
+    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, SourceLine, TaintConfig,
+    ToolAnswersConfig, TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
 pub use files::works_on_files;
 pub use health::{CallOutcome, DegradedRole, Health, Serving};
-pub use judge::{Judgment, Ruling, Told};
+pub use judge::{Judgment, ReasonCache};
 pub use layers::LayerKind;
 pub use narrow::narrow_sub_agent;
 pub use neuraxis_core::{Grant, GrantScope, Remembered};
 pub use policy::Policy;
 pub use remembered::GrantError;
 pub use request::{Call, Request, RequestError};
-pub use taint::note_taint;
+pub use trust::note_taint;

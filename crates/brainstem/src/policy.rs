@@ -15,7 +15,8 @@ use crate::judge::Floor;
 use crate::names;
 use crate::prices::Prices;
 use crate::rules::{
-    ChannelRules, Known, ModeRules, RuleSet, ToolPatterns, check_limits, check_rule, check_shadows,
+    ChannelRules, KnownNames, ModeRules, RuleSet, ToolPatterns, check_limits, check_rule,
+    check_shadows,
 };
 use crate::trust::Trust;
 
@@ -79,7 +80,7 @@ impl Policy {
                 roles.push(role.clone());
             }
         }
-        let known = Known {
+        let known = KnownNames {
             roles,
             modes: config.modes.keys().cloned().collect(),
             channels: config.channels.keys().cloned().collect(),
@@ -206,7 +207,7 @@ fn check_names<'a>(
 
 fn check_modes(
     config: &PolicyConfig,
-    known: &Known,
+    known: &KnownNames,
 ) -> Result<BTreeMap<Mode, ModeRules>, PolicyError> {
     let built_in = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY];
     let check = |(name, mode): (&Mode, _)| {
@@ -220,7 +221,7 @@ fn check_modes(
 
 fn check_channels(
     config: &PolicyConfig,
-    known: &Known,
+    known: &KnownNames,
 ) -> Result<BTreeMap<Channel, ChannelRules>, PolicyError> {
     let built_in = [
         Channel::CHAT,
@@ -250,7 +251,7 @@ fn check_plans(config: &PolicyConfig) -> Result<BTreeMap<PlanName, PlanRules>, P
     checked.collect()
 }
 
-fn check_rules(config: &PolicyConfig, known: &Known) -> Result<RuleSet, PolicyError> {
+fn check_rules(config: &PolicyConfig, known: &KnownNames) -> Result<RuleSet, PolicyError> {
     let rules = config.rules.iter().map(|(name, rule)| {
         let place = config.origins.exactly(&format!("rules.{name}"));
         check_rule(name, rule, place, known)

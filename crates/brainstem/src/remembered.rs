@@ -5,10 +5,12 @@ use neuraxis_core::{
     ContentHash, Decision, Grant, GrantScope, JsonText, Remember, Remembered, ToolSpec, Verdict,
 };
 
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::policy::Policy;
 use crate::request::Call;
-use crate::rules::{CommandPattern, Facts, Fit, HostPattern, Led, Part, path_glob, rememberable};
+use crate::rules::{
+    CommandPattern, Facts, Fit, HostPattern, Part, PathTarget, path_glob, rememberable,
+};
 
 /// Why an answer is not remembered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -157,11 +159,12 @@ pub(crate) fn covers(scope: &GrantScope, call: &Call<'_>, facts: &Facts<'_>) -> 
         }
         GrantScope::Path { pattern } => {
             let paths = facts.paths(None);
-            let Ok(glob) = path_glob(pattern, Answer::Allow) else {
+            let Ok(glob) = path_glob(pattern, Permission::Allow) else {
                 return false;
             };
             let glob = glob.compile_matcher();
-            let fits = |led: &Led| matches!(led, Led::Inside(path) if glob.is_match(path));
+            let fits =
+                |led: &PathTarget| matches!(led, PathTarget::Inside(path) if glob.is_match(path));
             !paths.items.is_empty() && !paths.is_unclear && paths.items.iter().all(fits)
         }
         // Commands are covered part by part, and what is not known covers nothing.

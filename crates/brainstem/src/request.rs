@@ -100,9 +100,9 @@ impl<'a> Request<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Call<'a> {
-    /// The tool.
+    /// The tool as it is defined: its class and annotations count, its name selects rules.
     pub tool: &'a ToolSpec,
-    /// Its arguments.
+    /// The arguments, a JSON object.
     pub arguments: &'a JsonText,
     /// The untrusted content of the run so far, beside that of the decision.
     pub taint: Option<&'a Taint>,
@@ -113,7 +113,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Describes a call.
+    /// Makes a call in a run without untrusted content, remembered answers and folder.
     #[must_use]
     pub const fn new(tool: &'a ToolSpec, arguments: &'a JsonText) -> Self {
         Self {
@@ -159,31 +159,31 @@ pub enum RequestError {
     /// No mode has this name.
     #[error("unknown mode \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownMode {
-        /// The name.
+        /// The name that was given.
         given: String,
         /// The mode that was most likely meant.
         nearest: Option<Mode>,
-        /// All there are.
+        /// The modes of the policy.
         known: Vec<Mode>,
     },
     /// No channel has this name.
     #[error("unknown channel \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownChannel {
-        /// The name.
+        /// The name that was given.
         given: String,
         /// The channel that was most likely meant.
         nearest: Option<Channel>,
-        /// All there are.
+        /// The channels of the policy.
         known: Vec<Channel>,
     },
     /// No plan has this name.
     #[error("unknown plan \"{given}\"{}", choices(nearest.as_ref(), known))]
     UnknownPlan {
-        /// The name.
+        /// The name that was given.
         given: String,
         /// The plan that was most likely meant.
         nearest: Option<PlanName>,
-        /// All there are.
+        /// The plans of the policy.
         known: Vec<PlanName>,
     },
     /// The channel may not be used in this mode.
@@ -192,9 +192,9 @@ pub enum RequestError {
         Listed(allowed)
     )]
     ModeNotAllowed {
-        /// The channel.
+        /// The channel of the request.
         channel: Channel,
-        /// The mode.
+        /// The mode of the request.
         mode: Mode,
         /// The modes in which it may be used.
         allowed: Vec<Mode>,
@@ -205,9 +205,9 @@ pub enum RequestError {
         Listed(allowed), if configured.is_empty() { "none".to_owned() } else { Listed(configured).to_string() }
     )]
     NoRole {
-        /// The channel.
+        /// The channel of the request.
         channel: Channel,
-        /// The mode.
+        /// The mode of the request.
         mode: Mode,
         /// The roles that may serve.
         allowed: Vec<Role>,

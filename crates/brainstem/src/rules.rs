@@ -11,7 +11,6 @@ mod limits;
 mod mode;
 mod path;
 mod patterns;
-mod roles;
 mod rule;
 mod rule_set;
 mod shadow;
@@ -26,10 +25,9 @@ pub(crate) use examples::check as check_examples;
 pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
-pub(crate) use mode::{ModeRules, ToolAnswers};
-pub(crate) use path::Led;
+pub(crate) use mode::{ModeRules, RoleRule, ToolAnswers};
+pub(crate) use path::PathTarget;
 pub(crate) use patterns::ToolPatterns;
-pub(crate) use roles::RoleRule;
 pub(crate) use rule::{Fit, Rule};
 pub(crate) use rule_set::RuleSet;
 pub(crate) use shadow::check as check_shadows;
@@ -39,13 +37,13 @@ use crate::names;
 
 /// What the parts of a policy may refer to.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownNames {
     pub(crate) roles: Vec<Role>,
     pub(crate) modes: Vec<Mode>,
     pub(crate) channels: Vec<Channel>,
 }
 
-impl Known {
+impl KnownNames {
     pub(crate) fn role(&self, at: &str, role: &Role) -> Result<(), PolicyError> {
         if self.roles.contains(role) {
             return Ok(());

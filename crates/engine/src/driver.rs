@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use neuraxis_brainstem::Told;
+use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
     EffectId, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus,
@@ -86,8 +86,8 @@ pub(crate) struct Driver {
     running: Vec<(EffectId, CancellationToken)>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
-    /// Why its calls may run, as far as that was told.
-    told: Told,
+    /// Why its calls may run, as far as that was said.
+    reasons: ReasonCache,
     active: ActiveTime,
     alarm: Alarm,
     outcome: Option<RunOutcome>,
@@ -186,7 +186,7 @@ impl Driver {
             mail: Vec::new(),
             running: Vec::new(),
             loading: Loading::default(),
-            told: Told::default(),
+            reasons: ReasonCache::default(),
             active,
             alarm: Alarm::default(),
             outcome: None,

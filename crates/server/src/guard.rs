@@ -3,8 +3,8 @@
 //! Web pages must not reach this server through a visitor's browser: neither under a name that their owner made lead to
 //! 127.0.0.1 (the header `Host` tells), nor from a page of another origin (the header `Origin` tells). There is no CORS.
 //!
-//! Nobody may read a request otherwise than we do: one that tells its length twice is refused, and nothing follows one in
-//! chunks on its connection.
+//! Nobody may be led to read a request otherwise than we do, such as a proxy before us: nothing follows one in chunks on its
+//! connection, so that whatever length it told besides, it holds no second one. Two lengths that differ hyper refuses.
 
 use std::net::IpAddr;
 
@@ -15,8 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::address::is_loopback;
-use crate::framing::AmbiguousLength;
-use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_BODY, INVALID_HOST, Problem};
+use crate::problem::{FOREIGN_HOST, FOREIGN_ORIGIN, INVALID_HOST, Problem};
 
 /// The port of `http` URLs that name none.
 const HTTP_PORT: u16 = 80;
@@ -29,7 +28,8 @@ pub(crate) async fn admit(request: Request, next: Next) -> Response {
         Err(problem) => problem.into_response(),
     };
     if is_in_chunks || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        // Where its last chunk ends is not looked at before hyper does, and what is too large is not read to its end.
+        // hyper takes away a length told besides chunks, so that it cannot be told here whether there was one. What is too
+        // large is not read to its end.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -37,13 +37,6 @@ pub(crate) async fn admit(request: Request, next: Next) -> Response {
 }
 
 fn check(request: &Request) -> Result<(), Problem> {
-    if request.extensions().get::<AmbiguousLength>().is_some() {
-        return Err(Problem::new(
-            &INVALID_BODY,
-            "it must be clear where a request ends: send one Content-Length of digits alone, or Transfer-Encoding: \
-             chunked, never both",
-        ));
-    }
     let host = host(request)?;
     if !is_this_machine(host.host()) {
         return Err(Problem::new(

@@ -31,7 +31,6 @@ mod address;
 mod arguments;
 mod body;
 mod events;
-mod framing;
 mod guard;
 mod limits;
 mod linger;

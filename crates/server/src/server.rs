@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::serve::Listener;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,8 +23,8 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use crate::address::ListenAddress;
-use crate::framing::Framing;
 use crate::limits::{Limited, Limits};
+use crate::linger::Linger;
 use crate::routes::routes;
 use crate::stop::Stop;
 use crate::sweep::Sweeping;
@@ -217,14 +219,13 @@ async fn converse(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MAX_BUFFERED_BYTES)
         .max_buf_size(MAX_BUFFERED_BYTES);
-    let framing = Framing::default();
-    let stream = TokioIo::new(framing.watch(Box::pin(stream)));
+    let linger = Linger::default();
+    let stream = TokioIo::new(linger.on(Box::pin(stream)));
     let service = TowerToHyperService::new(router);
-    let marked = service_fn(move |mut request| {
-        framing.mark(&mut request);
-        service.call(request)
+    let watched = service_fn(move |request: Request<Incoming>| {
+        service.call(request.map(|body| linger.watch(body)))
     });
-    let connection = protocol.serve_connection(stream, marked);
+    let connection = protocol.serve_connection(stream, watched);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection broke");
     }

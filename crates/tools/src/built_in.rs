@@ -1,15 +1,22 @@
 //! The tools that need nothing but this machine.
 
+mod ask_user;
+mod calculate;
+mod current_time;
+mod health;
+mod update_plan;
+
 use std::sync::Arc;
 
 use neuraxis_ports::{Clock, Tool};
 
-use crate::ask_user::ask_user;
-use crate::calculate::calculate;
-use crate::current_time::current_time;
 use crate::function::DefinitionError;
-use crate::health::system_health;
-use crate::update_plan::update_plan;
+
+pub use ask_user::ask_user;
+pub use calculate::calculate;
+pub use current_time::current_time;
+pub use health::system_health;
+pub use update_plan::update_plan;
 
 /// Makes the tools that need nothing but this machine: [`current_time`], [`calculate`], [`ask_user`], [`update_plan`] and
 /// [`system_health`].

@@ -5,7 +5,6 @@
 //! says where and why.
 
 mod arguments;
-mod schema;
 
 use std::fmt;
 use std::future::{self, Future};
@@ -23,8 +22,8 @@ use serde::de::DeserializeOwned;
 
 pub use arguments::NoArguments;
 
-type Answer = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
-type Handler = dyn Fn(JsonText, ToolContext) -> Answer + Send + Sync;
+type Outcome = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+type Handler = dyn Fn(JsonText, ToolContext) -> Outcome + Send + Sync;
 
 /// A tool made of an async function.
 ///
@@ -117,7 +116,7 @@ impl FunctionTool {
         self
     }
 
-    /// Ends the definition.
+    /// Returns the tool as the engine takes it.
     #[must_use]
     pub fn build(self) -> Arc<dyn Tool> {
         Arc::new(self)
@@ -141,7 +140,7 @@ impl FunctionTool {
                 source,
             })?,
             description,
-            parameters: schema::of::<Arguments>().ok_or_else(|| {
+            parameters: arguments::schema::<Arguments>().ok_or_else(|| {
                 DefinitionError::ArgumentsNotAnObject {
                     name: name.to_owned(),
                 }
@@ -152,7 +151,7 @@ impl FunctionTool {
             non_iterative: false,
             timeout: None,
         };
-        let handler = move |text: JsonText, ctx: ToolContext| -> Answer {
+        let handler = move |text: JsonText, ctx: ToolContext| -> Outcome {
             match arguments::decode(&text) {
                 Ok(arguments) => {
                     let running = function(arguments, ctx);
@@ -216,7 +215,7 @@ pub enum DefinitionError {
     /// The name is not one that every provider accepts.
     #[error("{name:?} cannot name a tool")]
     Name {
-        /// The name.
+        /// The name that was given.
         name: String,
         /// The rule it breaks.
         source: InvalidId,
@@ -226,7 +225,7 @@ pub enum DefinitionError {
         "the arguments of tool {name} are not a JSON object: make them a struct with named fields"
     )]
     ArgumentsNotAnObject {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
 }

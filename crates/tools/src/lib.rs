@@ -8,6 +8,12 @@
 //! retries (`neuraxis-engine`'s), or for tools of other servers (the `mcp` adapter's). Only `write_file`, `apply_patch`
 //! and `run_command` change anything.
 //!
+//! Features, all on by default; without any there is [`FunctionTool`] alone, at the price of `schemars`:
+//!
+//! - `built-in`: [`built_in`] and its tools, with a calculator, time zones and system information;
+//! - `files`: the tools of [`project_files`] that read and write, with what searches and confines paths;
+//! - `commands`: besides, on Linux, `run_command` and the sandbox that it runs in.
+//!
 //! Every built-in tool returns an object whose `summary` (a text, or a list of texts) says the result in plain language,
 //! for people and for adapters without a model. Optional arguments may be left out or `null`.
 //!
@@ -56,49 +62,37 @@
 //! # }
 //! ```
 
-mod ask_user;
+#[cfg(any(feature = "built-in", feature = "files"))]
+mod blocking;
+#[cfg(feature = "built-in")]
 mod built_in;
-mod calculate;
-mod current_time;
 mod function;
-mod health;
+#[cfg(feature = "files")]
 mod project;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "commands", target_os = "linux"))]
 mod sandbox;
-#[cfg(not(target_os = "linux"))]
-#[path = "no_sandbox.rs"]
-mod sandbox;
+#[cfg(any(feature = "built-in", feature = "files"))]
 mod suggest;
-mod update_plan;
-mod wording;
-mod work;
+#[cfg(any(feature = "built-in", feature = "files"))]
+mod summary;
 
-pub use ask_user::{QUESTION_MAX_CHARS, QUESTION_MAX_OPTIONS, ask_user};
-pub use built_in::built_in;
-pub use calculate::{
-    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS, calculate,
-};
-pub use current_time::current_time;
+#[cfg(feature = "built-in")]
+pub use built_in::{ask_user, built_in, calculate, current_time, system_health, update_plan};
 pub use function::{DefinitionError, FunctionTool, NoArguments};
-pub use health::{
-    DISK_WARNING_PERCENT, ERROR_LOG_MAX_LINE_CHARS, ERROR_LOG_MAX_LINES, LOAD_WARNING_PER_CORE,
-    MEMORY_WARNING_PERCENT, TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS,
-    system_health,
-};
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "commands", target_os = "linux"))]
+pub use project::COMMAND_ENVIRONMENT;
+#[cfg(feature = "files")]
 pub use project::{
-    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
-    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
+    OwnFiles, PROTECTED_NAMES, ProjectError, SECRET_FILES, project_files, project_files_without,
 };
-pub use project::{
-    LIST_MAX_ENTRIES, OwnFiles, PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES,
-    PROTECTED_NAMES, ProjectError, READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES,
-    READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES, SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES,
-    SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
-    SECRET_FILES, WALK_MAX_DEPTH, WALK_MAX_ENTRIES, WRITE_MAX_BYTES, project_files,
-    project_files_without,
+#[cfg(all(feature = "commands", target_os = "linux"))]
+pub use sandbox::{
+    SandboxFeature, SandboxFeatures, run_sandbox_helper, sandbox_features, use_sandbox_helper,
 };
-pub use sandbox::run_sandbox_helper;
-#[cfg(target_os = "linux")]
-pub use sandbox::{SandboxFeature, SandboxFeatures, sandbox_features, use_sandbox_helper};
-pub use update_plan::{PLAN_MAX_STEP_CHARS, PLAN_MAX_STEPS, update_plan};
+
+/// Does nothing: there is a helper process on Linux only. `main` calls it all the same, first.
+#[cfg(all(feature = "commands", not(target_os = "linux")))]
+#[must_use]
+pub fn run_sandbox_helper() -> Option<std::process::ExitCode> {
+    None
+}

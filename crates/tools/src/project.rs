@@ -5,7 +5,7 @@
 //! that no symlink, `..`, absolute path or folder swapped at the wrong moment leads out of it. Commands run in that
 //! folder; what keeps them there is [`crate::sandbox`].
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "commands", target_os = "linux"))]
 mod command;
 mod failure;
 mod glob;
@@ -30,27 +30,12 @@ use neuraxis_ports::Tool;
 use crate::function::DefinitionError;
 use root::ProjectRoot;
 
-#[cfg(target_os = "linux")]
-pub use command::{
-    COMMAND_DEFAULT_TIMEOUT, COMMAND_ENVIRONMENT, COMMAND_MAX_BYTES, COMMAND_MAX_LIVE_BYTES,
-    COMMAND_MAX_OUTPUT_BYTES, COMMAND_MAX_TIMEOUT,
-};
-pub use list::LIST_MAX_ENTRIES;
+#[cfg(all(feature = "commands", target_os = "linux"))]
+pub use command::COMMAND_ENVIRONMENT;
 pub use own::OwnFiles;
-pub use patch::{PATCH_MAX_BYTES, PATCH_MAX_FILE_BYTES, PATCH_MAX_FILES};
-pub use read::{
-    READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_SCANNED_BYTES,
-    READ_MAX_TEXT_BYTES,
-};
-pub use search::{
-    SEARCH_DEFAULT_HITS, SEARCH_MAX_FILE_BYTES, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES,
-    SEARCH_MAX_PATTERN_BYTES, SEARCH_MAX_TOTAL_BYTES,
-};
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "commands", target_os = "linux"))]
 pub(crate) use secret::is_protected_name;
 pub use secret::{PROTECTED_NAMES, SECRET_FILES};
-pub use walk::{WALK_MAX_DEPTH, WALK_MAX_ENTRIES};
-pub use write::WRITE_MAX_BYTES;
 
 /// Makes the tools that read and write the files of the project in the folder `root`.
 ///
@@ -95,7 +80,7 @@ pub fn project_files_without(
         search::tool(Arc::clone(&root))?,
         write::tool(Arc::clone(&root))?,
         patch::tool(Arc::clone(&root))?,
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "commands", target_os = "linux"))]
         command::tool(root)?,
     ])
 }
@@ -107,9 +92,9 @@ pub enum ProjectError {
     /// The folder cannot be opened.
     #[error("cannot open the project folder {}", path.display())]
     Root {
-        /// The folder.
+        /// The path that was given.
         path: PathBuf,
-        /// Why not.
+        /// The error of the file system.
         source: io::Error,
     },
     /// A tool is not defined as it should be.

@@ -34,7 +34,7 @@ pub use features::{SandboxFeature, SandboxFeatures, sandbox_features};
 pub use helper::{run_sandbox_helper, use_sandbox_helper};
 
 pub(crate) use helper::{Running, Wanted, start};
-pub(crate) use order::{Access, Ended};
+pub(crate) use order::Ended;
 
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,7 @@ impl Comparison {
     /// Returns a request as lines; texts of the request begin with `| `.
     pub(crate) fn lines(&self, role: &Role, request: &ModelRequest, how: Closeness) -> Vec<String> {
         let request = self.redactor.request(request, StatePolicy::Drop);
-        let mut page = Page {
+        let mut page = LineBuilder {
             lines: Vec::new(),
             volatile: Volatile::default(),
             calls: HashMap::new(),
@@ -60,7 +60,7 @@ impl Comparison {
 }
 
 /// Lines in the making.
-struct Page {
+struct LineBuilder {
     lines: Vec<String>,
     volatile: Volatile,
     /// The number of each tool call, by its id.
@@ -69,7 +69,7 @@ struct Page {
     tool_results: ToolResults,
 }
 
-impl Page {
+impl LineBuilder {
     fn head(&mut self, role: &Role, request: &ModelRequest) {
         self.line(format!("role {role}"));
         let choice = match &request.tool_choice {

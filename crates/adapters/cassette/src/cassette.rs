@@ -2,8 +2,8 @@
 
 mod mismatch;
 mod player;
+mod recordings;
 mod run;
-mod shelf;
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use neuraxis_core::{ModelRef, Record, Role, Transcript};
 
 pub use self::player::CassetteClient;
-use self::shelf::Shelf;
+use self::recordings::Recordings;
 use crate::canonical::Comparison;
 use crate::config::{CassetteConfig, Speed, ToolResults};
 use crate::error::{CassetteError, UnusedRecording};
@@ -36,7 +36,7 @@ use crate::redact::Redactor;
 pub struct Cassette {
     name: PathBuf,
     header: Arc<Header>,
-    shelf: Arc<Shelf>,
+    recordings: Arc<Recordings>,
     speed: Speed,
 }
 
@@ -74,7 +74,11 @@ impl Cassette {
         let cassette = Self {
             name: config.file.clone(),
             header: Arc::new(reading.header),
-            shelf: Arc::new(Shelf::new(reading.exchanges, comparison, config.strict)),
+            recordings: Arc::new(Recordings::new(
+                reading.exchanges,
+                comparison,
+                config.strict,
+            )),
             speed: config.speed,
         };
         Ok((cassette, reading.damage))
@@ -104,7 +108,7 @@ impl Cassette {
         Ok(Self {
             name: PathBuf::from(name.unwrap_or_default()),
             header: Arc::new(header),
-            shelf: Arc::new(Shelf::new(exchanges, comparison, false)),
+            recordings: Arc::new(Recordings::new(exchanges, comparison, false)),
             speed: Speed::Instant,
         })
     }
@@ -124,7 +128,7 @@ impl Cassette {
             header.not_captured.push("provider state".to_owned());
         }
         let recording = Recording::begin(path.into(), options, &header)?;
-        for exchange in self.shelf.exchanges() {
+        for exchange in self.recordings.exchanges() {
             recording.write(exchange);
         }
         recording.finish()
@@ -140,7 +144,7 @@ impl Cassette {
     #[must_use]
     pub fn roles(&self) -> Vec<Role> {
         let mut roles = Vec::new();
-        for exchange in self.shelf.exchanges() {
+        for exchange in self.recordings.exchanges() {
             if !roles.contains(&exchange.role) {
                 roles.push(exchange.role.clone());
             }
@@ -157,19 +161,19 @@ impl Cassette {
     /// Returns how many exchanges it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shelf.exchanges().len()
+        self.recordings.exchanges().len()
     }
 
     /// Tells whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.shelf.exchanges().is_empty()
+        self.recordings.exchanges().is_empty()
     }
 
     /// Returns the recordings that were not played yet.
     #[must_use]
     pub fn unused(&self) -> Vec<UnusedRecording> {
-        self.shelf.unused()
+        self.recordings.unused()
     }
 
     /// Ends a replay.
@@ -179,7 +183,7 @@ impl Cassette {
     /// [`CassetteError::Unused`] if the replay is strict and a recording was never played.
     pub fn finish(&self) -> Result<(), CassetteError> {
         let unused = self.unused();
-        if !self.shelf.is_strict() || unused.is_empty() {
+        if !self.recordings.is_strict() || unused.is_empty() {
             return Ok(());
         }
         Err(CassetteError::Unused {
@@ -194,7 +198,7 @@ impl Cassette {
 
     /// Returns the model that was recorded for a role.
     fn model(&self, role: &Role) -> ModelRef {
-        let mut exchanges = self.shelf.exchanges().iter();
+        let mut exchanges = self.recordings.exchanges().iter();
         let recorded = exchanges.find(|exchange| exchange.role == *role);
         recorded.map_or_else(
             || ModelRef::new("cassette", "nothing-recorded"),

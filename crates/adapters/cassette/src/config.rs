@@ -63,7 +63,7 @@ const fn default_max_bytes() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speed {
-    /// At once.
+    /// Without waiting. The default.
     #[default]
     Instant,
     /// As long after the request as they came when they were recorded.
@@ -74,7 +74,7 @@ pub enum Speed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolResults {
-    /// They do.
+    /// They count: another value is another request. The default.
     #[default]
     Compare,
     /// They do not; that there is a result, and of which call, does.

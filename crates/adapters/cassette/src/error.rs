@@ -13,23 +13,23 @@ pub enum CassetteError {
     /// The file is there already: a recording replaces nothing unless told to.
     #[error("{} exists already, and a recording replaces nothing", file.display())]
     Exists {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
     },
     /// The file cannot be opened, read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
-        /// What was tried.
+        /// The verb of what was tried: `open`, `read` or `write`.
         doing: &'static str,
-        /// What went wrong.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The file is larger than allowed, or would become so.
     #[error("{} is larger than {limit} bytes", file.display())]
     TooLarge {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
         /// The most bytes it may have.
         limit: u64,
@@ -37,9 +37,9 @@ pub enum CassetteError {
     /// One exchange is too large to be kept in memory until it is written.
     #[error("{}, exchange {exchange}: larger than {limit} bytes, not recorded", file.display())]
     ExchangeTooLarge {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
-        /// The exchange.
+        /// The number of the exchange, from 1.
         exchange: u32,
         /// The most bytes it may have.
         limit: usize,
@@ -47,15 +47,15 @@ pub enum CassetteError {
     /// The file does not begin with the line that every cassette begins with.
     #[error("{}, line 1: not a cassette: it must begin with {{\"cassette\":{{\"version\":…}}}}", file.display())]
     NotACassette {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
     },
     /// The file was written in a newer format.
     #[error("{}, line 1: format version {found} is newer than {ours}, the newest that is understood", file.display())]
     NewerVersion {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
-        /// The file's version.
+        /// The version that its first line names.
         found: u32,
         /// The newest version understood here.
         ours: u32,
@@ -63,9 +63,9 @@ pub enum CassetteError {
     /// The file ends within an exchange.
     #[error("{}, line {line}, exchange {exchange}: the file ends before the exchange does", file.display())]
     Truncated {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
-        /// Its last line.
+        /// The number of its last line, from 1.
         line: usize,
         /// The exchange that is cut.
         exchange: u32,
@@ -73,7 +73,7 @@ pub enum CassetteError {
     /// A line is not what may stand there.
     #[error("{}, line {line}{}: {reason}", file.display(), within(*exchange))]
     Malformed {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
         /// The line, counted from 1.
         line: usize,
@@ -85,15 +85,15 @@ pub enum CassetteError {
     /// Recordings were never played, and the replay is strict.
     #[error("{}: {} never played: {}", file.display(), count(unused.len()), list(unused))]
     Unused {
-        /// The file.
+        /// The path of the cassette.
         file: PathBuf,
-        /// The recordings.
+        /// The recordings that were never played, in the order of the file.
         unused: Vec<UnusedRecording>,
     },
     /// The records of a run cannot be followed.
     #[error("the run cannot be turned into a cassette")]
     Run {
-        /// Why.
+        /// The record that does not follow from those before it.
         source: RestoreError,
     },
 }
@@ -102,7 +102,7 @@ pub enum CassetteError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnusedRecording {
-    /// Its number.
+    /// Its number, from 1, in the order in which the calls began.
     pub exchange: u32,
     /// The line of the file that it begins at; 0 where there is no file.
     pub line: usize,

@@ -12,7 +12,7 @@ pub(crate) struct Header {
     pub(crate) not_captured: Vec<String>,
 }
 
-/// One recorded call.
+/// One recorded call of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Exchange {
     /// Its number, from 1, in the order in which the calls began.
@@ -36,9 +36,9 @@ pub(crate) struct Exchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
-    /// By `respond`.
+    /// At once, by `respond`.
     Whole,
-    /// By `stream_respond`.
+    /// In pieces, by `stream_respond`.
     Streamed,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Event {
     Delta(ReplyDelta),
     /// `respond` gave a reply.
     Reply(Reply),
-    /// Either failed.
+    /// `respond` or the stream failed.
     Error(LlmError),
 }
 

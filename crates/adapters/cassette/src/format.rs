@@ -9,7 +9,6 @@
 //! Chosen over one JSON document because a line that was written stays readable whatever happens after it, and because
 //! version control then shows one changed delta or one changed line of a prompt as one changed line.
 
-mod json_text;
 mod line;
 mod read;
 mod write;

@@ -88,7 +88,7 @@ pub enum ExistingFile {
     /// It stays, and the recording fails.
     #[default]
     Refuse,
-    /// It is replaced.
+    /// The recording replaces it.
     Replace,
 }
 
@@ -123,7 +123,7 @@ struct State {
 pub struct RecordingSummary {
     /// How many exchanges it holds.
     pub exchanges: u32,
-    /// How many bytes.
+    /// How many bytes the file has.
     pub bytes: u64,
 }
 

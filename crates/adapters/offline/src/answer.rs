@@ -7,7 +7,7 @@ use neuraxis_core::{
 
 use crate::question::Question;
 use crate::rules::{self, Rule};
-use crate::{help, named, report, schema};
+use crate::{help, named, report};
 
 /// The most calls of one answer.
 const MAX_CALLS: usize = 8;
@@ -15,11 +15,11 @@ const MAX_CALLS: usize = 8;
 /// What lets the draft of an answer stand (`SelfCheck::read` in `neuraxis-core`): rules have nothing to say against it.
 const ACCEPT: &str = "ACCEPT";
 
-/// What to answer.
-pub(crate) enum Answer {
-    /// Say this.
+/// What a request is answered with.
+pub(crate) enum Response {
+    /// A text, which ends the run.
     Text(String),
-    /// Call these tools.
+    /// Calls of offered tools, at most [`MAX_CALLS`].
     Calls(Vec<Call>),
 }
 
@@ -47,14 +47,14 @@ fn is_asked_to_check(request: &ModelRequest) -> bool {
     matches!(last, Some(Message::System { text }) if text.contains("reply with exactly ACCEPT"))
 }
 
-/// Answers a request.
+/// Answers a request by its last message, and by the results of calls since then.
 ///
 /// # Errors
 ///
 /// [`LlmErrorKind::BadRequest`] if a tool must be called that the request does not offer.
-pub(crate) fn answer(request: &ModelRequest) -> Result<Answer, LlmError> {
+pub(crate) fn answer(request: &ModelRequest) -> Result<Response, LlmError> {
     if is_asked_to_check(request) {
-        return Ok(Answer::Text(ACCEPT.to_owned()));
+        return Ok(Response::Text(ACCEPT.to_owned()));
     }
     let question = question(request);
     let results = results(request);
@@ -63,12 +63,12 @@ pub(crate) fn answer(request: &ModelRequest) -> Result<Answer, LlmError> {
         ToolChoice::Required => required(&question, &request.tools),
         // What was gathered is told; with it, nothing is left to be called.
         ToolChoice::Auto | ToolChoice::None if !results.is_empty() => {
-            Ok(Answer::Text(report::report(&results)))
+            Ok(Response::Text(report::report(&results)))
         }
-        ToolChoice::None => Ok(Answer::Text(help::help(&question, &request.tools))),
+        ToolChoice::None => Ok(Response::Text(help::help(&question, &request.tools))),
         ToolChoice::Auto => Ok(match chosen(&question, &request.tools) {
-            calls if calls.is_empty() => Answer::Text(help::help(&question, &request.tools)),
-            calls => Answer::Calls(calls),
+            calls if calls.is_empty() => Response::Text(help::help(&question, &request.tools)),
+            calls => Response::Calls(calls),
         }),
     }
 }
@@ -111,16 +111,16 @@ fn chosen(question: &Question, tools: &[ToolSpec]) -> Vec<Call> {
     calls
 }
 
-fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError> {
+fn required(question: &Question, tools: &[ToolSpec]) -> Result<Response, LlmError> {
     let calls = chosen(question, tools);
     if !calls.is_empty() {
-        return Ok(Answer::Calls(calls));
+        return Ok(Response::Calls(calls));
     }
     // Nothing fits, yet something must be called: what does no harm and needs no arguments comes first.
     let harm = |tool: &&ToolSpec| {
         (
             tool.class != ToolClass::ReadOnly,
-            schema::required(tool).len(),
+            rules::required(tool).len(),
         )
     };
     match tools.iter().min_by_key(harm) {
@@ -129,10 +129,10 @@ fn required(question: &Question, tools: &[ToolSpec]) -> Result<Answer, LlmError>
     }
 }
 
-fn forced(question: &Question, tool: &ToolSpec) -> Result<Answer, LlmError> {
+fn forced(question: &Question, tool: &ToolSpec) -> Result<Response, LlmError> {
     let rule = rules::of(tool.name.as_str());
     let call = named::call(question, tool).unwrap_or_else(|| call(question, tool, rule));
-    Ok(Answer::Calls(vec![call]))
+    Ok(Response::Calls(vec![call]))
 }
 
 fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
@@ -141,7 +141,7 @@ fn call(question: &Question, tool: &ToolSpec, rule: Option<&Rule>) -> Call {
         .unwrap_or_default();
     Call {
         tool: tool.name.clone(),
-        arguments: schema::fitting(arguments, tool),
+        arguments: rules::known_arguments(arguments, tool),
     }
 }
 

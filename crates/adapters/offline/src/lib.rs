@@ -38,6 +38,5 @@ mod named;
 mod question;
 mod report;
 mod rules;
-mod schema;
 
 pub use model::OfflineModel;

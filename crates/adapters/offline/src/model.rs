@@ -9,14 +9,14 @@ use neuraxis_ports::{
     CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
 };
 
-use crate::answer::{Answer, answer};
+use crate::answer::{Response, answer};
 
 /// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OfflineModel;
 
 impl OfflineModel {
-    /// Makes the model.
+    /// Makes the model, which has no settings.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -34,8 +34,8 @@ impl LlmClient for OfflineModel {
         let answer = answer(request)?;
         let end = end(&answer);
         let parts = match answer {
-            Answer::Text(text) => vec![ReplyPart::Text(TextPart { text, state: None })],
-            Answer::Calls(calls) => calls
+            Response::Text(text) => vec![ReplyPart::Text(TextPart { text, state: None })],
+            Response::Calls(calls) => calls
                 .into_iter()
                 .map(|call| ReplyPart::ToolCall(call.into()))
                 .collect(),
@@ -85,10 +85,10 @@ fn check(cancellation: &CancellationToken) -> Result<(), LlmError> {
     Ok(())
 }
 
-fn end(answer: &Answer) -> ReplyEnd {
+fn end(answer: &Response) -> ReplyEnd {
     let finish = match answer {
-        Answer::Text(_) => ReplyFinish::Stop,
-        Answer::Calls(_) => ReplyFinish::ToolCalls,
+        Response::Text(_) => ReplyFinish::Stop,
+        Response::Calls(_) => ReplyFinish::ToolCalls,
     };
     ReplyEnd {
         finish,
@@ -97,10 +97,10 @@ fn end(answer: &Answer) -> ReplyEnd {
     }
 }
 
-fn deltas(answer: Answer) -> Vec<ReplyDelta> {
+fn deltas(answer: Response) -> Vec<ReplyDelta> {
     let end = ReplyDelta::End(Box::new(end(&answer)));
     let deltas: Vec<ReplyDelta> = match answer {
-        Answer::Text(text) => {
+        Response::Text(text) => {
             let words = text.split_inclusive(char::is_whitespace);
             words
                 .map(|word| ReplyDelta::Text {
@@ -109,7 +109,7 @@ fn deltas(answer: Answer) -> Vec<ReplyDelta> {
                 })
                 .collect()
         }
-        Answer::Calls(calls) => {
+        Response::Calls(calls) => {
             let calls = calls.into_iter().map(RequestedCall::from).zip(0..);
             calls
                 .map(|(call, block)| call_delta(call, BlockIndex(block)))

@@ -7,7 +7,6 @@ use serde_json::{Deserializer, Map, Value};
 use crate::answer::Call;
 use crate::question::Question;
 use crate::rules;
-use crate::schema;
 
 /// Makes the call of a tool that the message names. Its arguments are, in this order: the JSON object that follows the
 /// name; what the rule of the tool reads from the message; the text that follows, where the tool needs just one.
@@ -15,8 +14,8 @@ pub(crate) fn call(question: &Question, tool: &ToolSpec) -> Option<Call> {
     let rest = after_name(&question.text, tool.name.as_str())?;
     let arguments = match (json(rest), rules::of(tool.name.as_str())) {
         (Some(arguments), _) => arguments,
-        (None, Some(rule)) => schema::fitting((rule.arguments)(question), tool),
-        (None, None) => schema::fitting(only_text(rest, tool), tool),
+        (None, Some(rule)) => rules::known_arguments((rule.arguments)(question), tool),
+        (None, None) => rules::known_arguments(only_text(rest, tool), tool),
     };
     Some(Call {
         tool: tool.name.clone(),
@@ -53,7 +52,7 @@ fn json(rest: &str) -> Option<JsonText> {
 fn only_text(rest: &str, tool: &ToolSpec) -> Map<String, Value> {
     let quotes: &[_] = &['`', '"', '\'', ':'];
     let rest = rest.trim_start_matches(quotes).trim().trim_matches(quotes);
-    let name = schema::only_text(tool).filter(|_| !rest.is_empty());
+    let name = rules::only_text(tool).filter(|_| !rest.is_empty());
     name.map(|name| (name, Value::from(rest)))
         .into_iter()
         .collect()

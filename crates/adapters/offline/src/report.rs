@@ -1,12 +1,12 @@
 //! Tells what tools returned, in plain language.
 
-mod told;
+mod lines;
 mod value;
 
 use neuraxis_core::ToolMessage;
 use serde_json::Value;
 
-use self::told::Told;
+use self::lines::Lines;
 use crate::clean;
 
 /// How every answer ends.
@@ -28,19 +28,19 @@ fn tell(result: &ToolMessage, among_others: bool) -> String {
     if let Some(error) = value.as_ref().and_then(failure) {
         return format!("{name} failed: {}", clean::line(error));
     }
-    let told = value.as_ref().map_or_else(|| not_json(result), value::tell);
-    match (told.is_empty(), among_others) {
+    let lines = value.as_ref().map_or_else(|| not_json(result), value::tell);
+    match (lines.is_empty(), among_others) {
         (true, _) => format!("{name} returned nothing."),
-        (false, true) => format!("{name}:\n{}", told.into_text()),
-        (false, false) => told.into_text(),
+        (false, true) => format!("{name}:\n{}", lines.into_text()),
+        (false, false) => lines.into_text(),
     }
 }
 
 /// Tells what should be JSON and is not.
-fn not_json(result: &ToolMessage) -> Told {
-    let mut told = Told::default();
-    told.text(result.content.as_str(), "");
-    told
+fn not_json(result: &ToolMessage) -> Lines {
+    let mut lines = Lines::default();
+    lines.text(result.content.as_str(), "");
+    lines
 }
 
 /// Returns the message of a result that is nothing but an error.

@@ -6,6 +6,7 @@ mod read_file;
 mod search_files;
 mod system_health;
 
+use neuraxis_core::{JsonText, ToolSpec};
 use serde_json::{Map, Value};
 
 use crate::question::{Question, is_among};
@@ -13,7 +14,7 @@ use crate::question::{Question, is_among};
 /// When and how to call one tool.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The tool.
+    /// The name of the tool.
     pub(crate) tool: &'static str,
     /// A channel that offers the tool by default.
     pub(crate) channel: &'static str,
@@ -65,4 +66,34 @@ fn arguments<const N: usize>(all: [(&str, Option<Value>); N]) -> Map<String, Val
     all.into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
+}
+
+/// Encodes arguments without those that the tool does not know.
+pub(crate) fn known_arguments(mut arguments: Map<String, Value>, tool: &ToolSpec) -> JsonText {
+    if let Some(Value::Object(known)) = parse(tool).get("properties") {
+        arguments.retain(|name, _| known.contains_key(name));
+    }
+    JsonText::from_text(Value::Object(arguments).to_string())
+}
+
+/// Returns the arguments that the tool cannot do without.
+pub(crate) fn required(tool: &ToolSpec) -> Vec<String> {
+    let schema = parse(tool);
+    let names = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the argument that the tool cannot do without, if there is exactly one and it is a text.
+pub(crate) fn only_text(tool: &ToolSpec) -> Option<String> {
+    let [name] = <[String; 1]>::try_from(required(tool)).ok()?;
+    let is_text = parse(tool).get("properties")?.get(&name)?.get("type")? == "string";
+    is_text.then_some(name)
+}
+
+fn parse(tool: &ToolSpec) -> Value {
+    tool.parameters.decode().unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, Fault};
 use super::models::{self, Providers};
 use super::origin::Origin;
-use super::place::{Place, Places, place_of};
+use super::position::{Position, Positions, position_of};
 use super::sections::Sections;
 use crate::names::shown;
 
@@ -51,7 +51,7 @@ pub(super) struct Layer {
     /// How strong it is: all variables are as strong as each other, and all flags.
     rank: usize,
     table: Table,
-    places: Places,
+    positions: Positions,
     standing: Standing,
 }
 
@@ -88,7 +88,7 @@ impl Layer {
         let wrong = |error| not_toml(&source, text, &error);
         let spanned = DeTable::parse(text).map_err(wrong)?;
         Ok(Self {
-            places: Places::of(text, spanned.get_ref()),
+            positions: Positions::of(text, spanned.get_ref()),
             table: toml::from_str(text).map_err(wrong)?,
             rank,
             source: source.clone(),
@@ -112,7 +112,7 @@ impl Layer {
             source: source.clone(),
             rank: *rank,
             table: nested(&names, value),
-            places: Places::default(),
+            positions: Positions::default(),
             standing: Standing::Own,
         };
         let as_text = layer(Value::String(text.to_owned()));
@@ -208,19 +208,19 @@ impl Layer {
 
     /// Returns where a key stands in this layer.
     pub(super) fn origin(&self, key: &str) -> Origin {
-        at(&self.source, self.places.key(key))
+        at(&self.source, self.positions.key(key))
     }
 
     /// Says what is wrong with this layer.
     pub(super) fn blame(&self, error: &figment::Error) -> ConfigError {
         let path = error.path.join(".");
         let fault = Fault::of(error);
-        let place = match fault {
-            Fault::UnknownKey { .. } | Fault::SecretKey => self.places.key(&path),
-            _ => self.places.value(&path),
+        let position = match fault {
+            Fault::UnknownKey { .. } | Fault::SecretKey => self.positions.key(&path),
+            _ => self.positions.value(&path),
         };
         ConfigError::Key {
-            at: at(&self.source, place),
+            at: at(&self.source, position),
             fault: Box::new(fault),
         }
     }
@@ -261,14 +261,14 @@ impl Provider for Layer {
 
 fn not_toml(source: &Origin, text: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::Key {
-        at: at(source, Some(place_of(text, error.span()))),
+        at: at(source, Some(position_of(text, error.span()))),
         fault: Box::new(Fault::NotToml(error.message().to_owned())),
     }
 }
 
-fn at(source: &Origin, place: Option<Place>) -> Origin {
-    match (source, place) {
-        (Origin::File { path, .. }, Some(Place { line, column })) => Origin::File {
+fn at(source: &Origin, position: Option<Position>) -> Origin {
+    match (source, position) {
+        (Origin::File { path, .. }, Some(Position { line, column })) => Origin::File {
             path: path.clone(),
             line,
             column,

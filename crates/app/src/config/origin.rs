@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use neuraxis_brainstem::Place;
+use neuraxis_brainstem::SourceLine;
 
 /// Where a value comes from.
 ///
@@ -30,13 +30,13 @@ pub enum Origin {
 
 impl Origin {
     /// Returns the place as verdicts name it; `None` where nobody set the value.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<SourceLine> {
         let (source, line) = match self {
             Self::Default => return None,
             Self::File { path, line, .. } => (path.display().to_string(), *line),
             Self::Variable(name) | Self::Flag(name) => (name.clone(), 0),
         };
-        Some(Place {
+        Some(SourceLine {
             source: source.into(),
             line: u32::try_from(line).unwrap_or_default(),
         })

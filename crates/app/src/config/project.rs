@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use super::change::Change;
 use super::error::{ConfigError, POLICY_SECTIONS};
 use super::layer::Layer;
-use super::place::ancestry;
+use super::position::ancestry;
 use super::read::RANK_OF_VARIABLES;
 use super::{Layers, key_of};
 use crate::environment::Environment;

@@ -73,7 +73,7 @@ section! {
 section! {
     /// `[channels.NAME.escalate]`: who takes over when it does not go well.
     pub struct EscalationConfig {
-        /// The larger role.
+        /// The role that takes over, of a larger model; none if left out.
         pub role: Option<Role>,
         /// How many failures in a row it takes; 2 if left out.
         pub after_failures: Option<u32>,
@@ -91,7 +91,7 @@ section! {
         pub tool_calls: Option<bool>,
         /// The results of calls.
         pub tool_results: Option<bool>,
-        /// What models thought.
+        /// The reasoning of models.
         pub reasoning: Option<bool>,
     }
 }
@@ -113,12 +113,12 @@ pub enum Clarify {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SelfChecks {
-    /// None does.
+    /// No model checks. The default.
     #[default]
     Never,
     /// One does, where the request seems complex.
     Complex,
-    /// One always does.
+    /// A model checks every draft.
     Always,
 }
 
@@ -128,7 +128,7 @@ pub enum SelfChecks {
 pub enum UnlistedTools {
     /// They are on offer.
     Offered,
-    /// They are not.
+    /// They are not on offer. The default.
     #[default]
     Withheld,
 }

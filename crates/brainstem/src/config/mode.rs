@@ -20,7 +20,7 @@ section_with_limits! {
         pub tools: ToolAnswersConfig,
         /// What happens, besides, to calls that write or reach out once the conversation holds untrusted content; they
         /// ask if it is left out.
-        pub after_untrusted: Option<Answer>,
+        pub after_untrusted: Option<Permission>,
         /// How much of a person's "allow" may be remembered for the session; nothing if left out.
         pub remember: Option<Remember>,
         /// How long a question to a person stays open, such as `"24h"`; for good if left out.
@@ -36,15 +36,15 @@ section! {
     /// `[modes.NAME.tools]`: an answer for each thing a tool may be. Of several that apply, the strictest counts.
     pub struct ToolAnswersConfig {
         /// For tools that change nothing.
-        pub read_only: Option<Answer>,
+        pub read_only: Option<Permission>,
         /// For tools that change something, but twice is the same as once.
-        pub idempotent: Option<Answer>,
+        pub idempotent: Option<Permission>,
         /// For all other tools.
-        pub irreversible: Option<Answer>,
+        pub irreversible: Option<Permission>,
         /// Besides, for tools that reach outside this machine.
-        pub open_world: Option<Answer>,
+        pub open_world: Option<Permission>,
         /// Besides, for tools that may destroy something.
-        pub destructive: Option<Answer>,
+        pub destructive: Option<Permission>,
     }
 }
 
@@ -52,7 +52,7 @@ impl ModeConfig {
     /// Tells whether a mode lets tools do anything that another does not, as far as the modes themselves say.
     #[must_use]
     pub fn is_freer_than(&self, other: &Self) -> bool {
-        let untrusted = |mode: &Self| mode.after_untrusted.unwrap_or(Answer::Ask);
+        let untrusted = |mode: &Self| mode.after_untrusted.unwrap_or(Permission::Ask);
         let answers = self.tools.answers().into_iter();
         let mut pairs = answers.zip(other.tools.answers());
         pairs.any(|(own, other)| own < other) || untrusted(self) < untrusted(other)
@@ -61,7 +61,7 @@ impl ModeConfig {
 
 impl ToolAnswersConfig {
     /// Returns all answers. What is left out is denied.
-    fn answers(&self) -> [Answer; 5] {
+    fn answers(&self) -> [Permission; 5] {
         let Self {
             read_only,
             idempotent,
@@ -70,15 +70,15 @@ impl ToolAnswersConfig {
             destructive,
         } = self;
         let answers = [read_only, idempotent, irreversible, open_world, destructive];
-        answers.map(|answer| answer.unwrap_or(Answer::Deny))
+        answers.map(|answer| answer.unwrap_or(Permission::Deny))
     }
 }
 
 /// What a policy answers about a tool, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It may run.
+pub enum Permission {
+    /// It may run, and nobody is asked.
     Allow,
     /// A person has to say so first.
     Ask,
@@ -86,7 +86,7 @@ pub enum Answer {
     Deny,
 }
 
-impl Answer {
+impl Permission {
     /// Returns the answer as it is written.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -1,11 +1,37 @@
-//! `[health]`, `[taint]`, `[trust.NAME]` and `[prices.NAME]`: what governance knows beside modes, channels and rules.
+//! `[plans.NAME]`, `[health]`, `[taint]`, `[trust.NAME]` and `[prices.NAME]`: what governance knows beside modes, channels
+//! and rules.
 
 use std::time::Duration;
 
-use neuraxis_core::ToolClass;
+use neuraxis_core::{MicroUsd, ToolClass};
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use super::section::{section, section_with_limits};
+
+section_with_limits! {
+    /// `[plans.NAME]`: limits that a key or a user has. They can only tighten those of mode and channel.
+    pub struct PlanConfig {
+        /// What all runs of a session may use together.
+        pub session: BudgetConfig,
+        /// What all runs of one day may use together.
+        pub day: BudgetConfig,
+    }
+}
+
+section! {
+    /// `[plans.NAME.session]` and `[plans.NAME.day]`: what several runs may use together.
+    pub struct BudgetConfig {
+        /// Tokens of all model calls.
+        pub max_tokens: Option<u64>,
+        /// Money, in millionths of a US dollar.
+        pub max_cost_micro_usd: Option<MicroUsd>,
+        /// Active time, such as `"2h"`.
+        #[serde(with = "crate::config::duration")]
+        pub max_time: Option<Duration>,
+        /// Tool calls, those of sub-agents included.
+        pub max_tool_calls: Option<u32>,
+    }
+}
 
 section! {
     /// `[health]`: when a model counts as failing, and for how long.
@@ -50,11 +76,11 @@ section! {
     /// `[prices."PROVIDER/MODEL"]`: what a model costs, in US dollars per million tokens. `"PROVIDER/*"` stands for its
     /// other models.
     pub struct PriceConfig {
-        /// What is sent.
+        /// For tokens of the prompt.
         pub prompt: Option<f64>,
         /// The part of it that comes from the provider's cache; as `prompt` if left out.
         pub cached: Option<f64>,
-        /// What comes back.
+        /// For tokens of the reply.
         pub completion: Option<f64>,
         /// The part of it that is reasoning; as `completion` if left out.
         pub reasoning: Option<f64>,

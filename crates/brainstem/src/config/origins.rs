@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 /// A place in a file, or in what else a policy is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
+pub struct SourceLine {
+    /// The path of the file, or the name of what else it is.
     pub source: Arc<str>,
     /// The line, from 1; 0 where it is not known.
     pub line: u32,
@@ -16,7 +16,7 @@ pub struct Place {
 
 /// Where keys are written, by their dotted paths. No part of what a policy says: all are equal.
 #[derive(Debug, Clone, Default)]
-pub struct Origins(BTreeMap<String, Place>);
+pub struct Origins(BTreeMap<String, SourceLine>);
 
 impl PartialEq for Origins {
     fn eq(&self, _: &Self) -> bool {
@@ -26,13 +26,13 @@ impl PartialEq for Origins {
 
 impl Origins {
     /// Notes where a key is written.
-    pub fn add(&mut self, key: impl Into<String>, place: Place) {
+    pub fn add(&mut self, key: impl Into<String>, place: SourceLine) {
         self.0.insert(key.into(), place);
     }
 
     /// Returns where a key is written, or else the nearest table around it.
     #[must_use]
-    pub fn of(&self, key: &str) -> Option<&Place> {
+    pub fn of(&self, key: &str) -> Option<&SourceLine> {
         let paths = std::iter::successors(Some(key), |path| {
             path.rsplit_once('.').map(|(above, _)| above)
         });
@@ -42,7 +42,7 @@ impl Origins {
     }
 
     /// Returns where a key itself is written.
-    pub(crate) fn exactly(&self, key: &str) -> Option<&Place> {
+    pub(crate) fn exactly(&self, key: &str) -> Option<&SourceLine> {
         self.0.get(key)
     }
 
@@ -84,9 +84,9 @@ struct Lines {
 }
 
 impl Lines {
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> SourceLine {
         let before = self.breaks.partition_point(|at| *at < offset);
-        Place {
+        SourceLine {
             source: Arc::clone(&self.source),
             line: u32::try_from(before + 1).unwrap_or(u32::MAX),
         }

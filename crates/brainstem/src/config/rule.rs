@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use neuraxis_core::{Access, Channel, Mode, Remember, ToolClass};
 use serde::{Deserialize, Serialize};
 
-use super::Answer;
+use super::Permission;
 use super::section::section;
 
 section! {
     /// `[rules.NAME]`: an answer about calls. Every condition that is given has to hold; one that is left out always does.
     pub struct RuleConfig {
         /// The answer. Has to be set.
-        pub answer: Option<Answer>,
+        pub answer: Option<Permission>,
         /// Patterns of the names of the tools. Has to be set; `["*"]` stands for all.
         pub tools: Option<Vec<String>>,
         /// What the tool may change.
@@ -57,7 +57,7 @@ section! {
     pub struct ExampleConfig {
         /// The tool; if left out, the first one that the rule names without wildcards.
         pub tool: Option<String>,
-        /// The arguments.
+        /// The arguments as a table; without it the three below.
         pub arguments: Option<toml::Table>,
         /// The argument `command` alone.
         pub command: Option<String>,

@@ -54,8 +54,8 @@ fn a_key_that_is_set_replaces_the_one_below_and_others_stay() {
     let moderate = &merged.modes[&Mode::MODERATE];
     assert_eq!(moderate.max_turns, Some(5));
     assert_eq!(moderate.deadline, Some(Duration::from_secs(180)));
-    assert_eq!(moderate.tools.open_world, Some(Answer::Allow));
-    assert_eq!(moderate.tools.destructive, Some(Answer::Ask));
+    assert_eq!(moderate.tools.open_world, Some(Permission::Allow));
+    assert_eq!(moderate.tools.destructive, Some(Permission::Ask));
     assert_eq!(
         merged.modes[&Mode::CONSERVATIVE],
         PolicyConfig::built_in().modes[&Mode::CONSERVATIVE]

@@ -4,12 +4,12 @@ use std::fmt;
 
 use neuraxis_core::{ToolName, ToolSpec};
 
-use crate::config::{Answer, UnlistedTools};
+use crate::config::{Permission, UnlistedTools};
 use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
-use crate::taint::could_be_abused;
+use crate::trust::could_be_abused;
 
 /// The most names that a reason lists: reasons are recorded with every run, and tools can be thousands.
 const MAX_LISTED: usize = 12;
@@ -49,9 +49,9 @@ impl Policy {
                 continue;
             }
             match self.standing(mode, tool, request) {
-                Answer::Allow => sorted.run.push(name),
-                Answer::Ask => sorted.ask.push(name),
-                Answer::Deny => {
+                Permission::Allow => sorted.run.push(name),
+                Permission::Ask => sorted.ask.push(name),
+                Permission::Deny => {
                     sorted.denied.push(name);
                     continue;
                 }
@@ -68,10 +68,10 @@ impl Policy {
 
 impl Policy {
     /// Returns what calls of a tool get whatever their arguments are.
-    fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Answer {
+    fn standing(&self, mode: &ModeRules, tool: &ToolSpec, request: &Request<'_>) -> Permission {
         let by_mode = mode.tools.answer(tool);
-        if by_mode == Answer::Deny {
-            return Answer::Deny;
+        if by_mode == Permission::Deny {
+            return Permission::Deny;
         }
         let rules = self.rules.about(tool, request.mode, request.channel);
         let blanket = rules.iter().filter(|rule| rule.conditions.is_empty());
@@ -88,7 +88,11 @@ impl Policy {
             by_floors,
             after_untrusted,
         ];
-        answers.into_iter().flatten().max().unwrap_or(Answer::Deny)
+        answers
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or(Permission::Deny)
     }
 }
 

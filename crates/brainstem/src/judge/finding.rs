@@ -1,10 +1,11 @@
 //! One thing that was found about a call, and how it is told to people.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use neuraxis_core::{Decision, Remember, RuleRef, ToolName, ToolSpec};
 
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::names::{Listed, shown_up_to};
 use crate::request::Call;
 use crate::rules::{Part, Rule, ToolAnswers};
@@ -15,13 +16,13 @@ const MAX_COMMAND_CHARS: usize = 120;
 /// One thing that was found about a call.
 #[derive(Debug, Clone)]
 pub(super) struct Finding<'a> {
-    pub(super) answer: Answer,
+    pub(super) answer: Permission,
     pub(super) cause: Cause<'a>,
     /// How much of a person's answer to this may be remembered.
     pub(super) remember: Remember,
 }
 
-/// Why.
+/// What led to an answer.
 #[derive(Debug, Clone)]
 pub(super) enum Cause<'a> {
     /// A command without parts.
@@ -61,7 +62,7 @@ impl<'a> Cause<'a> {
 impl Finding<'_> {
     pub(super) const fn deny(cause: Cause<'_>) -> Finding<'_> {
         Finding {
-            answer: Answer::Deny,
+            answer: Permission::Deny,
             cause,
             remember: Remember::Never,
         }
@@ -72,10 +73,10 @@ impl Finding<'_> {
     }
 
     pub(super) fn sentence(&self, decision: &Decision, call: &Call<'_>) -> String {
-        self.tell(&self.cause, decision, call)
+        self.describe(&self.cause, decision, call)
     }
 
-    fn tell(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
+    fn describe(&self, cause: &Cause<'_>, decision: &Decision, call: &Call<'_>) -> String {
         let mode = &decision.mode;
         let does = Does(self.answer, &call.tool.name);
         match cause {
@@ -128,7 +129,7 @@ impl Finding<'_> {
                 )
             }
             Cause::Part(inner, _, command) => {
-                let sentence = self.tell(inner, decision, call);
+                let sentence = self.describe(inner, decision, call);
                 if command.is_empty() {
                     return sentence;
                 }
@@ -139,21 +140,21 @@ impl Finding<'_> {
 }
 
 /// What an answer does about a tool, for the middle of a sentence.
-struct Does<'a>(Answer, &'a ToolName);
+struct Does<'a>(Permission, &'a ToolName);
 
 impl fmt::Display for Does<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(answer, name) = self;
         match answer {
-            Answer::Allow => write!(f, "lets {name} run"),
-            Answer::Ask => write!(f, "asks a person before {name} runs"),
-            Answer::Deny => write!(f, "denies {name}"),
+            Permission::Allow => write!(f, "lets {name} run"),
+            Permission::Ask => write!(f, "asks a person before {name} runs"),
+            Permission::Deny => write!(f, "denies {name}"),
         }
     }
 }
 
 /// What it is about a tool that leads to an answer, for the end of a sentence.
-struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Answer);
+struct Because<'a>(&'a ToolAnswers, &'a ToolSpec, Permission);
 
 impl fmt::Display for Because<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,5 +164,22 @@ impl fmt::Display for Because<'_> {
             f.write_str(cause)?;
         }
         Ok(())
+    }
+}
+
+/// Why the mode of a decision lets calls of its tools run: a sentence for each tool, made once and shared by all its calls.
+/// There are at most as many as tools.
+#[derive(Debug, Clone, Default)]
+pub struct ReasonCache(Vec<(ToolName, Arc<str>)>);
+
+impl ReasonCache {
+    /// Returns the sentence about a tool, and makes it the first time.
+    pub(super) fn get(&mut self, tool: &ToolName, sentence: impl FnOnce() -> String) -> Arc<str> {
+        if let Some((_, cached)) = self.0.iter().find(|(name, _)| name == tool) {
+            return Arc::clone(cached);
+        }
+        let sentence: Arc<str> = sentence().into();
+        self.0.push((tool.clone(), Arc::clone(&sentence)));
+        sentence
     }
 }

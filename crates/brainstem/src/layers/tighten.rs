@@ -8,7 +8,7 @@ use neuraxis_core::Remember;
 
 use super::LayerKind;
 use crate::config::{
-    Answer, BudgetConfig, HealthConfig, ModeConfig, PartialLimits, PlanConfig, PolicyConfig,
+    BudgetConfig, HealthConfig, ModeConfig, PartialLimits, Permission, PlanConfig, PolicyConfig,
     RuleConfig, TaintConfig, ToolAnswersConfig,
 };
 use crate::error::PolicyError;
@@ -134,7 +134,7 @@ fn check_mode(faults: &Faults, at: &str, given: &ModeConfig, base: &ModeConfig) 
         faults,
         &format!("{at}.after_untrusted"),
         *after_untrusted,
-        base.after_untrusted.unwrap_or(Answer::Ask),
+        base.after_untrusted.unwrap_or(Permission::Ask),
     );
     if remember.is_some_and(|given| given > base.remember.unwrap_or(Remember::Never)) {
         faults.add(&format!("{at}.remember"), "it lets more be remembered");
@@ -170,12 +170,12 @@ fn check_answers(faults: &Faults, at: &str, given: &ToolAnswersConfig, base: &To
             faults,
             &format!("{at}.{key}"),
             *given,
-            base.unwrap_or(Answer::Deny),
+            base.unwrap_or(Permission::Deny),
         );
     }
 }
 
-fn stricter(faults: &Faults, at: &str, given: Option<Answer>, base: Answer) {
+fn stricter(faults: &Faults, at: &str, given: Option<Permission>, base: Permission) {
     if let Some(given) = given.filter(|given| *given < base) {
         faults.add(
             at,
@@ -257,7 +257,7 @@ fn check_rule(faults: &Faults, at: &str, given: &RuleConfig, base: Option<&RuleC
             "there is a rule of that name, which it would change; take another name",
         );
     }
-    if given.answer == Some(Answer::Allow) {
+    if given.answer == Some(Permission::Allow) {
         faults.add(
             &format!("{at}.answer"),
             "a rule of a layer may ask or deny, not allow",

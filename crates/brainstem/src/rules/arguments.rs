@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     is_unclear: bool,
 }
 
-/// One value.
+/// One argument, by the name it has.
 #[derive(Debug)]
 enum Argument {
     Scalar(String),

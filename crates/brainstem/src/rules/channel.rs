@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuraxis_core::{DataPolicy, JsonText, Mode, Opening, Role};
 use serde::de::IgnoredAny;
 
-use super::{Known, RoleRule, ToolPatterns, check_limits, unknown_name};
+use super::{KnownNames, RoleRule, ToolPatterns, check_limits, unknown_name};
 use crate::config::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, PartialLimits, SelfChecks, UnlistedTools,
@@ -30,7 +30,7 @@ pub(crate) struct ChannelRules {
     pub(crate) self_check: SelfChecks,
     pub(crate) escalate: Option<Escalate>,
     pub(crate) data: DataPolicy,
-    offer: Offer,
+    offer: OfferedTools,
     when: BTreeMap<Mode, ModeException>,
 }
 
@@ -50,7 +50,7 @@ const AFTER_FAILURES: u32 = 2;
 
 /// Which tools a channel offers.
 #[derive(Debug, Clone)]
-pub(crate) struct Offer {
+pub(crate) struct OfferedTools {
     pub(crate) tools: ToolPatterns,
     pub(crate) unlisted: UnlistedTools,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Offer {
 #[derive(Debug, Clone)]
 struct ModeException {
     roles: Option<RoleRule>,
-    offer: Offer,
+    offer: OfferedTools,
 }
 
 impl ChannelRules {
@@ -67,7 +67,7 @@ impl ChannelRules {
     pub(crate) fn check(
         at: &str,
         config: &ChannelConfig,
-        known: &Known,
+        known: &KnownNames,
         meant: Option<&str>,
     ) -> Result<Self, PolicyError> {
         let role_at = format!("{at}.role");
@@ -79,7 +79,7 @@ impl ChannelRules {
         };
         known.role(&role_at, role)?;
         let tools = config.tools.as_deref().unwrap_or_default();
-        let offer = Offer {
+        let offer = OfferedTools {
             tools: ToolPatterns::check(&format!("{at}.tools"), tools)?,
             unlisted: config.unlisted_tools.unwrap_or_default(),
         };
@@ -104,7 +104,7 @@ impl ChannelRules {
     }
 
     /// Returns which tools the channel offers in a mode.
-    pub(crate) fn offer(&self, mode: &Mode) -> &Offer {
+    pub(crate) fn offer(&self, mode: &Mode) -> &OfferedTools {
         self.when
             .get(mode)
             .map_or(&self.offer, |exception| &exception.offer)
@@ -122,7 +122,7 @@ fn checked_role(
     at: &str,
     key: &str,
     role: Option<&Role>,
-    known: &Known,
+    known: &KnownNames,
 ) -> Result<Option<Role>, PolicyError> {
     let check = |role: &Role| known.role(&format!("{at}.{key}"), role);
     role.map(check).transpose()?;
@@ -132,7 +132,7 @@ fn checked_role(
 fn check_escalate(
     at: &str,
     config: &EscalationConfig,
-    known: &Known,
+    known: &KnownNames,
 ) -> Result<Option<Escalate>, PolicyError> {
     let at = format!("{at}.escalate");
     let role = checked_role(&at, "role", config.role.as_ref(), known)?;
@@ -177,7 +177,7 @@ fn check_profile(at: &str, name: Option<&str>) -> Result<BuiltInProfile, PolicyE
 fn check_allowed_modes(
     at: &str,
     config: &ChannelConfig,
-    known: &Known,
+    known: &KnownNames,
 ) -> Result<Option<Vec<Mode>>, PolicyError> {
     let Some(modes) = &config.allowed_modes else {
         return Ok(None);
@@ -198,8 +198,8 @@ fn check_allowed_modes(
 fn check_exceptions(
     at: &str,
     config: &ChannelConfig,
-    offer: &Offer,
-    known: &Known,
+    offer: &OfferedTools,
+    known: &KnownNames,
 ) -> Result<BTreeMap<Mode, ModeException>, PolicyError> {
     let mut exceptions = BTreeMap::new();
     for (mode, exception) in &config.when {
@@ -221,8 +221,8 @@ fn check_exceptions(
 fn check_exception(
     at: &str,
     config: &ChannelModeConfig,
-    offer: &Offer,
-    known: &Known,
+    offer: &OfferedTools,
+    known: &KnownNames,
 ) -> Result<ModeException, PolicyError> {
     let roles = config.roles.as_ref();
     let roles = roles.map(|roles| RoleRule::check(&format!("{at}.roles"), roles, known));
@@ -233,15 +233,15 @@ fn check_exception(
     let unlisted = config.unlisted_tools.unwrap_or(offer.unlisted);
     Ok(ModeException {
         roles: roles.transpose()?,
-        offer: Offer { tools, unlisted },
+        offer: OfferedTools { tools, unlisted },
     })
 }
 
 fn check_opening(
     at: &str,
     config: Option<&OpeningConfig>,
-    offer: &Offer,
-    known: &Known,
+    offer: &OfferedTools,
+    known: &KnownNames,
 ) -> Result<Opening, PolicyError> {
     let Some(OpeningConfig::Gather(GatherConfig {
         role,

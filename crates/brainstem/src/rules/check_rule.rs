@@ -9,8 +9,8 @@ use super::command::CommandPattern;
 use super::host::HostPattern;
 use super::patterns::{ToolPatterns, glob_set};
 use super::rule::{Condition, Rule};
-use super::{Known, check_examples};
-use crate::config::{Answer, Place, RuleConfig};
+use super::{KnownNames, check_examples};
+use crate::config::{Permission, RuleConfig, SourceLine};
 use crate::error::PolicyError;
 use crate::names;
 
@@ -18,8 +18,8 @@ use crate::names;
 pub(crate) fn check_rule(
     name: &str,
     config: &RuleConfig,
-    place: Option<&Place>,
-    known: &Known,
+    place: Option<&SourceLine>,
+    known: &KnownNames,
 ) -> Result<(Rule, Vec<String>), PolicyError> {
     let at = format!("rules.{name}");
     let Some(answer) = config.answer else {
@@ -109,7 +109,7 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
         let why = "paths say which ones beneath the root; leave it out";
         return Err(contradiction(at, "outside_root", why));
     }
-    if config.outside_root.is_some() && config.answer == Some(Answer::Allow) {
+    if config.outside_root.is_some() && config.answer == Some(Permission::Allow) {
         let why = "no rule may allow what leads out of the root";
         return Err(contradiction(at, "outside_root", why));
     }
@@ -117,7 +117,7 @@ fn check_lists(at: &str, config: &RuleConfig) -> Result<(), PolicyError> {
         let why = "paths describe places beneath the root; make two rules of it";
         return Err(contradiction(at, "outside_root", why));
     }
-    if config.remember.is_some() && config.answer != Some(Answer::Ask) {
+    if config.remember.is_some() && config.answer != Some(Permission::Ask) {
         let why = "there is nothing to remember unless the rule asks";
         return Err(contradiction(at, "remember", why));
     }
@@ -133,7 +133,7 @@ fn contradiction(at: &str, key: &str, why: &'static str) -> PolicyError {
 
 fn conditions(
     at: &str,
-    answer: Answer,
+    answer: Permission,
     config: &RuleConfig,
 ) -> Result<Vec<Condition>, PolicyError> {
     let mut conditions = Vec::new();
@@ -179,10 +179,10 @@ fn conditions(
 /// what it asks of the sandbox, which bounds every rule that allows anyway.
 fn surroundings(
     at: &str,
-    answer: Answer,
+    answer: Permission,
     config: &RuleConfig,
 ) -> Result<Vec<Condition>, PolicyError> {
-    let allows = answer == Answer::Allow;
+    let allows = answer == Permission::Allow;
     let mut conditions = Vec::new();
     if config.cwd.is_some() || allows && config.commands.is_some() {
         let root = [".".to_owned()];
@@ -199,10 +199,10 @@ fn surroundings(
 }
 
 /// Reads a pattern of paths: `*` stops at a slash, `**` does not.
-pub(crate) fn path_glob(pattern: &str, answer: Answer) -> Result<Glob, globset::Error> {
+pub(crate) fn path_glob(pattern: &str, answer: Permission) -> Result<Glob, globset::Error> {
     let mut glob = GlobBuilder::new(pattern);
     glob.literal_separator(true);
-    glob.case_insensitive(answer != Answer::Allow);
+    glob.case_insensitive(answer != Permission::Allow);
     glob.build()
 }
 

@@ -83,7 +83,7 @@ fn matches(
     let mut fits = parts
         .iter()
         .map(|part| rule.fits(&facts, Some(part)) == Fit::Yes);
-    let all = rule.answer == crate::config::Answer::Allow;
+    let all = rule.answer == crate::config::Permission::Allow;
     Ok(!parts.is_empty()
         && if all {
             fits.all(|fit| fit)

@@ -8,7 +8,7 @@ use neuraxis_core::{Access, JsonText};
 use super::arguments::Arguments;
 use super::command::{self, Folder, Part};
 use super::host::host_of;
-use super::path::{Led, in_patch, lead};
+use super::path::{PathTarget, in_patch, lead};
 
 /// The arguments that hold paths, unless a rule says otherwise.
 pub(crate) const PATHS: [&str; 18] = [
@@ -54,15 +54,15 @@ pub(crate) struct Facts<'a> {
     root: Option<&'a str>,
     arguments: OnceCell<Arguments>,
     parts: OnceCell<Option<Vec<Part>>>,
-    paths: OnceCell<Found<Led>>,
-    hosts: OnceCell<Found<String>>,
-    folders: OnceCell<Found<Led>>,
-    access: OnceCell<Found<Access>>,
+    paths: OnceCell<Named<PathTarget>>,
+    hosts: OnceCell<Named<String>>,
+    folders: OnceCell<Named<PathTarget>>,
+    access: OnceCell<Named<Access>>,
 }
 
 /// Some of what a call names, such as its paths.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found<T> {
+pub(crate) struct Named<T> {
     pub(crate) items: Vec<T>,
     pub(crate) is_unclear: bool,
 }
@@ -86,7 +86,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns where its paths lead. A path counts from the root, and if the call names a folder to run in, from there too.
-    pub(crate) fn paths(&self, names: Option<&[String]>) -> Cow<'_, Found<Led>> {
+    pub(crate) fn paths(&self, names: Option<&[String]>) -> Cow<'_, Named<PathTarget>> {
         match names {
             Some(_) => Cow::Owned(self.find_paths(names)),
             None => Cow::Borrowed(self.paths.get_or_init(|| self.find_paths(None))),
@@ -94,20 +94,20 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the hosts that its URLs lead to.
-    pub(crate) fn hosts(&self, names: Option<&[String]>) -> Cow<'_, Found<String>> {
+    pub(crate) fn hosts(&self, names: Option<&[String]>) -> Cow<'_, Named<String>> {
         match names {
             Some(_) => Cow::Owned(self.find_hosts(names)),
             None => Cow::Borrowed(self.hosts.get_or_init(|| self.find_hosts(None))),
         }
     }
 
-    fn find_paths(&self, names: Option<&[String]>) -> Found<Led> {
+    fn find_paths(&self, names: Option<&[String]>) -> Named<PathTarget> {
         let arguments = self.arguments();
         let texts = match names {
             Some(names) => arguments.texts(names),
             None => arguments.texts(&PATHS),
         };
-        let mut found = Found {
+        let mut found = Named {
             items: Vec::new(),
             is_unclear: texts.is_unclear,
         };
@@ -120,21 +120,21 @@ impl<'a> Facts<'a> {
         for path in texts.found.iter().copied().chain(in_patches) {
             found.items.push(lead(path, "", self.root));
             for folder in folders.iter().filter(|folder| **folder != path) {
-                if let Led::Inside(base) = lead(folder, "", self.root) {
+                if let PathTarget::Inside(base) = lead(folder, "", self.root) {
                     found.items.push(lead(path, &base, self.root));
                 }
             }
         }
-        found.is_unclear |= found.items.contains(&Led::Unclear);
+        found.is_unclear |= found.items.contains(&PathTarget::Unclear);
         found
     }
 
-    fn find_hosts(&self, names: Option<&[String]>) -> Found<String> {
+    fn find_hosts(&self, names: Option<&[String]>) -> Named<String> {
         let texts = match names {
             Some(names) => self.arguments().texts(names),
             None => self.arguments().texts(&URLS),
         };
-        let mut found = Found {
+        let mut found = Named {
             items: Vec::new(),
             is_unclear: texts.is_unclear,
         };
@@ -190,16 +190,16 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the folders that the call is to run in: the root, if it names none.
-    pub(crate) fn folders(&self) -> &Found<Led> {
+    pub(crate) fn folders(&self) -> &Named<PathTarget> {
         self.folders.get_or_init(|| {
             let texts = self.arguments().texts(&FOLDERS);
             let leads = |path: &&str| lead(path, "", self.root);
-            let mut items: Vec<Led> = texts.found.iter().map(leads).collect();
+            let mut items: Vec<PathTarget> = texts.found.iter().map(leads).collect();
             if items.is_empty() {
-                items.push(Led::Inside(".".to_owned()));
+                items.push(PathTarget::Inside(".".to_owned()));
             }
-            Found {
-                is_unclear: texts.is_unclear || items.contains(&Led::Unclear),
+            Named {
+                is_unclear: texts.is_unclear || items.contains(&PathTarget::Unclear),
                 items,
             }
         })
@@ -208,14 +208,14 @@ impl<'a> Facts<'a> {
     /// Tells whether the call runs at the root for certain.
     pub(crate) fn runs_at_root(&self) -> bool {
         let folders = self.folders();
-        let is_root = |led: &Led| matches!(led, Led::Inside(path) if path == ".");
+        let is_root = |led: &PathTarget| matches!(led, PathTarget::Inside(path) if path == ".");
         !folders.is_unclear && folders.items.iter().all(is_root)
     }
 
     /// Returns the folder that paths in its command count from.
     pub(crate) fn command_folder(&self) -> Folder<'_> {
         let base = match self.folders().items.first() {
-            Some(Led::Inside(path)) => path,
+            Some(PathTarget::Inside(path)) => path,
             _ => "",
         };
         Folder {
@@ -225,7 +225,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns what the call asks of the sandbox.
-    pub(crate) fn access(&self) -> &Found<Access> {
+    pub(crate) fn access(&self) -> &Named<Access> {
         self.access.get_or_init(|| {
             let texts = self.arguments().texts(&["access"]);
             let known = |text: &&str| {
@@ -234,7 +234,7 @@ impl<'a> Facts<'a> {
                     .find(|access| access.as_str() == *text)
             };
             let items: Vec<Access> = texts.found.iter().filter_map(known).collect();
-            Found {
+            Named {
                 is_unclear: texts.is_unclear && self.arguments().has_any(&["access"])
                     || items.len() < texts.found.len(),
                 items,

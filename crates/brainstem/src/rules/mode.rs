@@ -1,11 +1,11 @@
-//! A checked mode.
+//! A checked mode, and which roles may serve.
 
 use std::time::Duration;
 
-use neuraxis_core::{Remember, ToolClass, ToolSpec};
+use neuraxis_core::{Remember, Role, ToolClass, ToolSpec};
 
-use super::{Known, RoleRule, check_limits};
-use crate::config::{Answer, ModeConfig, PartialLimits, ToolAnswersConfig};
+use super::{KnownNames, check_limits};
+use crate::config::{ModeConfig, PartialLimits, Permission, ToolAnswersConfig};
 use crate::error::PolicyError;
 
 /// How often a failed call is made again unless a mode says otherwise.
@@ -23,7 +23,7 @@ pub(crate) struct ModeRules {
     pub(crate) temperature: Option<f32>,
     pub(crate) max_output_tokens: Option<u32>,
     /// What calls that write or reach out get at the least, once there is untrusted content.
-    pub(crate) after_untrusted: Answer,
+    pub(crate) after_untrusted: Permission,
     pub(crate) remember: Remember,
     pub(crate) approval_expires: Option<Duration>,
     pub(crate) tool_retries: u32,
@@ -34,7 +34,7 @@ impl ModeRules {
     pub(crate) fn check(
         at: &str,
         config: &ModeConfig,
-        known: &Known,
+        known: &KnownNames,
         meant: Option<&str>,
     ) -> Result<Self, PolicyError> {
         let roles = match &config.roles {
@@ -88,7 +88,7 @@ impl ModeRules {
             limits: check_limits(at, config.limits())?,
             temperature: config.temperature,
             max_output_tokens: config.max_output_tokens,
-            after_untrusted: config.after_untrusted.unwrap_or(Answer::Ask),
+            after_untrusted: config.after_untrusted.unwrap_or(Permission::Ask),
             remember: config.remember.unwrap_or_default(),
             approval_expires: config.approval_expires,
             tool_retries: config.tool_retries.unwrap_or(DEFAULT_TOOL_RETRIES),
@@ -99,17 +99,17 @@ impl ModeRules {
 /// What a mode answers about tools.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToolAnswers {
-    read_only: Answer,
-    idempotent: Answer,
-    irreversible: Answer,
-    open_world: Answer,
-    destructive: Answer,
+    read_only: Permission,
+    idempotent: Permission,
+    irreversible: Permission,
+    open_world: Permission,
+    destructive: Permission,
 }
 
 impl ToolAnswers {
     /// What is left out is denied: a mode that forgets something must not allow it.
     pub(crate) fn new(config: &ToolAnswersConfig) -> Self {
-        let answer = |given: Option<Answer>| given.unwrap_or(Answer::Deny);
+        let answer = |given: Option<Permission>| given.unwrap_or(Permission::Deny);
         Self {
             read_only: answer(config.read_only),
             idempotent: answer(config.idempotent),
@@ -122,27 +122,27 @@ impl ToolAnswers {
     fn deny_all(&self) -> bool {
         [self.read_only, self.idempotent, self.irreversible]
             .iter()
-            .all(|answer| *answer == Answer::Deny)
+            .all(|answer| *answer == Permission::Deny)
     }
 
     /// Answers about a tool: the strictest answer to anything it is.
-    pub(crate) fn answer(&self, tool: &ToolSpec) -> Answer {
+    pub(crate) fn answer(&self, tool: &ToolSpec) -> Permission {
         let answers = self.applying(tool).map(|(answer, _)| answer);
         // Every tool has a class, so that there always is an answer; without one the call would be denied.
-        answers.max().unwrap_or(Answer::Deny)
+        answers.max().unwrap_or(Permission::Deny)
     }
 
     /// Returns what it is about a tool that leads to the given answer: what it does or may do.
     pub(crate) fn causes(
         &self,
         tool: &ToolSpec,
-        answer: Answer,
+        answer: Permission,
     ) -> impl Iterator<Item = &'static str> {
         let applying = self.applying(tool);
         applying.filter_map(move |(other, clause)| (other == answer).then_some(clause))
     }
 
-    fn applying(&self, tool: &ToolSpec) -> impl Iterator<Item = (Answer, &'static str)> {
+    fn applying(&self, tool: &ToolSpec) -> impl Iterator<Item = (Permission, &'static str)> {
         let class = match tool.class {
             ToolClass::ReadOnly => (self.read_only, "reads"),
             ToolClass::Idempotent => (self.idempotent, "changes something"),
@@ -157,5 +157,41 @@ impl ToolAnswers {
         ]
         .into_iter()
         .flatten()
+    }
+}
+
+/// Stands for all roles.
+const ALL_ROLES: &str = "*";
+
+/// Which roles may serve.
+#[derive(Debug, Clone)]
+pub(crate) enum RoleRule {
+    /// Every role of the policy.
+    Any,
+    /// The roles that are listed.
+    Only(Vec<Role>),
+}
+
+impl RoleRule {
+    pub(crate) fn check(at: &str, roles: &[Role], known: &KnownNames) -> Result<Self, PolicyError> {
+        if roles.is_empty() {
+            return Err(PolicyError::AllowsNothing {
+                at: at.to_owned(),
+                remedy: "name a role, or \"*\" for all",
+                nearest: None,
+            });
+        }
+        if roles.iter().any(|role| role.as_str() == ALL_ROLES) {
+            return Ok(Self::Any);
+        }
+        roles.iter().try_for_each(|role| known.role(at, role))?;
+        Ok(Self::Only(roles.to_vec()))
+    }
+
+    pub(crate) fn allows(&self, role: &Role) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(roles) => roles.contains(role),
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Led {
+pub(crate) enum PathTarget {
     /// To a place beneath the root, named from there; `.` for the root itself.
     Inside(String),
     /// Out of the root.
@@ -15,13 +15,13 @@ pub(crate) enum Led {
 
 /// Tells where a path leads that counts from `base`, itself beneath the root or `""`. `root` is the root's own absolute
 /// path, if it is known.
-pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> Led {
+pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> PathTarget {
     // A home folder, a variable or an end of text is read by some and taken as it is by others.
     if path.starts_with('~') || path.contains(['\0', '$', '\n', '\r', '\\']) {
-        return Led::Unclear;
+        return PathTarget::Unclear;
     }
     if path.trim() != path {
-        return Led::Unclear;
+        return PathTarget::Unclear;
     }
     if path.starts_with('/') {
         return absolute(path, root);
@@ -29,43 +29,43 @@ pub(crate) fn lead(path: &str, base: &str, root: Option<&str>) -> Led {
     normalized(base.split('/').chain(path.split('/')))
 }
 
-fn absolute(path: &str, root: Option<&str>) -> Led {
-    let Led::Inside(path) = normalized(path.split('/')) else {
-        return Led::Outside;
+fn absolute(path: &str, root: Option<&str>) -> PathTarget {
+    let PathTarget::Inside(path) = normalized(path.split('/')) else {
+        return PathTarget::Outside;
     };
-    let Some(Led::Inside(root)) = root.map(|root| normalized(root.split('/'))) else {
-        return Led::Outside;
+    let Some(PathTarget::Inside(root)) = root.map(|root| normalized(root.split('/'))) else {
+        return PathTarget::Outside;
     };
     if root == "." {
-        return Led::Inside(path);
+        return PathTarget::Inside(path);
     }
     match path.strip_prefix(&root) {
-        Some("") => Led::Inside(".".to_owned()),
+        Some("") => PathTarget::Inside(".".to_owned()),
         Some(rest) => match rest.strip_prefix('/') {
-            Some(inside) => Led::Inside(inside.to_owned()),
-            None => Led::Outside,
+            Some(inside) => PathTarget::Inside(inside.to_owned()),
+            None => PathTarget::Outside,
         },
-        None => Led::Outside,
+        None => PathTarget::Outside,
     }
 }
 
-fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> Led {
+fn normalized<'a>(names: impl Iterator<Item = &'a str>) -> PathTarget {
     let mut kept: Vec<&str> = Vec::new();
     for name in names {
         match name {
             "" | "." => {}
             ".." => {
                 if kept.pop().is_none() {
-                    return Led::Outside;
+                    return PathTarget::Outside;
                 }
             }
             other => kept.push(other),
         }
     }
     if kept.is_empty() {
-        return Led::Inside(".".to_owned());
+        return PathTarget::Inside(".".to_owned());
     }
-    Led::Inside(kept.join("/"))
+    PathTarget::Inside(kept.join("/"))
 }
 
 /// Returns the paths that the headers of a patch name: of a unified diff, and of the form `*** Update File: …`.
@@ -105,25 +105,25 @@ mod tests {
 
     #[test]
     fn paths_are_normalized_and_those_that_leave_the_root_are_told() {
-        let inside = |path: &str| Led::Inside(path.to_owned());
+        let inside = |path: &str| PathTarget::Inside(path.to_owned());
         for (path, expected) in [
             ("src/main.rs", inside("src/main.rs")),
             ("./src//./main.rs", inside("src/main.rs")),
             ("src/../Cargo.toml", inside("Cargo.toml")),
             ("", inside(".")),
             (".", inside(".")),
-            ("..", Led::Outside),
-            ("src/../../etc/passwd", Led::Outside),
-            ("/etc/passwd", Led::Outside),
+            ("..", PathTarget::Outside),
+            ("src/../../etc/passwd", PathTarget::Outside),
+            ("/etc/passwd", PathTarget::Outside),
             ("/home/me/project/a.txt", inside("a.txt")),
             ("/home/me/project", inside(".")),
-            ("/home/me/project-evil/a.txt", Led::Outside),
-            ("/home/me/project/../secret", Led::Outside),
-            ("~/.ssh/id_rsa", Led::Unclear),
-            ("$HOME/x", Led::Unclear),
-            ("secret.txt ", Led::Unclear),
-            ("a\0b", Led::Unclear),
-            ("..\\x", Led::Unclear),
+            ("/home/me/project-evil/a.txt", PathTarget::Outside),
+            ("/home/me/project/../secret", PathTarget::Outside),
+            ("~/.ssh/id_rsa", PathTarget::Unclear),
+            ("$HOME/x", PathTarget::Unclear),
+            ("secret.txt ", PathTarget::Unclear),
+            ("a\0b", PathTarget::Unclear),
+            ("..\\x", PathTarget::Unclear),
         ] {
             assert_eq!(
                 lead(path, "", Some("/home/me/project/")),
@@ -131,7 +131,7 @@ mod tests {
                 "{path:?}"
             );
         }
-        assert_eq!(lead("/home/me/project/a", "", None), Led::Outside);
+        assert_eq!(lead("/home/me/project/a", "", None), PathTarget::Outside);
         assert_eq!(lead("../a", "src", None), inside("a"));
     }
 

@@ -8,8 +8,8 @@ use neuraxis_core::{Access, Channel, Mode, Remember, RuleRef, ToolClass, ToolSpe
 use super::command::{CommandPattern, Part};
 use super::facts::Facts;
 use super::host::HostPattern;
-use super::path::Led;
-use crate::config::Answer;
+use super::path::PathTarget;
+use crate::config::Permission;
 
 /// Why it cannot be told whether a rule is about a call, for the end of a sentence.
 const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
@@ -18,7 +18,7 @@ const IN_SEVERAL_WAYS: &str = "its arguments can be read in several ways";
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) at: RuleRef,
-    pub(crate) answer: Answer,
+    pub(crate) answer: Permission,
     pub(crate) remember: Option<Remember>,
     pub(crate) reason: Option<Arc<str>>,
     pub(crate) class: Option<Vec<ToolClass>>,
@@ -106,7 +106,7 @@ impl Rule {
             .conditions
             .iter()
             .map(|condition| self.holds(condition, facts, part));
-        let allows = self.answer == Answer::Allow;
+        let allows = self.answer == Permission::Allow;
         let access = allows.then(|| self.fits_access(&self.access, facts));
         fits.chain(access).min().unwrap_or(Fit::Yes)
     }
@@ -115,12 +115,14 @@ impl Rule {
         match condition {
             Condition::Paths { globs, names } => {
                 let paths = facts.paths(names.as_deref());
-                let inside = |led: &Led| matches!(led, Led::Inside(path) if globs.is_match(path));
+                let inside = |led: &PathTarget| matches!(led, PathTarget::Inside(path) if globs.is_match(path));
                 self.enough(&paths.items, paths.is_unclear, inside)
             }
             Condition::OutsideRoot { names } => {
                 let paths = facts.paths(names.as_deref());
-                self.enough(&paths.items, paths.is_unclear, |led| *led == Led::Outside)
+                self.enough(&paths.items, paths.is_unclear, |led| {
+                    *led == PathTarget::Outside
+                })
             }
             Condition::Hosts { patterns, names } => {
                 let hosts = facts.hosts(names.as_deref());
@@ -142,7 +144,7 @@ impl Rule {
                 let fits = parts
                     .iter()
                     .map(|part| self.fits_part(patterns, part, facts));
-                let all = self.answer == Answer::Allow;
+                let all = self.answer == Permission::Allow;
                 if all { fits.min() } else { fits.max() }.unwrap_or(Fit::No)
             }
             Condition::Folder { globs } => self.fits_folder(globs, facts),
@@ -155,7 +157,7 @@ impl Rule {
     }
 
     fn fits_part(&self, patterns: &[CommandPattern], part: &Part, facts: &Facts<'_>) -> Fit {
-        if self.answer == Answer::Allow {
+        if self.answer == Permission::Allow {
             let folder = facts.command_folder();
             let fits = patterns.iter().map(|pattern| pattern.covers(part, folder));
             return match (fits.max(), part.unclear) {
@@ -171,9 +173,9 @@ impl Rule {
 
     fn fits_folder(&self, globs: &GlobSet, facts: &Facts<'_>) -> Fit {
         let folders = facts.folders();
-        let listed = |led: &Led| match led {
-            Led::Inside(path) => globs.is_match(path),
-            Led::Outside | Led::Unclear => false,
+        let listed = |led: &PathTarget| match led {
+            PathTarget::Inside(path) => globs.is_match(path),
+            PathTarget::Outside | PathTarget::Unclear => false,
         };
         self.enough(&folders.items, folders.is_unclear, listed)
     }
@@ -181,7 +183,7 @@ impl Rule {
     fn fits_access(&self, listed: &[Access], facts: &Facts<'_>) -> Fit {
         let asked = facts.access();
         let asks_nothing = asked.items.is_empty() && !asked.is_unclear;
-        if self.answer == Answer::Allow && (asks_nothing || !self.is_about_command(facts)) {
+        if self.answer == Permission::Allow && (asks_nothing || !self.is_about_command(facts)) {
             return Fit::Yes;
         }
         self.enough(&asked.items, asked.is_unclear, |access| {
@@ -196,13 +198,13 @@ impl Rule {
     }
 
     fn enough<T>(&self, items: &[T], is_unclear: bool, fits: impl Fn(&T) -> bool) -> Fit {
-        let fits = if self.answer == Answer::Allow {
+        let fits = if self.answer == Permission::Allow {
             !items.is_empty() && items.iter().all(fits)
         } else {
             items.iter().any(fits)
         };
         match (fits, is_unclear, self.answer) {
-            (true, false, _) | (true, true, Answer::Ask | Answer::Deny) => Fit::Yes,
+            (true, false, _) | (true, true, Permission::Ask | Permission::Deny) => Fit::Yes,
             (_, true, _) => Fit::Unclear(IN_SEVERAL_WAYS),
             (false, false, _) => Fit::No,
         }

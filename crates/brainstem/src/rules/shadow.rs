@@ -1,25 +1,25 @@
 //! Finds rules that allow what another rule never lets through.
 
 use super::rule::Rule;
-use crate::config::Answer;
+use crate::config::Permission;
 use crate::error::PolicyError;
 
 /// Refuses a rule that allows calls of tools about which another rule asks or denies whatever they do.
 pub(crate) fn check(rules: &[(Rule, Vec<String>)]) -> Result<(), PolicyError> {
     let blanket: Vec<_> = rules
         .iter()
-        .filter(|(rule, _)| rule.answer > Answer::Allow && is_blanket(rule))
+        .filter(|(rule, _)| rule.answer > Permission::Allow && is_blanket(rule))
         .collect();
     for (rule, tools) in rules
         .iter()
-        .filter(|(rule, _)| rule.answer == Answer::Allow)
+        .filter(|(rule, _)| rule.answer == Permission::Allow)
     {
         let above = blanket.iter().find(|(_, above)| covers(above, tools));
         if let Some((above, _)) = above {
             return Err(PolicyError::Shadowed {
                 at: format!("rules.{}", rule.at.name),
                 other: above.at.to_string(),
-                answer: if above.answer == Answer::Deny {
+                answer: if above.answer == Permission::Deny {
                     "deny"
                 } else {
                     "ask"

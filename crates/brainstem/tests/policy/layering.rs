@@ -1,6 +1,6 @@
 //! What deployments make of the built-in policy.
 
-use neuraxis_brainstem::{Answer, Policy, PolicyConfig, Request};
+use neuraxis_brainstem::{Permission, Policy, PolicyConfig, Request};
 use neuraxis_core::{Channel, Mode, Role, ToolClass};
 
 use crate::catalog::{all_tools, tool};
@@ -117,5 +117,5 @@ fn code_tasks_in_conservative_mode_stay_without_tools_whatever_the_channel_lists
 
 #[test]
 fn answers_are_ordered_from_the_mildest_to_the_strictest() {
-    assert!(Answer::Allow < Answer::Ask && Answer::Ask < Answer::Deny);
+    assert!(Permission::Allow < Permission::Ask && Permission::Ask < Permission::Deny);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_brainstem::{
-    Answer, Call, ChannelConfig, ModeConfig, PlanConfig, Policy, PolicyConfig, Request,
+    Call, ChannelConfig, ModeConfig, Permission, PlanConfig, Policy, PolicyConfig, Request,
     UnlistedTools,
 };
 use neuraxis_core::{
@@ -47,11 +47,15 @@ macro_rules! set_limits {
     };
 }
 
-fn an_answer() -> impl Strategy<Value = Answer> {
-    prop_oneof![Just(Answer::Allow), Just(Answer::Ask), Just(Answer::Deny)]
+fn an_answer() -> impl Strategy<Value = Permission> {
+    prop_oneof![
+        Just(Permission::Allow),
+        Just(Permission::Ask),
+        Just(Permission::Deny)
+    ]
 }
 
-fn answers() -> impl Strategy<Value = [Answer; 5]> {
+fn answers() -> impl Strategy<Value = [Permission; 5]> {
     [
         an_answer(),
         an_answer(),
@@ -62,7 +66,7 @@ fn answers() -> impl Strategy<Value = [Answer; 5]> {
 }
 
 fn policy_answering(
-    [read_only, idempotent, irreversible, open_world, destructive]: [Answer; 5],
+    [read_only, idempotent, irreversible, open_world, destructive]: [Permission; 5],
 ) -> Option<Policy> {
     let mut mode = ModeConfig::default();
     mode.tools.read_only = Some(read_only);
@@ -105,7 +109,7 @@ proptest! {
     ) {
         let mut config = PolicyConfig::default();
         let (name, mut mode) = (Mode::new("own"), ModeConfig::default());
-        mode.tools.read_only = Some(Answer::Allow);
+        mode.tools.read_only = Some(Permission::Allow);
         set_limits!(mode, by_mode);
         config.modes.insert(name.clone(), mode);
         let mut channel = ChannelConfig::default();

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use neuraxis_brainstem::{Call, Ruling, Told};
+use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
-    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolCallId, ToolSpec,
-    Verdict, Vet, Vetted, Vetting,
+    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolCallId, ToolSpec, Vet,
+    Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -25,11 +25,11 @@ impl Driver {
         let unproven = self.drop_unproven(&mut vet);
         let session = self.scope.session_id.clone();
         let turn = TurnContext::new(self.scope.run_id, session, vet.agent, vet.turn);
-        let mut told = std::mem::take(&mut self.told);
+        let mut reasons = std::mem::take(&mut self.reasons);
         let calls = vet.calls.iter();
-        let calls = calls.map(|call| self.vet_safely(call, &turn, &mut told));
+        let calls = calls.map(|call| self.vet_safely(call, &turn, &mut reasons));
         let calls: Vec<Vetting> = calls.collect();
-        self.told = told;
+        self.reasons = reasons;
         let mut both = calls.iter().zip(&vet.calls);
         if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
             self.look_up(vet, calls, unproven);
@@ -58,16 +58,21 @@ impl Driver {
     }
 
     /// Judges a call. One that nobody can judge without crashing is denied, and the run goes on.
-    fn vet_safely(&self, call: &CallToVet, turn: &TurnContext, told: &mut Told) -> Vetting {
-        // What was told of earlier calls is no more than wording.
-        let judged = catch_unwind(AssertUnwindSafe(|| self.vet_call(call, turn, told)));
+    fn vet_safely(
+        &self,
+        call: &CallToVet,
+        turn: &TurnContext,
+        reasons: &mut ReasonCache,
+    ) -> Vetting {
+        // The reasons of earlier calls are no more than wording.
+        let judged = catch_unwind(AssertUnwindSafe(|| self.vet_call(call, turn, reasons)));
         judged.unwrap_or_else(|_| {
             tracing::error!(run = %turn.run_id, call = %call.tool_call_id, "judging a call crashed; it is denied");
             Vetting::deny("it could not be judged")
         })
     }
 
-    fn vet_call(&self, call: &CallToVet, turn: &TurnContext, told: &mut Told) -> Vetting {
+    fn vet_call(&self, call: &CallToVet, turn: &TurnContext, reasons: &mut ReasonCache) -> Vetting {
         // A tool that this agent was not offered is as unknown as one that does not exist.
         let offered = self.tree.tools(turn.agent);
         if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
@@ -90,8 +95,7 @@ impl Driver {
             return Vetting::deny("the policy in force does not offer it to such a request");
         }
         let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
-        let ruling = self.engine.policy.ruling(decision, &judged, told);
-        self.engine.vetting(spec, ruling)
+        self.engine.policy.vet(decision, &judged, reasons)
     }
 
     /// Answers with what people allowed for the session, once the store has told it.
@@ -162,27 +166,6 @@ fn judged<'a>(
     judged
 }
 
-impl Engine {
-    fn vetting(&self, spec: &ToolSpec, ruling: Ruling) -> Vetting {
-        let class = spec.class;
-        let vetting = match ruling.verdict {
-            Verdict::Allow => Vetting::Run {
-                class,
-                untrusted: false,
-                reason: ruling.reason,
-                rule: ruling.rule,
-                grant: ruling.grant,
-            },
-            other => Vetting::from_verdict(other, class),
-        };
-        if self.policy.brings_untrusted(spec) {
-            vetting.bringing_untrusted()
-        } else {
-            vetting
-        }
-    }
-}
-
 /// What it takes to judge calls once more, with what people allowed for the session.
 struct Lookup {
     engine: Arc<Engine>,
@@ -222,24 +205,22 @@ impl Lookup {
     ) -> Vetting {
         let policy = &self.engine.policy;
         let judged = judged(spec, call, Some(&self.taint), &self.engine);
-        let mut told = Told::default();
-        let asked = policy.ruling(
+        let mut reasons = ReasonCache::default();
+        let mut vetting = policy.vet(
             &self.decision,
             &judged.with_remembered(remembered),
-            &mut told,
+            &mut reasons,
         );
-        let asks = matches!(asked.verdict, Verdict::Ask { .. });
+        let asks = matches!(vetting, Vetting::Ask { .. });
         if let Some(approved) = call.approved.as_ref().filter(|_| asks)
             && self.remember(&judged, approved, remembered).await
         {
-            let again = policy.ruling(
+            return policy.vet(
                 &self.decision,
                 &judged.with_remembered(remembered),
-                &mut told,
+                &mut reasons,
             );
-            return self.engine.vetting(spec, again);
         }
-        let mut vetting = self.engine.vetting(spec, asked);
         if let Vetting::Ask { choices, .. } = &mut vetting {
             *choices = if self.keeps_answers() {
                 policy.grant_choices(&self.decision, &judged.with_remembered(remembered))

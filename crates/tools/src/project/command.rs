@@ -9,12 +9,13 @@
 mod environment;
 mod output;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ToolAnnotations, ToolClass};
+use neuraxis_core::{Access, ToolAnnotations, ToolClass};
 use neuraxis_ports::{Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,20 +26,19 @@ use self::output::{Collected, Live};
 use super::failure::{FileError, shown};
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::is_false;
+use crate::blocking::{self, Cancelled};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::sandbox::{self, Ended, Running, Wanted, sandbox_features};
-use crate::wording::{MAX_QUOTED_CHARS, one_line};
-use crate::work::{self, Cancelled};
+use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 pub use environment::COMMAND_ENVIRONMENT;
-pub use output::{COMMAND_MAX_LIVE_BYTES, COMMAND_MAX_OUTPUT_BYTES};
 
 /// The most bytes of a command line: what the policy looks into.
-pub const COMMAND_MAX_BYTES: usize = 8 << 10;
+const COMMAND_MAX_BYTES: usize = 8 << 10;
 /// How long a command may take unless its call says otherwise.
-pub const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const COMMAND_DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest time that a call can give its command.
-pub const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
+const COMMAND_MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How much longer than its command a call may take: to start it, to end it, and to read what is left.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -102,28 +102,19 @@ struct Arguments {
     /// After how many seconds it is ended. By default 120, at most 600.
     timeout_seconds: Option<NonZeroU64>,
     /// What it needs that is closed otherwise. By default nothing. Ask only for what this command cannot do without.
-    access: Option<Vec<Access>>,
+    #[schemars(with = "Option<Vec<AccessSchema>>")]
+    access: Option<BTreeSet<Access>>,
 }
 
-/// What a command can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+/// What a model reads of what a command can ask for: the words of [`Access`].
+#[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Access {
+#[expect(dead_code, reason = "it is there for its schema")]
+enum AccessSchema {
     /// The network of this machine.
     Network,
     /// To write to `.git`, as `git commit` does; its hooks and configuration stay closed.
     Git,
-}
-
-impl Access {
-    /// Tells the sandbox whether something was asked for.
-    fn within(self, asked: &[Self]) -> sandbox::Access {
-        if asked.contains(&self) {
-            sandbox::Access::Open
-        } else {
-            sandbox::Access::Closed
-        }
-    }
 }
 
 #[derive(Debug, Serialize)]
@@ -178,7 +169,7 @@ async fn run(
     let asked = arguments.access.unwrap_or_default();
     let access = asked.clone();
     let started = Instant::now();
-    let running = work::run(&ctx, move |_| {
+    let running = blocking::run(&ctx, move |_| {
         let folder = match root.locate(cwd.as_deref().unwrap_or_default())? {
             Located::Folder(folder) => folder,
             Located::File(file) => {
@@ -188,14 +179,14 @@ async fn run(
                 .into());
             }
         };
-        start(&command, &root, &folder, &access)
+        start(&command, &root, &folder, access)
     })
     .await?;
     let (ending, stdout, stderr) = watch(running, limit, &ctx).await?;
     let duration = started.elapsed();
     let mut ran = report(&arguments.command, ending, stdout, stderr, duration);
     if ran.exit_code != Some(0) {
-        let all = [Access::Network, Access::Git].into_iter();
+        let all = Access::ALL.into_iter();
         ran.without_access = all.filter(|access| !asked.contains(access)).collect();
     }
     Ok(ran)
@@ -205,7 +196,7 @@ fn start(
     command: &str,
     root: &ProjectRoot,
     folder: &LocatedFolder,
-    access: &[Access],
+    access: BTreeSet<Access>,
 ) -> Result<Running, ToolError> {
     let own = root.own();
     let owned = |path: &std::path::Path| -> PathBuf { path.to_owned() };
@@ -214,8 +205,7 @@ fn start(
         environment: environment(std::env::vars_os()),
         project: root.dir(),
         folder: (folder.path.clone(), &folder.dir),
-        network: Access::Network.within(access),
-        git: Access::Git.within(access),
+        access,
         secrets: own.secrets(),
         unreachable: own.unchangeable().map(owned).collect(),
         governing: own.governing().map(owned).collect(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use neuraxis_ports::ToolError;
 
 use super::secret::{PROTECTED_NAMES, SECRET_FILES};
-use crate::work::Cancelled;
+use crate::blocking::Cancelled;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {

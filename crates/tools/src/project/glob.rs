@@ -6,7 +6,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::failure::FileError;
 
-/// The longest glob.
+/// The longest glob, in bytes.
 const MAX_GLOB_BYTES: usize = 1_000;
 
 /// A glob over paths: `*` stays within a folder, `**` does not, and a glob without `/` is for names at any depth.

@@ -13,12 +13,12 @@ use super::failure::{FileError, shown};
 use super::glob::PathGlob;
 use super::root::{Located, LocatedFolder, ProjectRoot};
 use super::walk::{Bounds, Kind, Met, PassedOver, WALK_MAX_DEPTH, is_false, walk};
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{count, enumerate};
-use crate::work::{self, Stop};
+use crate::summary::{count, enumerate};
 
 /// The most files and folders that one list names; the rest is counted.
-pub const LIST_MAX_ENTRIES: usize = 500;
+const LIST_MAX_ENTRIES: usize = 500;
 
 /// How many names the summary repeats.
 const NAMES_IN_SUMMARY: usize = 10;
@@ -33,7 +33,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { work::run(&ctx, move |stop| list(&root, &arguments, stop)).await }
+            async move { blocking::run(&ctx, move |stop| list(&root, &arguments, stop)).await }
         },
     )?;
     Ok(tool.class(ToolClass::ReadOnly).build())

@@ -1,6 +1,6 @@
 //! The files of this program itself: no tool gets at them, wherever they are and by whatever name.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "commands", target_os = "linux"))]
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ impl OwnInside {
     }
 
     /// The files that hold secrets, by their absolute paths.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         let all = self.all.0.iter();
         let secrets = all.filter(|own| own.kind == Own::Secret);
@@ -132,7 +132,7 @@ impl OwnInside {
     }
 
     /// The files in the project that commands must neither read nor change, by their paths from its top.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn unchangeable(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
         let kept = inside.filter(|(_, kind)| *kind != Own::Governing);
@@ -140,7 +140,7 @@ impl OwnInside {
     }
 
     /// The files in the project that commands must not change, by their paths from its top.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn governing(&self) -> impl Iterator<Item = &Path> {
         let inside = self.inside.iter();
         let governing = inside.filter(|(_, kind)| *kind == Own::Governing);
@@ -148,7 +148,7 @@ impl OwnInside {
     }
 
     /// The folders of the project that commands cannot change because of what is in them or beneath.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "commands", target_os = "linux"))]
     pub(super) fn closed_folders(&self) -> BTreeSet<&Path> {
         let above = self
             .unchangeable()

@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 use self::plan::{Operation, Planned};
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{count, enumerate, grouped};
-use crate::work::{self, Stop};
+use crate::summary::{count, enumerate, grouped};
 
 /// The most bytes of a patch.
-pub const PATCH_MAX_BYTES: usize = 1 << 20;
+const PATCH_MAX_BYTES: usize = 1 << 20;
 /// The most files that a patch changes.
-pub const PATCH_MAX_FILES: usize = 100;
+const PATCH_MAX_FILES: usize = 100;
 /// The most bytes of a file that is changed, before and after.
-pub const PATCH_MAX_FILE_BYTES: u64 = 4 << 20;
+const PATCH_MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// How many files the summary names.
 const FILES_IN_SUMMARY: usize = 10;
@@ -40,7 +40,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { work::run(&ctx, move |stop| apply(&root, &arguments, stop)).await }
+            async move { blocking::run(&ctx, move |stop| apply(&root, &arguments, stop)).await }
         },
     )?;
     Ok(tool.class(ToolClass::Irreversible).build())

@@ -17,16 +17,14 @@ use self::lines::{Excerpt, LongLine, Window};
 use super::failure::{FileError, shown};
 use super::root::{Located, ProjectRoot};
 use super::walk::is_false;
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{count, grouped};
-use crate::work::{self, Stop};
-
-pub use lines::{READ_MAX_LINE_CHARS, READ_MAX_SCANNED_BYTES, READ_MAX_TEXT_BYTES};
+use crate::summary::{count, grouped};
 
 /// How many lines a call shows unless it asks for another number.
-pub const READ_DEFAULT_LINES: u64 = 500;
+const READ_DEFAULT_LINES: u64 = 500;
 /// The most lines that one call shows.
-pub const READ_MAX_LINES: u64 = 2_000;
+const READ_MAX_LINES: u64 = 2_000;
 
 const DESCRIPTION: &str = "Reads a text file of the project, whole or by line range. Use it when you know the path \
     (list_files and search_files find it). A long file comes in pieces: go on with `start_line` set to the \
@@ -38,7 +36,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { work::run(&ctx, move |stop| read(&root, &arguments, stop)).await }
+            async move { blocking::run(&ctx, move |stop| read(&root, &arguments, stop)).await }
         },
     )?;
     Ok(tool.class(ToolClass::ReadOnly).build())
@@ -132,13 +130,14 @@ fn read(root: &ProjectRoot, arguments: &Arguments, stop: &Stop) -> Result<File, 
     }
     file.seek(SeekFrom::Start(0)).map_err(failed)?;
     let window = window(arguments);
-    let excerpt = lines::scan(&mut file, window, READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
+    let excerpt =
+        lines::scan(&mut file, window, lines::READ_MAX_SCANNED_BYTES, stop)?.map_err(failed)?;
     if excerpt.end_line == 0 && window.first > 1 {
         let lines = match excerpt.total_lines {
             Some(lines) => count(lines, "line", "lines"),
             None => format!(
                 "more lines than are counted (the first {} only)",
-                size(READ_MAX_SCANNED_BYTES)
+                size(lines::READ_MAX_SCANNED_BYTES)
             ),
         };
         return Err(FileError::PastTheEnd {
@@ -209,7 +208,7 @@ fn report(path: String, bytes: u64, window: Window, excerpt: Excerpt) -> Text {
 fn hint(next: Option<u64>, cut: &[LongLine], window: Window) -> Option<String> {
     let rest = next.map(|line| format!("for what follows, call again with start_line {line}"));
     let line = cut.first().map(|cut| {
-        let column = window.column.saturating_add(READ_MAX_LINE_CHARS);
+        let column = window.column.saturating_add(lines::READ_MAX_LINE_CHARS);
         format!("for the rest of line {0}, call again with start_line {0}, line_count 1, start_column {column}", cut.line)
     });
     let hints: Vec<_> = rest.into_iter().chain(line).collect();

@@ -66,7 +66,7 @@ impl ProjectRoot {
         Ok(Self { dir, known_as, own })
     }
 
-    /// The folder itself.
+    /// Its handle.
     pub(super) fn dir(&self) -> &Dir {
         &self.dir
     }

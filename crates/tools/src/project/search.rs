@@ -2,8 +2,8 @@
 
 mod hits;
 mod pattern;
-mod reader;
 
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -16,27 +16,23 @@ use serde::{Deserialize, Serialize};
 
 use self::hits::{FileHits, Hit};
 use self::pattern::{Case, Pattern, Syntax};
-use self::reader::MeteredReader;
 use super::failure::{FileError, shown};
 use super::glob::PathGlob;
 use super::root::{Located, ProjectRoot, open_regular};
 use super::secret::is_secret;
 use super::walk::{Bounds, Kind, PassedOver, is_zero, walk};
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{count, enumerate};
-use crate::work::{self, Stop};
-
-pub use hits::SEARCH_MAX_LINE_BYTES;
-pub use pattern::SEARCH_MAX_PATTERN_BYTES;
+use crate::summary::{count, enumerate};
 
 /// How many hits a search shows unless it asks for another number.
-pub const SEARCH_DEFAULT_HITS: u32 = 50;
+const SEARCH_DEFAULT_HITS: u32 = 50;
 /// The most hits that one search shows; the rest is counted.
-pub const SEARCH_MAX_HITS: u32 = 200;
+const SEARCH_MAX_HITS: u32 = 200;
 /// How many bytes of one file are searched.
-pub const SEARCH_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+const SEARCH_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// How many bytes one call searches in all.
-pub const SEARCH_MAX_TOTAL_BYTES: u64 = 512 * 1024 * 1024;
+const SEARCH_MAX_TOTAL_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The longest line that can be searched.
 const MAX_LINE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
@@ -54,7 +50,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { work::run(&ctx, move |stop| search(&root, &arguments, stop)).await }
+            async move { blocking::run(&ctx, move |stop| search(&root, &arguments, stop)).await }
         },
     )?;
     Ok(tool.class(ToolClass::ReadOnly).build())
@@ -263,6 +259,41 @@ fn hint(shown: u64, total: u64, files: &FilesSeen, passed_over: PassedOver) -> O
         (false, true) => {
             Some("not everything was searched; narrow it with path or glob".to_owned())
         }
+    }
+}
+
+/// Reads a file up to a number of bytes, and no further once the call is stopped.
+#[derive(Debug)]
+struct MeteredReader<'a, File> {
+    file: File,
+    most: u64,
+    read: u64,
+    stop: &'a Stop,
+}
+
+impl<'a, File> MeteredReader<'a, File> {
+    fn new(file: File, most: u64, stop: &'a Stop) -> Self {
+        Self {
+            file,
+            most,
+            read: 0,
+            stop,
+        }
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.read
+    }
+}
+
+impl<File: Read> Read for MeteredReader<'_, File> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        let left = usize::try_from(self.most - self.read).unwrap_or(usize::MAX);
+        let most = buffer.len().min(left);
+        let read = self.file.read(buffer.get_mut(..most).unwrap_or_default())?;
+        self.read += read as u64;
+        Ok(read)
     }
 }
 

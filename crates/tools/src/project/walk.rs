@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::failure::FileError;
 use super::ignored::IgnoreFiles;
 use super::root::{LocatedFolder, ProjectRoot, names};
-use crate::work::Stop;
+use crate::blocking::Stop;
 
 /// The most files and folders that one call goes through.
-pub const WALK_MAX_ENTRIES: u64 = 100_000;
+const WALK_MAX_ENTRIES: u64 = 100_000;
 /// How many folders deep a call goes, counted from where it begins.
-pub const WALK_MAX_DEPTH: u32 = 64;
+pub(super) const WALK_MAX_DEPTH: u32 = 64;
 
 /// Something met on the way.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Met<'a> {
 pub(super) enum Kind {
     File,
     Folder,
-    /// Not followed.
+    /// It is listed, and not followed.
     Symlink,
     /// A pipe, socket or device.
     Other,

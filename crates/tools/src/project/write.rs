@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::failure::{FileError, shown};
 use super::root::ProjectRoot;
 use super::target::{Existing, Folders, Target};
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{count, grouped};
-use crate::work::{self, Stop};
+use crate::summary::{count, grouped};
 
 /// The most bytes that one call writes.
-pub const WRITE_MAX_BYTES: usize = 1 << 20;
+const WRITE_MAX_BYTES: usize = 1 << 20;
 
 const DESCRIPTION: &str = "Writes a text file of the project: makes it, or replaces its whole content. Use apply_patch \
     instead to change parts of a file. The file is replaced in one go, so that nobody ever sees half of it. Files that \
@@ -28,7 +28,7 @@ pub(super) fn tool(root: Arc<ProjectRoot>) -> Result<Arc<dyn Tool>, DefinitionEr
         DESCRIPTION,
         move |arguments: Arguments, ctx| {
             let root = Arc::clone(&root);
-            async move { work::run(&ctx, move |stop| write(&root, &arguments, stop)).await }
+            async move { blocking::run(&ctx, move |stop| write(&root, &arguments, stop)).await }
         },
     )?;
     Ok(tool.class(ToolClass::Idempotent).build())

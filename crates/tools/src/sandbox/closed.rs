@@ -8,7 +8,9 @@ use std::ffi::OsStr;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
-use super::order::{Access, Run};
+use neuraxis_core::Access;
+
+use super::order::Run;
 use crate::project::is_protected_name;
 
 /// What of a repository stays closed. `commondir` would name another folder for all of it.
@@ -35,7 +37,7 @@ impl Closed {
         let mut closed = Self::default();
         for path in run.protected.iter().map(PathBuf::from) {
             closed.held.extend(folders_above(&path));
-            if run.git == Access::Open && path.is_dir() {
+            if run.access.contains(&Access::Git) && path.is_dir() {
                 for repository in repositories(path) {
                     let parts = OF_REPOSITORY.map(|name| repository.join(name));
                     let parts = parts.into_iter().filter(|part| part.exists());

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::helper;
-use super::order::Answer;
+use super::order::Reply;
 
 /// The version of Landlock from which on a command cannot empty files that it may not write.
 pub(super) const LANDLOCK_WITH_TRUNCATE: u32 = 3;
@@ -122,9 +122,9 @@ pub fn sandbox_features() -> Result<&'static SandboxFeatures, String> {
     static FOUND: OnceLock<Result<SandboxFeatures, String>> = OnceLock::new();
     let program = helper::program()?;
     let found = FOUND.get_or_init(|| match helper::probe(&program) {
-        Ok(Answer::Found { landlock, missing }) => Ok(SandboxFeatures { landlock, missing }),
-        Ok(Answer::Refused(why) | Answer::Failed(why)) => Err(why),
-        Ok(Answer::Ended(_)) => Err("the sandbox's helper answered something else".to_owned()),
+        Ok(Reply::Found { landlock, missing }) => Ok(SandboxFeatures { landlock, missing }),
+        Ok(Reply::Refused(why) | Reply::Failed(why)) => Err(why),
+        Ok(Reply::Ended(_)) => Err("the sandbox's helper answered something else".to_owned()),
         Err(error) => Err(format!("the sandbox's helper cannot be started: {error}")),
     });
     found.as_ref().map_err(Clone::clone)

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use neuraxis_core::Access;
 
 use super::closed;
-use super::order::{Access, Run};
+use super::order::Run;
 
 /// What is appended to the name of what a command made and must not make. Nothing is deleted: somebody else may have made
 /// it meanwhile.
@@ -22,7 +23,7 @@ const SET_ASIDE: &str = ".set-aside";
 #[derive(Debug)]
 pub(super) struct Guard {
     project: Dir,
-    git: Access,
+    access: BTreeSet<Access>,
     /// What was there before.
     protected: BTreeSet<PathBuf>,
     /// What was made so that it could be sealed.
@@ -37,9 +38,9 @@ impl Guard {
         let project = Dir::open_ambient_dir(".", ambient_authority())
             .map_err(|error| format!("the project cannot be opened: {error}"))?;
         let protected = closed::protected()?;
-        let parts = match run.git {
-            Access::Open => closed::absent(&protected),
-            Access::Closed => Vec::new(),
+        let parts = match run.access.contains(&Access::Git) {
+            true => closed::absent(&protected),
+            false => Vec::new(),
         };
         let (made, absent) = parts
             .into_iter()
@@ -50,7 +51,7 @@ impl Guard {
             .collect();
         Ok(Self {
             project,
-            git: run.git,
+            access: run.access.clone(),
             protected: protected.into_iter().collect(),
             made,
             absent,
@@ -67,7 +68,7 @@ impl Guard {
             let _not_there = self.project.remove_file(path);
             let _not_there = self.project.remove_dir_all(path);
         }
-        if self.git == Access::Open {
+        if self.access.contains(&Access::Git) {
             return Vec::new();
         }
         let now = closed::protected().unwrap_or_default();

@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cap_std::fs::{Dir, MetadataExt};
+use neuraxis_core::Access;
 use neuraxis_ports::ToolError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -19,7 +20,7 @@ use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::features::{SandboxFeature, sandbox_features};
-use super::order::{Access, Answer, Ended, Identity, Order, Run};
+use super::order::{Ended, Identity, Order, Reply, Run};
 use super::{inside, supervise};
 
 /// This program, whatever became of its file.
@@ -81,7 +82,7 @@ pub(super) fn program() -> Result<PathBuf, String> {
 }
 
 /// Finds out what this machine can give.
-pub(super) fn probe(program: &PathBuf) -> io::Result<Answer> {
+pub(super) fn probe(program: &PathBuf) -> io::Result<Reply> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(MAX_PROBE))?;
     let mut supervisor = Command::new(program)
@@ -113,8 +114,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) project: &'a Dir,
     /// The folder to run it in, by its path from the top of the project and by its handle.
     pub(crate) folder: (PathBuf, &'a Dir),
-    pub(crate) network: Access,
-    pub(crate) git: Access,
+    /// What it asked for and gets.
+    pub(crate) access: BTreeSet<Access>,
     /// Files that it must not read, absolute.
     pub(crate) secrets: Vec<PathBuf>,
     /// Files in the project that it must neither read nor change, from the project's top.
@@ -178,8 +179,7 @@ fn run(wanted: Wanted<'_>) -> io::Result<Run> {
         project: identity(wanted.project)?,
         folder: folder.into_os_string(),
         folder_identity: identity(handle)?,
-        network: wanted.network,
-        git: wanted.git,
+        access: wanted.access,
         secrets: bytes(wanted.secrets),
         unreachable: bytes(wanted.unreachable),
         governing: bytes(wanted.governing),
@@ -209,10 +209,10 @@ impl Running {
         read.map_err(|error| failed(&error))?;
         let _status = self.supervisor.wait().await;
         match serde_json::from_slice(&answer) {
-            Ok(Answer::Ended(ended)) => Ok(ended),
-            Ok(Answer::Refused(why)) => Err(refused(&why)),
-            Ok(Answer::Failed(why)) => Err(failed(&io::Error::other(why))),
-            Ok(Answer::Found { .. }) | Err(_) => Err(ToolError::new(
+            Ok(Reply::Ended(ended)) => Ok(ended),
+            Ok(Reply::Refused(why)) => Err(refused(&why)),
+            Ok(Reply::Failed(why)) => Err(failed(&io::Error::other(why))),
+            Ok(Reply::Found { .. }) | Err(_) => Err(ToolError::new(
                 "the command was lost: its supervisor was ended",
             )),
         }

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use neuraxis_core::Access;
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::{
     DumpableBehavior, Pid, Signal, WaitOptions, getpid, set_dumpable_behavior,
@@ -20,7 +21,7 @@ use super::closed::Closed;
 use super::features::{LANDLOCK_WITH_TRUNCATE, SandboxFeature};
 use super::files::{self, Reach};
 use super::mounts::{self, Processes};
-use super::order::{Access, Answer, Ended, Identity, Order, Run};
+use super::order::{Ended, Identity, Order, Reply, Run};
 use super::{network, privileges, repository, system_calls};
 
 /// Does its work and answers the supervisor.
@@ -32,13 +33,13 @@ pub(super) fn main() -> ExitCode {
             let Some(order) = supervisor.read::<Order>()? else {
                 return Ok(());
             };
-            let answer = work(order).unwrap_or_else(Answer::Refused);
+            let answer = work(order).unwrap_or_else(Reply::Refused);
             supervisor.write(&answer)
         });
     answered.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
-fn work(order: Order) -> Result<Answer, String> {
+fn work(order: Order) -> Result<Reply, String> {
     let mut confinement = Confinement {
         wanted: order.features,
         missing: Vec::new(),
@@ -48,13 +49,13 @@ fn work(order: Order) -> Result<Answer, String> {
     let Some(run) = order.run else {
         let landlock = confinement.enter(&temporary, &temporary, None)?;
         let missing = confinement.missing;
-        return Ok(Answer::Found { landlock, missing });
+        return Ok(Reply::Found { landlock, missing });
     };
     let project = env::current_dir().map_err(|error| format!("where is the project? {error}"))?;
     confinement.enter(&project, &temporary, Some(&run))?;
     Ok(match execute(&run.command) {
-        Ok(ended) => Answer::Ended(ended),
-        Err(error) => Answer::Failed(error.to_string()),
+        Ok(ended) => Reply::Ended(ended),
+        Err(error) => Reply::Failed(error.to_string()),
     })
 }
 
@@ -80,7 +81,7 @@ impl Confinement {
             SandboxFeature::SharedMemory,
             namespace(CloneFlags::CLONE_NEWIPC),
         )?;
-        if run.is_none_or(|run| run.network == Access::Closed) {
+        if run.is_none_or(|run| !run.access.contains(&Access::Network)) {
             self.put(SandboxFeature::Network, || {
                 unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string())?;
                 network::bring_up_loopback().map_err(|error| error.to_string())
@@ -101,7 +102,7 @@ impl Confinement {
         })?;
         if self.has(SandboxFeature::Files) {
             closed = Closed::default();
-        } else if run.is_some_and(|run| run.git == Access::Open) {
+        } else if run.is_some_and(|run| run.access.contains(&Access::Git)) {
             return Err(
                 "access to git takes a mount namespace, which this machine does not give"
                     .to_owned(),
@@ -114,10 +115,10 @@ impl Confinement {
         let landlock = landlock.map_err(|error| error.to_string())?;
         self.check_landlock(landlock)?;
         privileges::give_up().map_err(|error| format!("privileges cannot be given up: {error}"))?;
-        let network = run.map_or(Access::Closed, |run| run.network);
+        let access = run.map(|run| run.access.clone()).unwrap_or_default();
         let features = self.wanted.clone();
         self.put(SandboxFeature::SystemCalls, || {
-            system_calls::close(&features, network).map_err(|error| error.to_string())
+            system_calls::close(&features, &access).map_err(|error| error.to_string())
         })?;
         Ok(landlock)
     }

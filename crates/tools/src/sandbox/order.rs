@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+use neuraxis_core::Access;
 use serde::{Deserialize, Serialize};
 
 use super::features::SandboxFeature;
@@ -29,8 +30,8 @@ pub(super) struct Run {
     /// The folder to run it in, relative to the top of the project.
     pub(super) folder: OsString,
     pub(super) folder_identity: Identity,
-    pub(super) network: Access,
-    pub(super) git: Access,
+    /// What is open to it; all else is closed.
+    pub(super) access: BTreeSet<Access>,
     /// Files that it must not read, by their absolute paths.
     pub(super) secrets: Vec<OsString>,
     /// Files in the project that it must neither read nor change, by their paths from its top.
@@ -39,13 +40,6 @@ pub(super) struct Run {
     pub(super) governing: Vec<OsString>,
     /// What else is protected in the project, by its paths from the top: the supervisor finds it.
     pub(super) protected: Vec<OsString>,
-}
-
-/// Whether something is within a command's reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Access {
-    Open,
-    Closed,
 }
 
 /// Which folder is meant, whatever its path leads to by now.
@@ -69,7 +63,7 @@ impl From<&Metadata> for Identity {
 
 /// What the helper answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// The command, and all it had started, has ended.
     Ended(Ended),
     /// What is in force if nothing is run: the version of Landlock, and what is missing with the reason.

@@ -20,7 +20,7 @@ use super::channel::Channel;
 use super::features::SandboxFeature;
 use super::guard::Guard;
 use super::helper::{INSIDE, PROGRAM};
-use super::order::{Answer, Ended, Order};
+use super::order::{Ended, Order, Reply};
 use super::{privileges, processes};
 
 /// The first descriptor that is neither input nor output.
@@ -47,11 +47,11 @@ fn supervise() -> io::Result<()> {
     let Some(order) = program.read::<Order>()? else {
         return Ok(());
     };
-    let answer = serve(&program, order).unwrap_or_else(|error| Answer::Failed(error.to_string()));
+    let answer = serve(&program, order).unwrap_or_else(|error| Reply::Failed(error.to_string()));
     program.write(&answer)
 }
 
-fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
+fn serve(program: &Channel, mut order: Order) -> io::Result<Reply> {
     let private = Permissions::from_mode(0o700);
     let temporary = tempfile::Builder::new()
         .prefix("neuraxis-")
@@ -59,13 +59,13 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
         .tempdir_in(&order.temporary)?;
     let guard = match order.run.as_mut().map(Guard::before).transpose() {
         Ok(guard) => guard,
-        Err(why) => return Ok(Answer::Refused(why)),
+        Err(why) => return Ok(Reply::Refused(why)),
     };
     let missing = match namespaces(&mut order.features) {
         Err(why) if order.run.is_some() => {
             // Nothing ran that could have made anything.
             drop(guard.map(Guard::after));
-            return Ok(Answer::Refused(format!(
+            return Ok(Reply::Refused(format!(
                 "{}: {why}",
                 SandboxFeature::Processes
             )));
@@ -79,19 +79,19 @@ fn serve(program: &Channel, mut order: Order) -> io::Result<Answer> {
     let answer = answer?;
     Ok(match (answer, missing) {
         (
-            Answer::Found {
+            Reply::Found {
                 landlock,
                 missing: mut others,
             },
             Some(why),
         ) => {
             others.insert(0, (SandboxFeature::Processes, why));
-            Answer::Found {
+            Reply::Found {
                 landlock,
                 missing: others,
             }
         }
-        (Answer::Ended(ended), _) => Answer::Ended(Ended { set_aside, ..ended }),
+        (Reply::Ended(ended), _) => Reply::Ended(Ended { set_aside, ..ended }),
         (answer, _) => answer,
     })
 }
@@ -108,7 +108,7 @@ fn namespaces(features: &mut BTreeSet<SandboxFeature>) -> Result<(), String> {
 }
 
 /// Starts the process inside and waits for its answer, or for the program's end.
-fn run(program: &Channel, mut order: Order, temporary: &Path) -> io::Result<Answer> {
+fn run(program: &Channel, mut order: Order, temporary: &Path) -> io::Result<Reply> {
     let (ours, theirs) = UnixStream::pair()?;
     let folder = temporary.canonicalize()?;
     let child = Command::new(PROGRAM)
@@ -129,7 +129,7 @@ fn run(program: &Channel, mut order: Order, temporary: &Path) -> io::Result<Answ
     answer
 }
 
-fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Answer> {
+fn wait(program: &Channel, inside: &mut Channel) -> io::Result<Reply> {
     let mut sockets = [
         PollFd::new(inside, PollFlags::IN),
         PollFd::new(program, PollFlags::IN),

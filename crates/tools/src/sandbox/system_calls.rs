@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use libc::c_long;
+use neuraxis_core::Access;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
 use super::features::SandboxFeature;
-use super::order::Access;
 
 /// Refused as something that is not permitted.
 const REFUSED: &[c_long] = &[
@@ -82,13 +82,14 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// Closes the system calls, for this process and all that is started from it.
 pub(super) fn close(
     features: &BTreeSet<SandboxFeature>,
-    network: Access,
+    access: &BTreeSet<Access>,
 ) -> Result<(), seccompiler::Error> {
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     if !features.contains(&SandboxFeature::SharedMemory) {
         refused.extend(SHARED_MEMORY.iter().map(|call| (*call, Vec::new())));
     }
-    let has_internet = network == Access::Open || features.contains(&SandboxFeature::Network);
+    let has_internet =
+        access.contains(&Access::Network) || features.contains(&SandboxFeature::Network);
     let families: &[i32] = if has_internet {
         &[libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6]
     } else {

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use neuraxis_core::Access;
 use neuraxis_ports::ToolError;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
 use super::SandboxFeature;
 use super::helper::{Wanted, start_with, use_sandbox_helper};
-use super::order::{Access, Ended};
+use super::order::Ended;
 
 /// Names the helper, which is built with the tests. Tells whether it is there.
 fn has_helper() -> bool {
@@ -41,7 +42,7 @@ fn project() -> TempDir {
 async fn run(
     project: &Path,
     features: &[SandboxFeature],
-    git: Access,
+    access: &[Access],
     command: &str,
 ) -> Result<(Ended, String), ToolError> {
     let dir = Dir::open_ambient_dir(project, ambient_authority()).unwrap();
@@ -50,8 +51,7 @@ async fn run(
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
         project: &dir,
         folder: (PathBuf::new(), &dir),
-        network: Access::Closed,
-        git,
+        access: BTreeSet::from_iter(access.iter().copied()),
         secrets: Vec::new(),
         unreachable: Vec::new(),
         governing: vec!["neuraxis.toml".into()],
@@ -80,9 +80,7 @@ async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_cl
     let project = project();
     let works =
         "echo b >> src/a.txt && touch src/new \"$TMPDIR/x\" && cat src/a.txt neuraxis.toml; exit 7";
-    let (ended, text) = run(project.path(), &[], Access::Closed, works)
-        .await
-        .unwrap();
+    let (ended, text) = run(project.path(), &[], &[], works).await.unwrap();
     assert_eq!((ended, text.as_str()), (code(7), "a\nb\n# ours\n"));
     for command in [
         "echo x >> neuraxis.toml",
@@ -95,12 +93,10 @@ async fn with_landlock_alone_files_are_written_in_the_project_but_not_what_is_cl
         "python3 -c 'import pty; pty.openpty()'",
         "echo x > /dev/shm/neuraxis-test",
     ] {
-        let (ended, text) = run(project.path(), &[], Access::Closed, command)
-            .await
-            .unwrap();
+        let (ended, text) = run(project.path(), &[], &[], command).await.unwrap();
         assert_ne!(ended, code(0), "{command}: {text}");
     }
-    let refused = run(project.path(), &[], Access::Open, "true")
+    let refused = run(project.path(), &[], &[Access::Git], "true")
         .await
         .unwrap_err();
     assert!(
@@ -122,9 +118,7 @@ async fn without_a_pid_namespace_all_descendants_are_ended_too() {
     let command = format!(
         "env -i setsid sleep {time} >/dev/null 2>&1 & setsid sh -c '(sleep {time} & sleep {time} &) ; exit' >/dev/null 2>&1; kill -TERM $$"
     );
-    let (ended, _) = run(project.path(), &[], Access::Closed, &command)
-        .await
-        .unwrap();
+    let (ended, _) = run(project.path(), &[], &[], &command).await.unwrap();
     assert_eq!((ended.exit_code, ended.signal), (None, Some(15)));
     let is_there = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -154,9 +148,7 @@ async fn without_a_network_namespace_there_are_no_sockets_without_access() {
     )
     .unwrap();
     let tried = "command -v python3 >/dev/null || exit 9; python3 src/try.py";
-    let (ended, text) = run(project.path(), &seccomp, Access::Closed, tried)
-        .await
-        .unwrap();
+    let (ended, text) = run(project.path(), &seccomp, &[], tried).await.unwrap();
     if ended != code(9) {
         assert_eq!(text, "no\nno\nno\n-1\n");
     }

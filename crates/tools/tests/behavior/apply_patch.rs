@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use neuraxis_tools::{PATCH_MAX_BYTES, PATCH_MAX_FILES};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::limits::{PATCH_MAX_BYTES, PATCH_MAX_FILES};
 use crate::support::{Project, call, context};
 
 const POEM: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use neuraxis_ports::ToolError;
-use neuraxis_tools::{
-    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS,
-};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::limits::{
+    CALCULATION_TIMEOUT, EXPRESSION_MAX_CHARS, EXPRESSION_MAX_DEPTH, RESULT_MAX_CHARS,
+};
 use crate::support::{call, context};
 
 async fn calculated(expression: &str) -> Result<Value, ToolError> {

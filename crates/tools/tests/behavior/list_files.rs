@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use neuraxis_tools::LIST_MAX_ENTRIES;
 use serde_json::{Value, json};
 
+use crate::limits::LIST_MAX_ENTRIES;
 use crate::support::Project;
 
 fn paths(list: &Value) -> Vec<&str> {

@@ -11,6 +11,7 @@ mod calculate;
 mod confinement;
 mod current_time;
 mod function_tool;
+mod limits;
 mod list_files;
 mod read_file;
 #[cfg(target_os = "linux")]

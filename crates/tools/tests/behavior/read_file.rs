@@ -2,11 +2,9 @@
 
 use std::fs::{File, OpenOptions};
 
-use neuraxis_tools::{
-    READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_TEXT_BYTES,
-};
 use serde_json::json;
 
+use crate::limits::{READ_DEFAULT_LINES, READ_MAX_LINE_CHARS, READ_MAX_LINES, READ_MAX_TEXT_BYTES};
 use crate::support::{Project, call, context, schema};
 
 fn numbered(lines: u64) -> String {

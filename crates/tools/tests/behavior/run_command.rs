@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use neuraxis_core::JsonText;
 use neuraxis_ports::{Progress, ToolContext};
-use neuraxis_tools::{COMMAND_MAX_BYTES, COMMAND_MAX_OUTPUT_BYTES};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::limits::{COMMAND_MAX_BYTES, COMMAND_MAX_OUTPUT_BYTES};
 use crate::support::{Project, RecordedOutput, call, context};
 
 async fn run(project: &Project, command: &str) -> Value {

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 
-use neuraxis_tools::{
-    SEARCH_DEFAULT_HITS, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES,
-};
 use serde_json::{Value, json};
 
+use crate::limits::{
+    SEARCH_DEFAULT_HITS, SEARCH_MAX_HITS, SEARCH_MAX_LINE_BYTES, SEARCH_MAX_PATTERN_BYTES,
+};
 use crate::support::{Project, call, context, schema};
 
 fn places(search: &Value) -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use neuraxis_tools::WRITE_MAX_BYTES;
 use serde_json::json;
 
+use crate::limits::WRITE_MAX_BYTES;
 use crate::support::Project;
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Role};
 use similar::{ChangeTag, TextDiff};
 
 use super::Cassette;
-use super::shelf::Missing;
+use super::recordings::Missing;
 use crate::canonical::Closeness;
 use crate::exchange::Exchange;
 
@@ -47,12 +47,14 @@ pub(super) fn error(
 }
 
 fn difference(cassette: &Cassette, role: &Role, request: &ModelRequest) -> String {
-    let shelf = cassette.shelf.as_ref();
+    let recordings = cassette.recordings.as_ref();
     let lines = |role: &Role, request: &ModelRequest| {
-        shelf.comparison().lines(role, request, Closeness::Loose)
+        recordings
+            .comparison()
+            .lines(role, request, Closeness::Loose)
     };
     let ours = lines(role, request);
-    let candidates = shelf.exchanges().iter().take(MAX_CANDIDATES);
+    let candidates = recordings.exchanges().iter().take(MAX_CANDIDATES);
     let candidates = candidates.map(|exchange| {
         let theirs = lines(&exchange.role, &exchange.request);
         (likeness(&ours, &theirs), exchange, theirs)

@@ -43,8 +43,8 @@ impl CassetteClient {
         if ctx.cancellation.is_cancelled() {
             return Err(cancelled());
         }
-        let shelf = &self.cassette.shelf;
-        let found = shelf.take(&self.role, request, mode);
+        let recordings = &self.cassette.recordings;
+        let found = recordings.take(&self.role, request, mode);
         let exchange = found
             .map_err(|missing| mismatch::error(&self.cassette, &self.role, request, missing))?;
         Ok(Playing {

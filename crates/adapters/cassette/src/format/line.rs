@@ -2,7 +2,8 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    BlockIndex, LlmError, MediaPart, ModelRef, ReplyFinish, Role, ToolCallId, ToolName, Usage,
+    BlockIndex, JsonText, LlmError, MediaPart, ModelRef, ReplyFinish, Role, ToolCallId, ToolName,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -246,4 +247,30 @@ pub(super) struct ErrorLine {
 pub(super) struct DoneLine {
     pub(super) ms: u64,
     pub(super) how: Ended,
+}
+
+/// A JSON text as two fields of a line, of which one is set.
+pub(super) type JsonFields = (Option<Box<RawValue>>, Option<String>);
+
+/// Writes a JSON text: in place where that keeps its exact bytes, else as a string.
+pub(super) fn to_fields(json: &JsonText) -> JsonFields {
+    let text = json.as_str();
+    // A bare `null` would read as a field that is missing.
+    let is_bare = text != "null" && !text.contains(['\n', '\r']) && text.trim().len() == text.len();
+    let raw = is_bare.then(|| RawValue::from_string(text.to_owned()).ok());
+    match raw.flatten() {
+        Some(raw) => (Some(raw), None),
+        None => (None, Some(text.to_owned())),
+    }
+}
+
+/// Writes a JSON text that may be missing.
+pub(super) fn optional_to_fields(json: Option<&JsonText>) -> JsonFields {
+    json.map_or((None, None), to_fields)
+}
+
+/// Reads a JSON text that may be missing.
+pub(super) fn from_fields(raw: Option<Box<RawValue>>, text: Option<String>) -> Option<JsonText> {
+    raw.map(|raw| JsonText::from_text(Box::<str>::from(raw)))
+        .or_else(|| text.map(JsonText::from_text))
 }

@@ -45,7 +45,7 @@ pub(crate) fn read(file: &Path, bytes: &[u8], max_bytes: u64) -> Result<Reading,
         block: None,
         exchanges: Vec::new(),
         numbers: BTreeSet::new(),
-        known: BTreeMap::new(),
+        requests: BTreeMap::new(),
         left: limit.saturating_mul(MAX_GROWTH),
     };
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
@@ -72,7 +72,7 @@ struct AnyHeader {
 }
 
 /// The request of an exchange that was read, for those that share parts of it.
-struct Known {
+struct ReadRequest {
     messages: Vec<Weighed>,
     tools: Arc<[ToolSpec]>,
 }
@@ -90,7 +90,7 @@ struct Reader {
     block: Option<Block>,
     exchanges: Vec<Exchange>,
     numbers: BTreeSet<u32>,
-    known: BTreeMap<u32, Known>,
+    requests: BTreeMap<u32, ReadRequest>,
     /// How many more bytes of requests may be put together.
     left: usize,
 }
@@ -174,7 +174,7 @@ impl Reader {
         }
         let mut block = Block::new(self.line);
         if let Some(shared) = &head.messages_from {
-            let known = self.known.get(&shared.exchange);
+            let known = self.requests.get(&shared.exchange);
             let known = known.and_then(|known| known.messages.get(..shared.count));
             let Some(messages) = known else {
                 let (from, count) = (shared.exchange, shared.count);
@@ -194,7 +194,7 @@ impl Reader {
             self.left = left;
         }
         if let Some(from) = head.tools_from {
-            let Some(known) = self.known.get(&from) else {
+            let Some(known) = self.requests.get(&from) else {
                 return Err(self.malformed(&format!("no tools of exchange {from} above")));
             };
             block.share_tools(&known.tools);
@@ -215,7 +215,8 @@ impl Reader {
             }
         };
         let tools = Arc::clone(&exchange.request.tools);
-        self.known.insert(number, Known { messages, tools });
+        self.requests
+            .insert(number, ReadRequest { messages, tools });
         self.exchanges.push(exchange);
         Ok(())
     }

@@ -1,33 +1,33 @@
 //! Turns a result's JSON value into lines.
 //!
-//! A value that brings its own `summary` is told by that, with its `warnings`, its `hint`, and the content that a summary
-//! cannot hold: `text`, `hits` and `entries`. Any other is told field by field.
+//! A value that brings its own `summary` is shown as that, with its `warnings`, its `hint`, and the content that a summary
+//! cannot hold: `text`, `hits` and `entries`. Any other is shown field by field.
 
 use serde_json::{Map, Value};
 
-use super::told::Told;
+use super::lines::Lines;
 use crate::clean;
 
-/// The most items of a list, or fields of an object, that are told on one line.
+/// The most items of a list, or fields of an object, that are shown on one line.
 const MAX_ITEMS: usize = 20;
-/// How deep fields are told one a line; what is deeper stands on one line.
+/// How deep fields stand one a line; what is deeper stands on one line together.
 const MAX_DEPTH: usize = 3;
 
-/// Tells a value.
-pub(super) fn tell(value: &Value) -> Told {
-    let mut told = Told::default();
+/// Returns the lines that show a value.
+pub(super) fn tell(value: &Value) -> Lines {
+    let mut lines = Lines::default();
     match value {
         Value::Object(fields) if fields.contains_key("summary") => {
-            tell_summarized(fields, &mut told);
+            tell_summarized(fields, &mut lines);
         }
         Value::Null => {}
-        Value::String(text) => told.text(text, ""),
-        other => tell_at(other, 0, &mut told),
+        Value::String(text) => lines.text(text, ""),
+        other => tell_at(other, 0, &mut lines),
     }
-    told
+    lines
 }
 
-fn tell_summarized(fields: &Map<String, Value>, told: &mut Told) {
+fn tell_summarized(fields: &Map<String, Value>, lines: &mut Lines) {
     let items = |name: &str| {
         fields
             .get(name)
@@ -36,33 +36,33 @@ fn tell_summarized(fields: &Map<String, Value>, told: &mut Told) {
             .flatten()
     };
     for sentence in sentences(fields, "summary") {
-        told.text(sentence, "");
+        lines.text(sentence, "");
     }
     let warnings = sentences(fields, "warnings");
     if !warnings.is_empty() {
-        told.line(|| "Warnings:".to_owned());
+        lines.line(|| "Warnings:".to_owned());
     }
     for warning in warnings {
-        told.line(|| format!("- {}", clean::line(warning)));
+        lines.line(|| format!("- {}", clean::line(warning)));
     }
     if let Some(text) = fields
         .get("text")
         .and_then(Value::as_str)
         .filter(|text| !text.is_empty())
     {
-        told.line(String::new);
-        told.text(text, "");
+        lines.line(String::new);
+        lines.text(text, "");
     }
     for hit in items("hits") {
-        told.line(|| self::hit(hit).unwrap_or_else(|| on_one_line(hit)));
+        lines.line(|| self::hit(hit).unwrap_or_else(|| on_one_line(hit)));
     }
     // A short list stands in the summary already.
     let entry = |item: &Value| entry(item).unwrap_or_else(|| on_one_line(item));
-    if items("entries").any(|item| !told.contains(&entry(item))) {
-        items("entries").for_each(|item| told.line(|| entry(item)));
+    if items("entries").any(|item| !lines.contains(&entry(item))) {
+        items("entries").for_each(|item| lines.line(|| entry(item)));
     }
     if let Some(hint) = fields.get("hint").and_then(Value::as_str) {
-        told.line(|| format!("Note: {}", clean::line(hint)));
+        lines.line(|| format!("Note: {}", clean::line(hint)));
     }
 }
 
@@ -94,24 +94,24 @@ fn entry(entry: &Value) -> Option<String> {
 }
 
 /// Tells a value whose lines are indented by its depth.
-fn tell_at(value: &Value, depth: usize, told: &mut Told) {
+fn tell_at(value: &Value, depth: usize, lines: &mut Lines) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                tell_field(name, value, depth, told);
+                tell_field(name, value, depth, lines);
             }
         }
         Value::Array(items) => {
             for item in items {
-                told.line(|| format!("{indent}- {}", on_one_line(item)));
+                lines.line(|| format!("{indent}- {}", on_one_line(item)));
             }
         }
-        plain => told.line(|| format!("{indent}{}", on_one_line(plain))),
+        plain => lines.line(|| format!("{indent}{}", on_one_line(plain))),
     }
 }
 
-fn tell_field(name: &str, value: &Value, depth: usize, told: &mut Told) {
+fn tell_field(name: &str, value: &Value, depth: usize, lines: &mut Lines) {
     let indent = "  ".repeat(depth);
     let is_nested = match value {
         Value::Object(fields) => !fields.is_empty(),
@@ -120,13 +120,13 @@ fn tell_field(name: &str, value: &Value, depth: usize, told: &mut Told) {
         _ => false,
     };
     if !is_nested || depth + 1 >= MAX_DEPTH {
-        told.line(|| format!("{indent}{}: {}", in_words(name), on_one_line(value)));
+        lines.line(|| format!("{indent}{}: {}", in_words(name), on_one_line(value)));
         return;
     }
-    told.line(|| format!("{indent}{}:", in_words(name)));
+    lines.line(|| format!("{indent}{}:", in_words(name)));
     match value {
-        Value::String(text) => told.text(text, &format!("{indent}  ")),
-        other => tell_at(other, depth + 1, told),
+        Value::String(text) => lines.text(text, &format!("{indent}  ")),
+        other => tell_at(other, depth + 1, lines),
     }
 }
 
@@ -139,10 +139,10 @@ fn on_one_line(value: &Value) -> String {
         Value::String(text) => clean::line(text),
         Value::Array(items) => enumerate(items.iter().map(on_one_line), items.len()),
         Value::Object(fields) => {
-            let told = fields
+            let described = fields
                 .iter()
                 .map(|(name, value)| format!("{}: {}", in_words(name), on_one_line(value)));
-            enumerate(told, fields.len())
+            enumerate(described, fields.len())
         }
     }
 }

@@ -49,6 +49,9 @@ pub enum EndpointError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The address, the proxy or `ca_file` takes TLS, and the program was built without the feature `tls`.
+    #[error("https: cannot be spoken: this program was built without the feature `tls`")]
+    NoTls,
     /// The connections cannot be prepared, for example since the machine has no certificates.
     #[error("connections cannot be prepared: {0}")]
     Client(String),

@@ -1,19 +1,25 @@
 //! Sets connections up: certificates, proxies, and what is sent with each request.
 
+#[cfg(feature = "tls")]
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Proxy, Url};
+#[cfg(feature = "tls")]
+use reqwest::Certificate;
+use reqwest::{ClientBuilder, Proxy, Url};
 
 use super::address::{EndpointError, cause, is_loopback};
 use super::config::{EndpointConfig, KeyHeader};
 
 /// The largest file of certificates that is read.
+#[cfg(feature = "tls")]
 const MAX_CA_FILE: u64 = 4 * 1024 * 1024;
 
 /// How often a connection of HTTP/2 that somebody waits on is asked whether it still stands, and how long its answer may
 /// take: one connection carries all calls, and a dead one is as silent as a model that thinks.
+#[cfg(feature = "tls")]
 const ASK_AFTER: Duration = Duration::from_secs(30);
+#[cfg(feature = "tls")]
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// Makes the pool of connections to a server. HTTP/2 is spoken where the server offers it over TLS.
@@ -27,9 +33,7 @@ pub(super) fn client(
         // One attempt: nothing is kept to repeat it.
         .retry(reqwest::retry::never().max_retries_per_request(0))
         .connect_timeout(config.timeouts.connect)
-        .pool_idle_timeout(config.keep_idle)
-        .http2_keep_alive_interval(ASK_AFTER)
-        .http2_keep_alive_timeout(ANSWER_WITHIN);
+        .pool_idle_timeout(config.keep_idle);
     if let Some(proxy) = &config.proxy {
         builder = builder.proxy(read_proxy(proxy)?);
     } else if is_loopback(base) {
@@ -40,6 +44,22 @@ pub(super) fn client(
             .proxy
             .as_ref()
             .is_some_and(|proxy| proxy.trim_start().starts_with("https:"));
+    builder = with_tls(builder, config, reaches_by_tls)?;
+    builder
+        .build()
+        .map_err(|error| EndpointError::Client(cause(&error)))
+}
+
+/// Sets up what is trusted, and HTTP/2, which is spoken over TLS alone.
+#[cfg(feature = "tls")]
+fn with_tls(
+    builder: ClientBuilder,
+    config: &EndpointConfig,
+    reaches_by_tls: bool,
+) -> Result<ClientBuilder, EndpointError> {
+    let mut builder = builder
+        .http2_keep_alive_interval(ASK_AFTER)
+        .http2_keep_alive_timeout(ANSWER_WITHIN);
     if let Some(path) = &config.ca_file {
         let unusable = |reason: String| EndpointError::CaFile {
             path: path.display().to_string(),
@@ -60,9 +80,20 @@ pub(super) fn client(
         // Reading the machine's certificates takes longer than a whole exchange on loopback.
         builder = builder.tls_certs_only([]);
     }
-    builder
-        .build()
-        .map_err(|error| EndpointError::Client(cause(&error)))
+    Ok(builder)
+}
+
+/// Refuses what takes TLS: this program was built without it.
+#[cfg(not(feature = "tls"))]
+fn with_tls(
+    builder: ClientBuilder,
+    config: &EndpointConfig,
+    reaches_by_tls: bool,
+) -> Result<ClientBuilder, EndpointError> {
+    if reaches_by_tls || config.ca_file.is_some() {
+        return Err(EndpointError::NoTls);
+    }
+    Ok(builder)
 }
 
 fn read_proxy(text: &str) -> Result<Proxy, EndpointError> {

@@ -19,7 +19,7 @@ const MAX_SCRIPTS: usize = 3;
 /// The most bytes of words that are split for one call, whatever is in them: this bounds time and memory.
 const MAX_SCRIPT_BYTES: usize = 4 * MAX_BYTES;
 
-/// One simple command.
+/// One simple command of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Part {
     /// Its words, without quotes.

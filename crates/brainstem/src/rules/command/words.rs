@@ -1,6 +1,6 @@
 //! Words of commands that name files out of the folder, or files that govern what may run.
 
-use crate::rules::path::{Led, lead};
+use crate::rules::path::{PathTarget, lead};
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,8 @@ pub(super) fn goes_elsewhere(word: &str, folder: Folder<'_>) -> Option<&'static 
 /// Tells whether a word may name a file elsewhere: a path that is absolute, begins at a home folder, or climbs; as the word
 /// itself, as the value of an option, or behind a mark such as `@`.
 fn names_outside(word: &str, folder: Folder<'_>) -> bool {
-    let is_out = |path: &str| !matches!(lead(path, folder.base, folder.root), Led::Inside(_));
+    let is_out =
+        |path: &str| !matches!(lead(path, folder.base, folder.root), PathTarget::Inside(_));
     if (climbs(word) || word.contains("/../") || word.ends_with("/..")) && is_out(word) {
         return true;
     }

@@ -7,9 +7,9 @@ use neuraxis_ports::Progress;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The most bytes that are kept of what a command writes to each of its two outputs: some of the beginning, and the end.
-pub const COMMAND_MAX_OUTPUT_BYTES: usize = 32 << 10;
+const COMMAND_MAX_OUTPUT_BYTES: usize = 32 << 10;
 /// The most bytes that are shown while a command runs.
-pub const COMMAND_MAX_LIVE_BYTES: usize = 1 << 20;
+const COMMAND_MAX_LIVE_BYTES: usize = 1 << 20;
 
 const HEAD: usize = COMMAND_MAX_OUTPUT_BYTES / 4;
 const TAIL: usize = COMMAND_MAX_OUTPUT_BYTES - HEAD;

@@ -2,9 +2,9 @@
 
 use diffy::{Hunk, Line, Patch};
 
+use crate::blocking::Stop;
 use crate::project::failure::FileError;
-use crate::wording::{MAX_QUOTED_CHARS, one_line};
-use crate::work::Stop;
+use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 /// The most comparisons of lines that one file may cost: less than a second of work.
 const MAX_COMPARISONS: usize = 100_000_000;
@@ -77,7 +77,7 @@ fn explain(text: &str, patch: &Patch<'_, str>) -> Option<String> {
 }
 
 /// The place in a file that resembles some lines most.
-struct Place {
+struct Resemblance {
     /// The index of its first line.
     start: usize,
     /// How many of the lines are the same there.
@@ -85,15 +85,15 @@ struct Place {
 }
 
 /// Finds the place with the most equal lines; of several, the one nearest to where the lines were expected.
-fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Place {
-    let mut best = Place { start: 0, equal: 0 };
+fn nearest(file: &[&str], wanted: &[&str], expected: usize) -> Resemblance {
+    let mut best = Resemblance { start: 0, equal: 0 };
     for start in 0..file.len() {
         let here = file.get(start..).unwrap_or_default();
         let equal = here.iter().zip(wanted).filter(|(is, should)| is == should);
         let equal = equal.count();
         let nearer = start.abs_diff(expected) < best.start.abs_diff(expected);
         if equal > best.equal || (equal == best.equal && equal > 0 && nearer) {
-            best = Place { start, equal };
+            best = Resemblance { start, equal };
         }
     }
     best

@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::PATCH_MAX_FILE_BYTES;
 use super::fit;
 use super::read::{Section, Wanted};
+use crate::blocking::Stop;
 use crate::project::failure::{FileError, shown};
 use crate::project::root::{LocatedFile, ProjectRoot};
 use crate::project::target::{Existing, Folders, Target};
-use crate::wording::grouped;
-use crate::work::Stop;
+use crate::summary::grouped;
 
 /// The most bytes that all files together may have, before and after.
 const MAX_TOTAL_BYTES: u64 = 32 << 20;

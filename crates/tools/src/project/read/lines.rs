@@ -4,15 +4,15 @@ use std::io::{self, Read};
 
 use serde::Serialize;
 
+use crate::blocking::Stop;
 use crate::project::failure::FileError;
-use crate::work::Stop;
 
 /// The most characters that are shown of a line.
-pub const READ_MAX_LINE_CHARS: u64 = 2_000;
+pub(super) const READ_MAX_LINE_CHARS: u64 = 2_000;
 /// The most bytes of text that one call shows.
-pub const READ_MAX_TEXT_BYTES: usize = 64 * 1024;
+const READ_MAX_TEXT_BYTES: usize = 64 * 1024;
 /// How far into a file lines are counted.
-pub const READ_MAX_SCANNED_BYTES: u64 = 256 * 1024 * 1024;
+pub(super) const READ_MAX_SCANNED_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The most bytes of a line that are shown: characters have four at most, but what is not UTF-8 may look otherwise.
 const MAX_LINE_BYTES: usize = 4 * READ_MAX_LINE_CHARS as usize;
@@ -33,7 +33,7 @@ pub(super) struct Window {
     pub(super) column: u64,
 }
 
-/// What was found.
+/// The lines of a window, and what is known of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Excerpt {
     /// The lines as they are in the file.
@@ -49,7 +49,7 @@ pub(super) struct Excerpt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct LongLine {
     pub(super) line: u64,
-    /// Its whole length.
+    /// How long the whole line is.
     pub(super) bytes: u64,
 }
 

@@ -9,7 +9,7 @@ use super::pattern::Pattern;
 use crate::project::walk::is_false;
 
 /// The most bytes that are shown of a line with a hit.
-pub const SEARCH_MAX_LINE_BYTES: usize = 400;
+const SEARCH_MAX_LINE_BYTES: usize = 400;
 
 /// How much of a long line is shown before the hit, in bytes.
 const BYTES_BEFORE_HIT: usize = 100;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::project::failure::FileError;
 
-/// The longest pattern.
-pub const SEARCH_MAX_PATTERN_BYTES: usize = 1_000;
+/// The longest pattern, in bytes.
+const SEARCH_MAX_PATTERN_BYTES: usize = 1_000;
 
 /// The most memory that a compiled pattern takes, in bytes.
 const MAX_COMPILED_BYTES: usize = 10 * 1024 * 1024;

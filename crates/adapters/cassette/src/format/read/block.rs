@@ -12,7 +12,7 @@ use neuraxis_core::{
 use self::convert::{check, delta, part, reply_part, request, spec};
 use super::Weighed;
 use crate::exchange::{Event, Exchange};
-use crate::format::json_text::from_fields;
+use crate::format::line::from_fields;
 use crate::format::line::{DoneLine, EndLine, ExchangeLine, Line, SettingsLine};
 
 /// What is wrong with a line.

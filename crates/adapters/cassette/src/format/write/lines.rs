@@ -6,12 +6,12 @@ use neuraxis_core::{
 };
 
 use crate::exchange::Event;
-use crate::format::json_text::{optional_to_fields, to_fields};
 use crate::format::line::{
     AssistantLine, CallField, CallLine, ChoiceField, DeltaLine, EndLine, ErrorLine, Line, OpenLine,
     ReasoningLine, ResultLine, SchemaField, SettingsLine, StateField, SystemLine, TextLine,
     ToolLine, UserLine,
 };
+use crate::format::line::{optional_to_fields, to_fields};
 use crate::redact::Redactor;
 
 /// Lines in the making.

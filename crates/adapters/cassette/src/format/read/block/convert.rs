@@ -10,7 +10,7 @@ use neuraxis_core::{
 
 use super::Reason;
 use crate::exchange::{Ended, Event, Mode};
-use crate::format::json_text::from_fields;
+use crate::format::line::from_fields;
 use crate::format::line::{CallLine, ChoiceField, DeltaLine, Line, SettingsLine, ToolLine};
 
 /// Checks that what came back can have come back.

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::{MAX_QUOTED_CHARS, count, one_line};
+use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
 /// The most steps of a plan.
-pub const PLAN_MAX_STEPS: usize = 50;
+const PLAN_MAX_STEPS: usize = 50;
 /// The most characters of a step.
-pub const PLAN_MAX_STEP_CHARS: usize = 500;
+const PLAN_MAX_STEP_CHARS: usize = 500;
 
 const DESCRIPTION: &str = "Writes down the plan for the task, so that the user sees what is done and what is to come. Use \
     it for tasks of several steps: once before you begin, and again whenever a step is done or the plan changes. Always \

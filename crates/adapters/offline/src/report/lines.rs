@@ -1,18 +1,18 @@
-//! The lines that are told of one result: a limited number, the rest only counted.
+//! The lines that are shown of one result: a limited number, the rest only counted.
 
 use crate::clean;
 
-/// The most lines that are told of one result.
+/// The most lines that are shown of one result.
 const MAX_LINES: usize = 200;
 
-/// Collects lines.
+/// Up to [`MAX_LINES`] lines, and how many more there were.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Lines {
     lines: Vec<String>,
     more: usize,
 }
 
-impl Told {
+impl Lines {
     /// Adds a line, made only if there is room for it.
     pub(super) fn line(&mut self, line: impl FnOnce() -> String) {
         if self.lines.len() < MAX_LINES {
@@ -33,7 +33,7 @@ impl Told {
         self.lines.is_empty()
     }
 
-    /// Tells whether a line that was told contains the text.
+    /// Tells whether a line contains the text.
     pub(super) fn contains(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.contains(text))
     }

@@ -21,7 +21,7 @@ pub(super) trait Findings: Serialize {
 pub(super) struct Report {
     /// A line for each section.
     summary: Vec<String>,
-    /// What needs attention.
+    /// What needs attention, a sentence each, over all sections.
     warnings: Vec<String>,
     #[serde(flatten)]
     sections: Map<String, Value>,

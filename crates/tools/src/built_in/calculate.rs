@@ -17,18 +17,18 @@ use neuraxis_ports::{Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::blocking::{self, Stop};
 use crate::function::{DefinitionError, FunctionTool};
-use crate::wording::one_line;
-use crate::work::{self, Stop};
+use crate::summary::one_line;
 
 /// The most characters of an expression.
-pub const EXPRESSION_MAX_CHARS: usize = 500;
+const EXPRESSION_MAX_CHARS: usize = 500;
 /// The most characters of a result.
-pub const RESULT_MAX_CHARS: usize = 1_000;
+const RESULT_MAX_CHARS: usize = 1_000;
 /// How deep parentheses may be nested.
-pub const EXPRESSION_MAX_DEPTH: usize = 20;
+const EXPRESSION_MAX_DEPTH: usize = 20;
 /// How long a calculation may take.
-pub const CALCULATION_TIMEOUT: Duration = Duration::from_secs(2);
+const CALCULATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calculator calls itself for each sign of a chain such as `1^1^1^…`; the longest one that is accepted has to fit
 /// (`chains_as_long_as_an_expression_may_be_do_not_exhaust_the_stack`). Only what is used of it takes memory.
@@ -56,7 +56,7 @@ pub fn calculate() -> Result<Arc<dyn Tool>, DefinitionError> {
         "calculate",
         DESCRIPTION,
         |arguments: Arguments, ctx| async move {
-            work::run(&ctx, move |stop| evaluate(&arguments.expression, stop)).await
+            blocking::run(&ctx, move |stop| evaluate(&arguments.expression, stop)).await
         },
     )?;
     Ok(tool.class(ToolClass::ReadOnly).build())

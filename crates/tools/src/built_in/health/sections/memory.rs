@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::percent;
-use crate::health::report::Findings;
-use crate::wording::gib;
+use crate::built_in::health::report::Findings;
+use crate::built_in::health::units::gib;
 
 /// Memory fuller than this needs attention.
-pub const MEMORY_WARNING_PERCENT: f64 = 90.0;
+const MEMORY_WARNING_PERCENT: f64 = 90.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Memory {
+pub(in crate::built_in::health) struct Memory {
     total_bytes: u64,
     used_bytes: u64,
     /// What programs can still get without swapping.
@@ -21,7 +21,7 @@ pub(in crate::health) struct Memory {
 }
 
 impl Memory {
-    pub(in crate::health) fn new(
+    pub(in crate::built_in::health) fn new(
         total: u64,
         used: u64,
         available: u64,

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::one_digit;
-use crate::health::report::Findings;
-use crate::wording::{MAX_QUOTED_CHARS, count, one_line};
+use crate::built_in::health::report::Findings;
+use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Cpu {
+pub(in crate::built_in::health) struct Cpu {
     /// How busy all cores together are, from 0 to 100.
     used_percent: f64,
     model: String,
@@ -18,7 +18,7 @@ pub(in crate::health) struct Cpu {
 }
 
 impl Cpu {
-    pub(in crate::health) fn new(
+    pub(in crate::built_in::health) fn new(
         used: f32,
         per_core: &[f32],
         model: &str,

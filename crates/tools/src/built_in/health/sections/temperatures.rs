@@ -3,19 +3,19 @@
 use serde::Serialize;
 
 use super::one_digit;
-use crate::health::report::Findings;
-use crate::wording::{MAX_QUOTED_CHARS, one_line};
+use crate::built_in::health::report::Findings;
+use crate::summary::{MAX_QUOTED_CHARS, one_line};
 
 /// A sensor within so many degrees of its critical temperature needs attention.
-pub const TEMPERATURE_WARNING_MARGIN_CELSIUS: f64 = 5.0;
+const TEMPERATURE_WARNING_MARGIN_CELSIUS: f64 = 5.0;
 /// A sensor that does not know its critical temperature needs attention above this.
-pub const TEMPERATURE_WARNING_CELSIUS: f64 = 90.0;
+const TEMPERATURE_WARNING_CELSIUS: f64 = 90.0;
 
 /// The most sensors that are listed, the hottest first.
 const MAX_SENSORS: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Sensor {
+pub(in crate::built_in::health) struct Sensor {
     label: String,
     celsius: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ pub(in crate::health) struct Sensor {
 
 impl Sensor {
     /// Returns nothing for a sensor that gives no usable number.
-    pub(in crate::health) fn new(
+    pub(in crate::built_in::health) fn new(
         label: &str,
         celsius: Option<f32>,
         critical: Option<f32>,
@@ -48,11 +48,11 @@ impl Sensor {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub(in crate::health) struct Temperatures(Vec<Sensor>);
+pub(in crate::built_in::health) struct Temperatures(Vec<Sensor>);
 
 impl Temperatures {
     /// Keeps the hottest sensors; nothing if there is no sensor at all.
-    pub(in crate::health) fn of_sensors(mut sensors: Vec<Sensor>) -> Option<Self> {
+    pub(in crate::built_in::health) fn of_sensors(mut sensors: Vec<Sensor>) -> Option<Self> {
         sensors.sort_by(|left, right| right.celsius.total_cmp(&left.celsius));
         sensors.truncate(MAX_SENSORS);
         (!sensors.is_empty()).then_some(Self(sensors))

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// From 1.
     pub(super) line: usize,
     /// From 1, in characters.
@@ -16,30 +16,30 @@ pub(super) struct Place {
 
 /// Where a key and its value begin.
 #[derive(Debug, Clone, Copy)]
-struct KeyPlace {
-    key: Place,
-    value: Place,
+struct KeyPosition {
+    key: Position,
+    value: Position,
 }
 
-/// The places of all keys of a text, by their dotted paths.
+/// The positions of all keys of a text, by their dotted paths.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places(BTreeMap<String, KeyPlace>);
+pub(super) struct Positions(BTreeMap<String, KeyPosition>);
 
-impl Places {
+impl Positions {
     pub(super) fn of(text: &str, table: &DeTable<'_>) -> Self {
-        let mut places = Self::default();
-        places.add(&Lines::of(text), "", table);
-        places
+        let mut positions = Self::default();
+        positions.add(&Lines::of(text), "", table);
+        positions
     }
 
     /// Returns where a key stands.
-    pub(super) fn key(&self, path: &str) -> Option<Place> {
-        self.0.get(path).map(|place| place.key)
+    pub(super) fn key(&self, path: &str) -> Option<Position> {
+        self.0.get(path).map(|position| position.key)
     }
 
-    /// Returns where a value stands; for what has no place of its own, such as an entry of a list, that of what holds it.
-    pub(super) fn value(&self, path: &str) -> Option<Place> {
-        ancestry(path).find_map(|path| self.0.get(path).map(|place| place.value))
+    /// Returns where a value stands; for what has no position of its own, such as an entry of a list, that of what holds it.
+    pub(super) fn value(&self, path: &str) -> Option<Position> {
+        ancestry(path).find_map(|path| self.0.get(path).map(|position| position.value))
     }
 
     fn add(&mut self, lines: &Lines<'_>, prefix: &str, table: &DeTable<'_>) {
@@ -48,11 +48,11 @@ impl Places {
             if let DeValue::Table(inner) = value.get_ref() {
                 self.add(lines, &format!("{path}."), inner);
             }
-            let place = KeyPlace {
-                key: lines.place(key.span().start),
-                value: lines.place(value.span().start),
+            let position = KeyPosition {
+                key: lines.position(key.span().start),
+                value: lines.position(value.span().start),
             };
-            self.0.insert(path, place);
+            self.0.insert(path, position);
         }
     }
 }
@@ -65,8 +65,8 @@ pub(super) fn ancestry(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns where a span of a text begins.
-pub(super) fn place_of(text: &str, span: Option<Range<usize>>) -> Place {
-    Lines::of(text).place(span.map_or(0, |span| span.start))
+pub(super) fn position_of(text: &str, span: Option<Range<usize>>) -> Position {
+    Lines::of(text).position(span.map_or(0, |span| span.start))
 }
 
 /// A text and where its lines begin.
@@ -82,11 +82,11 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn position(&self, offset: usize) -> Position {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts.get(line.saturating_sub(1)).copied();
         let before = self.text.get(start.unwrap_or_default()..offset);
-        Place {
+        Position {
             line,
             column: before.unwrap_or_default().chars().count() + 1,
         }
@@ -101,19 +101,22 @@ mod tests {
     fn keys_and_values_are_found_by_line_and_column() {
         let text = "# ü\n[a.b]\nc = 1\nd = { e = 'é', ff = 2 }\n";
         let table = DeTable::parse(text).unwrap();
-        let places = Places::of(text, table.get_ref());
-        let place = |line, column| Some(Place { line, column });
-        assert_eq!(places.key("a.b"), place(2, 4));
-        assert_eq!(places.key("a.b.c"), place(3, 1));
-        assert_eq!(places.value("a.b.c"), place(3, 5));
-        assert_eq!(places.key("a.b.d.ff"), place(4, 16));
-        assert_eq!(places.value("a.b.c.0"), place(3, 5));
-        assert_eq!(places.key("a.x"), None);
+        let positions = Positions::of(text, table.get_ref());
+        let position = |line, column| Some(Position { line, column });
+        assert_eq!(positions.key("a.b"), position(2, 4));
+        assert_eq!(positions.key("a.b.c"), position(3, 1));
+        assert_eq!(positions.value("a.b.c"), position(3, 5));
+        assert_eq!(positions.key("a.b.d.ff"), position(4, 16));
+        assert_eq!(positions.value("a.b.c.0"), position(3, 5));
+        assert_eq!(positions.key("a.x"), None);
     }
 
     #[test]
     fn a_text_without_line_breaks_has_one_line() {
-        assert_eq!(place_of("abc", Some(2..3)), Place { line: 1, column: 3 });
-        assert_eq!(place_of("", None), Place { line: 1, column: 1 });
+        assert_eq!(
+            position_of("abc", Some(2..3)),
+            Position { line: 1, column: 3 }
+        );
+        assert_eq!(position_of("", None), Position { line: 1, column: 1 });
     }
 }

@@ -8,6 +8,7 @@ mod error_log;
 mod probe;
 mod report;
 mod sections;
+mod units;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,6 @@ use self::error_log::ErrorLog;
 use self::probe::Sample;
 use self::report::Report;
 use crate::function::{DefinitionError, FunctionTool};
-
-pub use error_log::{ERROR_LOG_MAX_LINE_CHARS, ERROR_LOG_MAX_LINES};
-pub use sections::{
-    DISK_WARNING_PERCENT, LOAD_WARNING_PER_CORE, MEMORY_WARNING_PERCENT,
-    TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS,
-};
 
 const DESCRIPTION: &str = "Measures the state of this machine right now: CPU use, memory, disks, temperatures, load, \
     uptime, the busiest processes and recent error-log lines. Use it for any question about how this computer is doing, \

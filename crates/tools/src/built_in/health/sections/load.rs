@@ -1,16 +1,17 @@
-//! The section `load`.
+//! The sections `load` and `uptime`.
 
 use serde::Serialize;
 
-use crate::health::report::Findings;
-use crate::wording::count;
+use crate::built_in::health::report::Findings;
+use crate::built_in::health::units::duration;
+use crate::summary::count;
 
 /// A load over five minutes above so many times the number of cores needs attention.
-pub const LOAD_WARNING_PER_CORE: f64 = 2.0;
+const LOAD_WARNING_PER_CORE: f64 = 2.0;
 
 /// How many threads want to run, on average.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Load {
+pub(in crate::built_in::health) struct Load {
     one_minute: f64,
     five_minutes: f64,
     fifteen_minutes: f64,
@@ -18,7 +19,7 @@ pub(in crate::health) struct Load {
 }
 
 impl Load {
-    pub(in crate::health) fn new(averages: [f64; 3], logical_cores: usize) -> Self {
+    pub(in crate::built_in::health) fn new(averages: [f64; 3], logical_cores: usize) -> Self {
         let [one_minute, five_minutes, fifteen_minutes] =
             averages.map(|load| (load * 100.0).round() / 100.0);
         Self {
@@ -55,6 +56,18 @@ impl Findings for Load {
             )
         };
         too_much.then(warn).into_iter().collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(in crate::built_in::health) struct Uptime {
+    pub(in crate::built_in::health) seconds: u64,
+    pub(in crate::built_in::health) booted_at_unix_seconds: u64,
+}
+
+impl Findings for Uptime {
+    fn summary(&self) -> String {
+        duration(self.seconds)
     }
 }
 

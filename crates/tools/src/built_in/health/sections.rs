@@ -6,19 +6,13 @@ mod load;
 mod memory;
 mod processes;
 mod temperatures;
-mod uptime;
 
 pub(super) use cpu::Cpu;
-pub use disks::DISK_WARNING_PERCENT;
 pub(super) use disks::{Disk, Disks};
-pub use load::LOAD_WARNING_PER_CORE;
-pub(super) use load::Load;
-pub use memory::MEMORY_WARNING_PERCENT;
+pub(super) use load::{Load, Uptime};
 pub(super) use memory::Memory;
 pub(super) use processes::{Process, Processes};
 pub(super) use temperatures::{Sensor, Temperatures};
-pub use temperatures::{TEMPERATURE_WARNING_CELSIUS, TEMPERATURE_WARNING_MARGIN_CELSIUS};
-pub(super) use uptime::Uptime;
 
 /// Rounds to one digit, so that a share or a temperature does not come with digits that mean nothing.
 fn one_digit(number: f64) -> f64 {

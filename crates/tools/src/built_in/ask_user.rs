@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::function::{DefinitionError, FunctionTool};
 
 /// The most characters of a question, and of each answer that is proposed with it.
-pub const QUESTION_MAX_CHARS: usize = 2_000;
+const QUESTION_MAX_CHARS: usize = 2_000;
 /// The most answers that are proposed with one question.
-pub const QUESTION_MAX_OPTIONS: usize = 10;
+const QUESTION_MAX_OPTIONS: usize = 10;
 
 const DESCRIPTION: &str = "Asks the user a question and ends the run with it; the answer comes as the user's next \
     message. Use it only when you cannot go on without something that nobody but the user knows or decides, and no other \

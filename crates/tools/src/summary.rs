@@ -1,4 +1,4 @@
-//! Plain words for numbers and lists, for the summaries that people read.
+//! How a tool writes numbers, lists and foreign text in the `summary` of its result, which people read.
 
 /// The longest name or line of foreign text in a summary, in characters.
 pub(crate) const MAX_QUOTED_CHARS: usize = 200;
@@ -50,36 +50,6 @@ pub(crate) fn one_line(text: &str, most_chars: usize) -> String {
     line
 }
 
-/// Writes bytes in GiB with one digit, or in MiB where that says more.
-pub(crate) fn size(bytes: u64) -> String {
-    let mib = bytes as f64 / f64::from(1 << 20);
-    if mib < 1024.0 {
-        format!("{mib:.0} MiB")
-    } else {
-        format!("{} GiB", gib(bytes))
-    }
-}
-
-/// Writes bytes in GiB with one digit, without the unit.
-pub(crate) fn gib(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / f64::from(1 << 30))
-}
-
-/// Writes seconds as the two largest units that matter, such as "3 days 4 hours".
-pub(crate) fn duration(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    let (days, hours, minutes) = (
-        count(days, "day", "days"),
-        count(hours, "hour", "hours"),
-        count(minutes, "minute", "minutes"),
-    );
-    match seconds {
-        86_400.. => format!("{days} {hours}"),
-        3_600.. => format!("{hours} {minutes}"),
-        _ => minutes,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,14 +73,5 @@ mod tests {
         assert_eq!(one_line(" \u{1b}[31mred\r\nend ", 100), " [31mred  end");
         assert_eq!(one_line("ééé", 2), "éé…");
         assert_eq!(one_line("éé", 2), "éé");
-    }
-
-    #[test]
-    fn sizes_and_durations_are_written_in_the_units_that_matter() {
-        assert_eq!(size(512 << 20), "512 MiB");
-        assert_eq!(size(3 << 29), "1.5 GiB");
-        assert_eq!(duration(59), "0 minutes");
-        assert_eq!(duration(3_600 + 120), "1 hour 2 minutes");
-        assert_eq!(duration(3 * 86_400 + 4 * 3_600), "3 days 4 hours");
     }
 }

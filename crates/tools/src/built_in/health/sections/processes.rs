@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::one_digit;
-use crate::health::report::Findings;
-use crate::wording::{grouped, one_line, size};
+use crate::built_in::health::report::Findings;
+use crate::built_in::health::units::size;
+use crate::summary::{grouped, one_line};
 
 /// How many processes each list has.
 const TOP: usize = 5;
@@ -14,7 +15,7 @@ const TOP_IN_SUMMARY: usize = 3;
 const MAX_NAME_CHARS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Process {
+pub(in crate::built_in::health) struct Process {
     name: String,
     pid: u32,
     /// 100 is one whole core.
@@ -23,7 +24,7 @@ pub(in crate::health) struct Process {
 }
 
 impl Process {
-    pub(in crate::health) fn new(
+    pub(in crate::built_in::health) fn new(
         name: &str,
         pid: u32,
         cpu_percent: f32,
@@ -40,7 +41,7 @@ impl Process {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Processes {
+pub(in crate::built_in::health) struct Processes {
     total: usize,
     top_by_cpu: Vec<Process>,
     top_by_memory: Vec<Process>,
@@ -48,7 +49,7 @@ pub(in crate::health) struct Processes {
 
 impl Processes {
     /// Keeps the processes that use the most.
-    pub(in crate::health) fn top(mut all: Vec<Process>) -> Self {
+    pub(in crate::built_in::health) fn top(mut all: Vec<Process>) -> Self {
         all.sort_by(|left, right| {
             right
                 .cpu_percent

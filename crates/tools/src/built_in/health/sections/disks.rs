@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::percent;
-use crate::health::report::Findings;
-use crate::wording::{enumerate, size};
+use crate::built_in::health::report::Findings;
+use crate::built_in::health::units::size;
+use crate::summary::enumerate;
 
 /// A disk fuller than this needs attention.
-pub const DISK_WARNING_PERCENT: f64 = 90.0;
+const DISK_WARNING_PERCENT: f64 = 90.0;
 
 /// The most disks that are listed.
 const MAX_DISKS: usize = 32;
@@ -21,7 +22,7 @@ const NOT_DISKS: &[&str] = &[
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(in crate::health) struct Disk {
+pub(in crate::built_in::health) struct Disk {
     mount: String,
     device: String,
     file_system: String,
@@ -33,7 +34,7 @@ pub(in crate::health) struct Disk {
 }
 
 impl Disk {
-    pub(in crate::health) fn new(
+    pub(in crate::built_in::health) fn new(
         mount: String,
         device: String,
         file_system: String,
@@ -53,7 +54,7 @@ impl Disk {
     }
 
     /// Marks a disk that cannot be written, and so cannot run full.
-    pub(in crate::health) fn read_only(mut self) -> Self {
+    pub(in crate::built_in::health) fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
@@ -69,11 +70,11 @@ impl Disk {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub(in crate::health) struct Disks(Vec<Disk>);
+pub(in crate::built_in::health) struct Disks(Vec<Disk>);
 
 impl Disks {
     /// Keeps the real disks, each once: of several mounts of one device, the one nearest to the top.
-    pub(in crate::health) fn of_mounts(mut mounts: Vec<Disk>) -> Self {
+    pub(in crate::built_in::health) fn of_mounts(mut mounts: Vec<Disk>) -> Self {
         mounts.retain(Disk::is_real);
         mounts.sort_by(|left, right| {
             let nearest = |disk: &Disk| (disk.mount.len(), disk.mount.clone());
@@ -88,7 +89,7 @@ impl Disks {
         Self(disks)
     }
 
-    pub(in crate::health) fn is_empty(&self) -> bool {
+    pub(in crate::built_in::health) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

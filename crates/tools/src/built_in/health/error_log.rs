@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::probe::blocking;
 use super::report::Findings;
-use crate::wording::{MAX_QUOTED_CHARS, count, one_line};
+use crate::summary::{MAX_QUOTED_CHARS, count, one_line};
 
 /// The most lines that are shown, the latest last.
-pub const ERROR_LOG_MAX_LINES: usize = 20;
+const ERROR_LOG_MAX_LINES: usize = 20;
 /// The longest line that is shown whole, in characters.
-pub const ERROR_LOG_MAX_LINE_CHARS: usize = 500;
+const ERROR_LOG_MAX_LINE_CHARS: usize = 500;
 
 /// Where errors are logged.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Decides about the ways of a request beside models and tools: asking back, checking, escalating, approving.
+//! Decides how a run is conducted, beside its models and tools: asking back, routing, checking, escalating, approving.
 
 use neuraxis_core::{
     ApprovalPolicy, BudgetScope, Channel, Clarification, Complexity, Decision, Escalation,
@@ -10,7 +10,7 @@ use crate::decide::complexity::Score;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::rules::{ChannelRules, ModeRules};
-use crate::taint::note_taint;
+use crate::trust::note_taint;
 
 /// The most tokens of a model's answer about the role: a name, and some slack.
 const ROUTING_TOKENS: u32 = 16;

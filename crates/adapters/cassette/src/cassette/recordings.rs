@@ -9,11 +9,11 @@ use crate::canonical::{Closeness, Comparison};
 use crate::error::UnusedRecording;
 use crate::exchange::{Exchange, Mode};
 
-/// Places on the shelf, by what their request looks like.
+/// Indexes of exchanges, by the hash of their request.
 type Index = HashMap<ContentHash, Vec<usize>>;
 
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct Recordings {
     exchanges: Vec<Arc<Exchange>>,
     comparison: Comparison,
     exact: Index,
@@ -31,13 +31,13 @@ pub(super) enum Missing {
     Exhausted(usize),
 }
 
-impl Shelf {
+impl Recordings {
     pub(super) fn new(exchanges: Vec<Exchange>, comparison: Comparison, is_strict: bool) -> Self {
         let index = |how| {
             let mut index = Index::new();
-            for (place, exchange) in exchanges.iter().enumerate() {
+            for (number, exchange) in exchanges.iter().enumerate() {
                 let hash = comparison.hash(&exchange.role, &exchange.request, how);
-                index.entry(hash).or_default().push(place);
+                index.entry(hash).or_default().push(number);
             }
             index
         };
@@ -71,22 +71,22 @@ impl Shelf {
         mode: Mode,
     ) -> Result<Arc<Exchange>, Missing> {
         let find = |index: &Index, how| {
-            let places = index.get(&self.comparison.hash(role, request, how));
-            places.cloned().unwrap_or_default()
+            let found = index.get(&self.comparison.hash(role, request, how));
+            found.cloned().unwrap_or_default()
         };
         let exact = find(&self.exact, Closeness::Exact);
         let loose = find(&self.loose, Closeness::Loose);
         let mut played = self.played();
-        let is_new = |place: &&usize| played.get(**place) == Some(&false);
-        let fits = |place: &&usize| self.mode(**place) == Some(mode);
-        let first_new = |places: &[usize]| {
-            let mut fitting = places.iter().filter(is_new).filter(fits);
-            let first = fitting.next().or_else(|| places.iter().find(is_new));
+        let is_new = |index: &&usize| played.get(**index) == Some(&false);
+        let fits = |index: &&usize| self.mode(**index) == Some(mode);
+        let first_new = |indexes: &[usize]| {
+            let mut fitting = indexes.iter().filter(is_new).filter(fits);
+            let first = fitting.next().or_else(|| indexes.iter().find(is_new));
             first.copied()
         };
-        let last = |places: &[usize]| {
-            let fitting = places.iter().rfind(fits);
-            fitting.or_else(|| places.last()).copied()
+        let last = |indexes: &[usize]| {
+            let fitting = indexes.iter().rfind(fits);
+            fitting.or_else(|| indexes.last()).copied()
         };
         let again = || match self.is_strict {
             true => None,
@@ -95,14 +95,14 @@ impl Shelf {
         let found = first_new(&exact)
             .or_else(|| first_new(&loose))
             .or_else(again);
-        let place = found.ok_or(match loose.len() {
+        let index = found.ok_or(match loose.len() {
             0 => Missing::Unknown,
             recordings => Missing::Exhausted(recordings),
         })?;
-        if let Some(played) = played.get_mut(place) {
+        if let Some(played) = played.get_mut(index) {
             *played = true;
         }
-        self.exchanges.get(place).cloned().ok_or(Missing::Unknown)
+        self.exchanges.get(index).cloned().ok_or(Missing::Unknown)
     }
 
     pub(super) fn unused(&self) -> Vec<UnusedRecording> {
@@ -118,8 +118,8 @@ impl Shelf {
             .collect()
     }
 
-    fn mode(&self, place: usize) -> Option<Mode> {
-        self.exchanges.get(place).map(|exchange| exchange.mode)
+    fn mode(&self, index: usize) -> Option<Mode> {
+        self.exchanges.get(index).map(|exchange| exchange.mode)
     }
 
     fn played(&self) -> MutexGuard<'_, Vec<bool>> {

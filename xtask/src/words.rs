@@ -1,0 +1,118 @@
+//! `cargo xtask words`: finds comments that only fill a line, and files too small to hold a thought.
+//!
+//! It cannot tell a good comment from a bad one: it finds what is never good.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::cargo::workspace_root;
+
+/// A file of fewer lines joins what it belongs to, unless it is the root of a module or a crate.
+const MIN_LINES: usize = 45;
+
+/// How a comment of up to three words begins that says nothing but what the name says.
+const FILLERS: [&str; 8] = ["Where", "Why", "What", "Which", "As", "It", "They", "All"];
+
+/// Runs the subcommand.
+pub(crate) fn run() -> ExitCode {
+    match check() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks the sources of all crates and prints what is wrong with them.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask"] {
+        rust_files(&workspace_root().join(folder), &mut files)?;
+    }
+    files.sort();
+    let mut found = 0;
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+        let shown = file.strip_prefix(workspace_root()).unwrap_or(file);
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| is_filler(line)) {
+            println!("{}:{}: {}", shown.display(), number + 1, line.trim());
+            found += 1;
+        }
+        let lines = text.lines().count();
+        if lines < MIN_LINES && !is_root(file) {
+            println!("{}: {lines} lines and no module's root", shown.display());
+            found += 1;
+        }
+    }
+    match found {
+        0 => Ok(()),
+        found => bail!("{found} places to be mended: see the section Words of CONTRIBUTING.md"),
+    }
+}
+
+/// Tells whether a line is a whole comment that fills a line and says nothing.
+fn is_filler(line: &str) -> bool {
+    let comment = line.trim_start().strip_prefix("/// ");
+    comment.is_some_and(|comment| {
+        let words: Vec<&str> = comment.split(' ').collect();
+        comment.ends_with('.')
+            && words.len() <= 3
+            && FILLERS.contains(&words.first().map_or("", |word| word.trim_end_matches('.')))
+    })
+}
+
+/// Tells whether a file is the root of a crate or a module.
+fn is_root(file: &Path) -> bool {
+    let name = file.file_stem().and_then(|name| name.to_str());
+    matches!(name, Some("lib" | "main")) || file.with_extension("").is_dir()
+}
+
+/// Adds the files of production code below a folder.
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if path.is_dir() {
+            let is_production = !matches!(
+                name,
+                Some("tests" | "benches" | "examples" | "fuzz" | "target")
+            );
+            if is_production {
+                rust_files(&path, found)?;
+            }
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_filler;
+
+    #[test]
+    fn comments_that_say_nothing_are_found() {
+        for line in [
+            "    /// Where.",
+            "/// Why not.",
+            "/// It is.",
+            "/// All there are.",
+        ] {
+            assert!(is_filler(line), "{line}");
+        }
+        for line in [
+            "/// Where the file is, from the top of the project.",
+            "/// A timeout, in seconds.",
+            "/// it there.",
+            "//! Why.",
+            "let where_ = 1;",
+        ] {
+            assert!(!is_filler(line), "{line}");
+        }
+    }
+}
