@@ -35,8 +35,10 @@ mod clean;
 mod help;
 mod model;
 mod named;
+mod provider;
 mod question;
 mod report;
 mod rules;
 
 pub use model::OfflineModel;
+pub use provider::OfflineConfig;
