@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use neuraxis_core::{LlmError, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
-use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, ResponsesClient, Secret};
+use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Secret};
 
-use crate::config::{OpenAiConfig, OpenAiError};
+use crate::config::{Api, OpenAiConfig, OpenAiError};
+use crate::dialect::{chat_dialect_for, responses_dialect_for};
 use crate::errors::RULES;
 use crate::model::context_tokens;
-use crate::speech::Speech;
+use crate::responses::ResponsesClient;
 
 /// The client of one model of OpenAI, or of a server that speaks its protocols.
 ///
@@ -36,19 +37,22 @@ impl OpenAiClient {
     /// [`OpenAiError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
         config.check()?;
-        let speech = Speech::of(&config);
         let (model, loads_within) = (config.model.clone(), config.timeouts.loading);
         let known = || context_tokens(&model).filter(|_| config.is_first_hand());
         let context_tokens = config.context_tokens.or_else(known);
-        let endpoint = Arc::new(Endpoint::new(reached(config))?);
+        let endpoint = Arc::new(Endpoint::new(endpoint_of(config.clone()))?);
         let shared = Arc::clone(&endpoint);
-        let protocol = match speech {
-            Speech::Responses(dialect) => {
-                let route = endpoint.route("responses");
+        let protocol = match config.api {
+            Api::Responses => {
+                let (route, dialect) =
+                    (endpoint.route("responses"), responses_dialect_for(&config));
                 Protocol::Responses(ResponsesClient::new(shared, route, model, dialect))
             }
-            Speech::Chat(dialect) => {
-                let route = endpoint.route("chat/completions");
+            Api::Chat => {
+                let (route, dialect) = (
+                    endpoint.route("chat/completions"),
+                    chat_dialect_for(&config),
+                );
                 Protocol::Chat(ChatClient::new(shared, route, model, dialect))
             }
         };
@@ -106,7 +110,7 @@ impl LlmClient for OpenAiClient {
 }
 
 /// Returns how the server is reached.
-pub(crate) fn reached(config: OpenAiConfig) -> EndpointConfig {
+pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
     let mut reached = EndpointConfig::new(config.base_url);
     reached.api_key = config.api_key;
     reached.key_header = config

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use neuraxis_wire::{
-    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier,
-    SystemRole, Temperature, Timeouts,
+    EndpointError, MaxConcurrent, ReasoningEffort, Secret, ServiceTier, SystemRole, Temperature,
+    Timeouts,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::responses::ReasoningSummary;
 
 /// How a server is reached and what is asked of it: a section such as `[models.reasoning]`.
 ///

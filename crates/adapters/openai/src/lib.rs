@@ -3,7 +3,7 @@
 //! **For** `api.openai.com` and what speaks like it at any other address: Azure, OpenRouter, Groq, vLLM and so on.
 //! [`OpenAiClient`] asks one model, whole or streamed, over the Responses API, which carries the model's reasoning on
 //! between turns, or over Chat Completions, which more servers know. What models differ in is known by their names, and
-//! configuration overrides it.
+//! configuration overrides it. The Responses API is spoken here alone, so its protocol lives in this crate.
 //!
 //! **Not for** repeating what failed, which the engine does, nor for OpenAI's built-in tools.
 //!
@@ -20,16 +20,18 @@
 
 mod client;
 mod config;
+mod dialect;
 mod errors;
 mod list;
 mod model;
-mod speech;
+mod responses;
 
 pub use neuraxis_wire::{
-    EndpointError, MaxConcurrent, ReasoningEffort, ReasoningSummary, Secret, ServiceTier,
-    SystemRole, Temperature, Timeouts,
+    EndpointError, MaxConcurrent, ReasoningEffort, Secret, ServiceTier, SystemRole, Temperature,
+    Timeouts,
 };
 
 pub use self::client::OpenAiClient;
 pub use self::config::{Api, OpenAiConfig, OpenAiError};
 pub use self::list::ModelList;
+pub use self::responses::ReasoningSummary;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuraxis_core::LlmError;
 use neuraxis_wire::Endpoint;
 
-use crate::client::reached;
+use crate::client::endpoint_of;
 use crate::config::{OpenAiConfig, OpenAiError};
 
 /// Lists a server's models, for choosing one: the configuration need not name any.
@@ -22,7 +22,7 @@ impl ModelList {
     /// [`OpenAiError`], when a secret header was not read, the address cannot be used, or TLS cannot be set up.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
         config.check_headers()?;
-        let endpoint = Endpoint::new(reached(config))?;
+        let endpoint = Endpoint::new(endpoint_of(config))?;
         Ok(Self { endpoint })
     }
 

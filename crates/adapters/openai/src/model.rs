@@ -11,14 +11,14 @@ const FIRST_TO_REASON: (u32, u32) = (5, 0);
 
 /// What is known of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Traits {
+pub(crate) struct ModelTraits {
     /// It reasons: it takes instructions as those of a developer, and refuses a temperature.
     pub(crate) reasons: bool,
     /// On Chat Completions it takes no function tools while it reasons, as it does unless it is told not to.
     pub(crate) refuses_tools_on_chat: bool,
 }
 
-impl Traits {
+impl ModelTraits {
     /// Returns what the name of a model tells. A name that tells nothing is that of a model which does not reason.
     pub(crate) fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
@@ -49,7 +49,7 @@ pub(crate) fn context_tokens(name: &str) -> Option<u64> {
         .strip_prefix("ft:")
         .map_or(&*name, |tuned| tuned.split(':').next().unwrap_or_default());
     let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(is_variant);
-    let reasons = Traits::of(name).reasons;
+    let reasons = ModelTraits::of(name).reasons;
     Some(match name.strip_prefix("gpt-").and_then(version) {
         Some(version) if version >= FIRST_TO_REASON && reasons => 272_000,
         Some(version) if version >= FIRST_TO_REASON => 128_000,
@@ -133,7 +133,7 @@ mod tests {
             ("", false, false),
             ("gpt-99999999999.1", false, false),
         ] {
-            let traits = Traits::of(name);
+            let traits = ModelTraits::of(name);
             assert_eq!(
                 (traits.reasons, traits.refuses_tools_on_chat),
                 (reasons, refuses),

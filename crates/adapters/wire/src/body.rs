@@ -14,7 +14,8 @@ use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::endpoint::{Voice, cause};
+use crate::endpoint::cause;
+use crate::errors::ServerErrors;
 
 /// How long a body may take.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +52,7 @@ pub(crate) struct Body {
     cancelled: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Whom both of them wake.
     reader: Option<Waker>,
-    voice: Arc<Voice>,
+    errors: Arc<ServerErrors>,
     /// Its place among the replies that may come in at the same time, free again once this is dropped.
     place: Option<OwnedSemaphorePermit>,
 }
@@ -69,7 +70,7 @@ impl Body {
         source: reqwest::Body,
         limits: Limits,
         cancellation: CancellationToken,
-        voice: Arc<Voice>,
+        errors: Arc<ServerErrors>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -84,7 +85,7 @@ impl Body {
             cancellation,
             cancelled: None,
             reader: None,
-            voice,
+            errors,
             place: None,
         }
     }
@@ -94,8 +95,8 @@ impl Body {
         self.place = Some(place);
     }
 
-    pub(crate) const fn voice(&self) -> &Arc<Voice> {
-        &self.voice
+    pub(crate) const fn errors(&self) -> &Arc<ServerErrors> {
+        &self.errors
     }
 
     pub(crate) const fn cancellation(&self) -> &CancellationToken {
@@ -222,7 +223,7 @@ impl Body {
         if now < due {
             return Ok(());
         }
-        let said = format!("{} {complaint}", self.voice.server);
+        let said = format!("{} {complaint}", self.errors.server());
         Err(LlmError::new(LlmErrorKind::Timeout, said))
     }
 
@@ -258,8 +259,8 @@ impl Body {
     }
 
     fn cut_off(&self, error: &reqwest::Error) -> LlmError {
-        let cause = self.voice.tidy(&cause(error));
-        let said = format!("{} cut its reply off: {cause}", self.voice.server);
+        let cause = self.errors.tidy(&cause(error));
+        let said = format!("{} cut its reply off: {cause}", self.errors.server());
         LlmError::new(LlmErrorKind::Incomplete, said)
     }
 }

@@ -9,16 +9,12 @@ mod dialect;
 mod encode;
 mod extra;
 mod usage;
-mod whole;
 
-pub(crate) use self::chunk::Text;
-pub(crate) use self::chunk::{CompletionDetails, PromptDetails, UsageField};
 pub use self::client::ChatClient;
 pub use self::dialect::{
-    Arguments, Dialect, LateSystem, MissingReasoning, ParallelCalls, ReasoningEcho, ReplyForm,
-    StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
+    Arguments, Dialect, LateSystem, MissingReasoning, ReasoningEcho, ReplyForm, StreamUsage,
+    ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
 #[cfg(test)]
 pub(crate) use self::encode::Rules;
 pub use self::extra::ExtraFields;
-pub(crate) use self::usage::{Shares, usage};

@@ -4,8 +4,6 @@ mod address;
 mod answer;
 mod config;
 mod connect;
-mod max_concurrent;
-mod voice;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use neuraxis_core::LlmError;
-use neuraxis_ports::CancellationToken;
+use neuraxis_ports::{CancellationToken, ReplyStream};
 use reqwest::{Method, Request, Url};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -22,10 +20,11 @@ use tokio::time::Instant;
 pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
 use self::answer::Answer;
-pub use self::config::{EndpointConfig, KeyHeader};
-pub use self::max_concurrent::MaxConcurrent;
-pub(crate) use self::voice::Voice;
-use crate::body::{Body, Limits, after, given_up};
+pub use self::config::{EndpointConfig, KeyHeader, MaxConcurrent};
+use crate::body::{Limits, after, given_up};
+use crate::errors::ServerErrors;
+use crate::reply::ReplyDecoder;
+use crate::stream::EventStream;
 use crate::timeouts::Timeouts;
 
 /// The most bytes of a reply that comes whole: what a reply may hold at most, written as JSON.
@@ -46,13 +45,13 @@ pub struct Endpoint {
     hangs_up_after_streams: Option<&'static str>,
     /// Whether the connection of a streamed reply can be used again.
     reuses_streams: AtomicBool,
-    voice: Arc<Voice>,
+    errors: Arc<ServerErrors>,
 }
 
 /// What a reply is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accept {
-    Json,
+    JsonWriter,
     Events,
 }
 
@@ -96,15 +95,15 @@ impl Endpoint {
             timeouts: config.timeouts,
             hangs_up_after_streams: config.hangs_up_after_streams,
             reuses_streams: AtomicBool::new(config.hangs_up_after_streams.is_none()),
-            voice: Arc::new(Voice {
-                server: address::name(&base),
-                errors: config.errors,
-                secrets: config
+            errors: Arc::new(ServerErrors::new(
+                address::name(&base),
+                config.errors,
+                config
                     .api_key
                     .into_iter()
                     .chain(config.headers.into_iter().map(|(_, value)| value))
                     .collect(),
-            }),
+            )),
             base,
         })
     }
@@ -125,7 +124,7 @@ impl Endpoint {
     ///
     /// Dropping the future closes the connection, or its part of it over HTTP/2.
     pub async fn get(&self, route: &Route, within: Duration) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::GET, route, Accept::Json, Bytes::new());
+        let request = self.request(Method::GET, route, Accept::JsonWriter, Bytes::new());
         self.exchange(request, within, &CancellationToken::new())
             .await
     }
@@ -145,19 +144,30 @@ impl Endpoint {
         body: Bytes,
         within: Duration,
     ) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::POST, route, Accept::Json, body);
+        let request = self.request(Method::POST, route, Accept::JsonWriter, body);
         self.exchange(request, within, &CancellationToken::new())
             .await
     }
 
-    /// Posts a request whose reply comes whole.
-    pub(crate) async fn ask(
+    /// Posts a request to a model whose reply comes whole, as JSON. It waits for its turn where
+    /// [`max_concurrent`](EndpointConfig::max_concurrent) says so, and takes no longer than
+    /// [`whole_reply`](Timeouts::whole_reply) and [`total`](Timeouts::total) allow.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`] that says what went wrong: of kind [`Cancelled`](neuraxis_core::LlmErrorKind::Cancelled) once
+    /// `cancellation` is, else by the server's [`ErrorRule`](crate::ErrorRule)s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection, or its part of it over HTTP/2.
+    pub async fn ask(
         &self,
         route: &Route,
         body: Bytes,
         cancellation: &CancellationToken,
     ) -> Result<Bytes, LlmError> {
-        let request = self.request(Method::POST, route, Accept::Json, body);
+        let request = self.request(Method::POST, route, Accept::JsonWriter, body);
         let total = self.timeouts.total.unwrap_or(Duration::MAX);
         let asked = Instant::now();
         let place = self.place(total, cancellation).await?;
@@ -170,13 +180,27 @@ impl Endpoint {
         answer
     }
 
-    /// Posts a request whose reply streams in.
-    pub(crate) async fn stream(
+    /// Posts a request to a model whose reply streams in as server-sent events, which `decoder` turns into pieces of a
+    /// reply. It waits for its turn where [`max_concurrent`](EndpointConfig::max_concurrent) says so, and each part of the
+    /// exchange has its own of the [`Timeouts`].
+    ///
+    /// Once the decoder said that the reply is whole, the stream ends, and its connection is free for the next call.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`] for all that goes wrong before the first piece; what goes wrong later is the last item of the
+    /// stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future or the stream closes the connection, or its part of it over HTTP/2.
+    pub async fn stream(
         &self,
         route: &Route,
         body: Bytes,
         cancellation: &CancellationToken,
-    ) -> Result<Body, LlmError> {
+        decoder: impl ReplyDecoder,
+    ) -> Result<ReplyStream, LlmError> {
         let mut request = self.request(Method::POST, route, Accept::Events, body);
         if !self.reuses_streams.load(Ordering::Relaxed) {
             let close = HeaderValue::from_static("close");
@@ -207,7 +231,7 @@ impl Endpoint {
         if let Some(place) = place {
             body.hold(place);
         }
-        Ok(body)
+        Ok(Box::pin(EventStream::new(body, decoder)))
     }
 
     /// Waits for a place among the replies that may come in at the same time.
@@ -225,11 +249,13 @@ impl Endpoint {
             place = limit.place() => return Ok(place.ok()),
             () = tokio::time::sleep_until(after(Instant::now(), within)) => {}
         }
-        Err(self.voice.busy(within))
+        Err(self.errors.busy(within))
     }
 
-    pub(crate) fn voice(&self) -> &Arc<Voice> {
-        &self.voice
+    /// Returns what makes errors of what this server says, for whoever decodes a whole reply.
+    #[must_use]
+    pub fn errors(&self) -> &ServerErrors {
+        &self.errors
     }
 
     async fn exchange(
@@ -267,10 +293,10 @@ impl Endpoint {
                 response,
                 limits,
                 cancellation.clone(),
-                Arc::clone(&self.voice),
+                Arc::clone(&self.errors),
             )),
-            Ok(Err(error)) => Err(self.voice.unreachable(&error)),
-            Err(_) => Err(self.voice.silent(within)),
+            Ok(Err(error)) => Err(self.errors.unreachable(&error)),
+            Err(_) => Err(self.errors.silent(within)),
         }
     }
 
@@ -278,7 +304,7 @@ impl Endpoint {
         let mut request = Request::new(method, route.url().clone());
         let headers = request.headers_mut();
         headers.clone_from(match accept {
-            Accept::Json => &self.headers.for_json,
+            Accept::JsonWriter => &self.headers.for_json,
             Accept::Events => &self.headers.for_events,
         });
         if body.is_empty() {

@@ -4,14 +4,16 @@
 //!
 //! - [`Endpoint`] is a server: its address, its key, a pool of connections, and a time limit for each part of an
 //!   exchange ([`Timeouts`]). Redirects are not followed, nothing is unpacked, every body has a largest size.
-//! - [`SseDecoder`] reads server-sent events as their bytes come in, without copying them.
 //! - [`ErrorRule`] says what a server's error means, as data; bodies of any shape become an
-//!   [`LlmError`](neuraxis_core::LlmError) of the right kind, harmless to show and without the key.
-//! - [`ChatClient`] speaks Chat Completions in a server's [`Dialect`], [`ResponsesClient`] speaks Responses in its
-//!   [`ResponsesDialect`]: whole or streamed, and neither encodes a message twice.
+//!   [`LlmError`](neuraxis_core::LlmError) of the right kind, harmless to show and without the key ([`ServerErrors`]).
+//! - [`SseDecoder`] reads server-sent events as their bytes come in, without copying them.
+//! - [`ChatClient`] speaks Chat Completions in a server's [`Dialect`]: whole or streamed, and no message is encoded twice.
 //! - [`models()`] lists what a server offers; [`strict_schema`] makes a JSON Schema one that a model has to keep to.
+//! - [`request`] and [`reply`] hold what another protocol needs, which lives in its adapter's own crate.
 //!
 //! **Not for** repeating what failed, nor for anything that only one server has: that is its adapter's.
+//!
+//! # A server that speaks Chat Completions
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -28,14 +30,127 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A protocol of one's own
+//!
+//! A protocol writes a request and reads the events of its reply; connections, time limits, errors, cancellation and what
+//! was encoded before are here. This one sends the conversation as a list of lines, and gets a word an event:
+//!
+//! ```no_run
+//! use std::collections::VecDeque;
+//! use std::sync::Arc;
+//!
+//! use neuraxis_core::{
+//!     BlockIndex, LlmError, Message, ModelRef, ModelRequest, ReplyDelta, ReplyEnd, ReplyFinish,
+//! };
+//! use neuraxis_ports::{CallContext, ReplyStream};
+//! use neuraxis_wire::reply::{EventOutcome, ReplyDecoder, Shares, TokenCounts, invalid, parse};
+//! use neuraxis_wire::request::{JsonWriter, MessageEncoder, PrefixCache, text_of, unsupported};
+//! use neuraxis_wire::{Endpoint, ErrorRule, Mark, Meaning, Route, ServerErrors, SseEvent};
+//!
+//! /// What this server's errors mean, besides what holds everywhere: for `EndpointConfig::errors`.
+//! const RULES: [ErrorRule; 1] = [ErrorRule::new(Mark::Type("overloaded"), Meaning::Server)];
+//!
+//! /// Writes a message as a line. No message depends on others but for the comma before it.
+//! #[derive(Debug, Clone)]
+//! struct Lines;
+//!
+//! impl MessageEncoder for Lines {
+//!     fn same_until(&self, _: &Self) -> usize {
+//!         usize::MAX
+//!     }
+//!
+//!     fn write(
+//!         &self,
+//!         message: &Message,
+//!         before: &[Arc<Message>],
+//!         json: &mut JsonWriter<'_>,
+//!     ) -> Result<(), LlmError> {
+//!         if !before.is_empty() {
+//!             json.raw(",");
+//!         }
+//!         match message {
+//!             Message::System { text } => json.string(text),
+//!             Message::User { parts } => json.joined(parts.iter().filter_map(text_of)),
+//!             Message::Assistant(said) => json.joined(said.parts.iter().filter_map(text_of)),
+//!             _ => return Err(unsupported("the result of a tool")),
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! /// The reply that is coming in.
+//! struct Words {
+//!     model: ModelRef,
+//!     shares: Shares,
+//! }
+//!
+//! impl ReplyDecoder for Words {
+//!     fn event(
+//!         &mut self,
+//!         event: SseEvent<'_>,
+//!         out: &mut VecDeque<ReplyDelta>,
+//!         errors: &ServerErrors,
+//!     ) -> Result<EventOutcome, LlmError> {
+//!         match event.name {
+//!             "word" => {
+//!                 let text: String = parse(event.data)?;
+//!                 self.shares.text += text.len();
+//!                 out.push_back(ReplyDelta::Text { block: BlockIndex(0), text });
+//!                 Ok(EventOutcome::Output)
+//!             }
+//!             "end" => {
+//!                 let counts = TokenCounts { completion: parse(event.data)?, ..TokenCounts::default() };
+//!                 out.push_back(ReplyDelta::End(Box::new(ReplyEnd {
+//!                     finish: ReplyFinish::Stop,
+//!                     usage: counts.usage(self.shares),
+//!                     model: self.model.clone(),
+//!                 })));
+//!                 Ok(EventOutcome::End)
+//!             }
+//!             "error" => Err(errors.of_json(&parse(event.data)?)),
+//!             "ping" => Ok(EventOutcome::Nothing),
+//!             _ => Err(invalid("the server sent an event that this protocol does not have")),
+//!         }
+//!     }
+//!
+//!     fn with_usage(&self, error: LlmError) -> LlmError {
+//!         error
+//!     }
+//! }
+//!
+//! /// A client of this protocol.
+//! struct LinesClient {
+//!     endpoint: Endpoint,
+//!     route: Route,
+//!     model: ModelRef,
+//!     prefixes: PrefixCache<Lines>,
+//! }
+//!
+//! impl LinesClient {
+//!     async fn stream(&self, request: &ModelRequest, ctx: &CallContext) -> Result<ReplyStream, LlmError> {
+//!         let prefix = self.prefixes.encoded(request.messages.messages(), &Lines)?;
+//!         let mut body = Vec::new();
+//!         let mut json = JsonWriter::new(&mut body);
+//!         json.raw(r#"{"model":"#);
+//!         json.string(&self.model.model);
+//!         json.raw(r#","lines":["#);
+//!         json.bytes(prefix.bytes());
+//!         json.raw("]}");
+//!         self.prefixes.keep(prefix);
+//!         let words = Words { model: self.model.clone(), shares: Shares::default() };
+//!         self.endpoint.stream(&self.route, body.into(), &ctx.cancellation, words).await
+//!     }
+//! }
+//! ```
 
 mod body;
 mod chat;
-mod encode;
 mod endpoint;
-mod failure;
+mod errors;
 mod models;
-mod responses;
+pub mod reply;
+pub mod request;
 mod secret;
 mod settings;
 mod sse;
@@ -43,17 +158,16 @@ mod stream;
 mod timeouts;
 
 pub use chat::{
-    Arguments, ChatClient, Dialect, ExtraFields, LateSystem, MissingReasoning, ParallelCalls,
-    ReasoningEcho, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
+    Arguments, ChatClient, Dialect, ExtraFields, LateSystem, MissingReasoning, ReasoningEcho,
+    ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
-pub use encode::strict_schema;
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
-pub use failure::{ErrorRule, Mark, Meaning};
+pub use errors::{ErrorRule, Mark, Meaning, ServerErrors};
 pub use models::models;
-pub use responses::{
-    EncryptedReasoning, ReasoningSummary, ResponsesClient, ResponsesDialect, Store,
-};
+pub use request::strict_schema;
 pub use secret::Secret;
-pub use settings::{ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature};
+pub use settings::{
+    ParallelCalls, ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature,
+};
 pub use sse::{MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 pub use timeouts::Timeouts;

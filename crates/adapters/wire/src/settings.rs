@@ -110,3 +110,14 @@ pub enum StrictTools {
     /// Each tool whose schema allows it is; the others say that they are not.
     WherePossible,
 }
+
+/// Whether a request says that several calls in one reply are welcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ParallelCalls {
+    /// It does.
+    Asked,
+    /// It says that one call at a time is wanted.
+    Declined,
+    /// It leaves the server to its default.
+    Unsaid,
+}

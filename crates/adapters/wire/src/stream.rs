@@ -1,4 +1,4 @@
-//! A reply that streams in.
+//! Reads a reply that streams in: bytes to events, events to pieces of a reply.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,36 +9,11 @@ use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::Stream;
 
 use crate::body::{Body, given_up};
-use crate::endpoint::Voice;
-use crate::sse::{SseDecoder, SseEvent};
+use crate::reply::{EventOutcome, ReplyDecoder};
+use crate::sse::SseDecoder;
 
 /// How long a connection may take to end after the reply has, to be used again.
 const DRAIN_WITHIN: Duration = Duration::from_millis(100);
-
-/// How a protocol turns events into pieces of a reply.
-pub(crate) trait Decode: Unpin + Send + 'static {
-    /// Takes an event.
-    fn event(
-        &mut self,
-        event: SseEvent<'_>,
-        out: &mut VecDeque<ReplyDelta>,
-        voice: &Voice,
-    ) -> Result<Brought, LlmError>;
-
-    /// Adds to an error what was used up to then, where the server said so.
-    fn with_usage(&self, error: LlmError) -> LlmError;
-}
-
-/// What an event brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brought {
-    /// Something of the model's own.
-    Output,
-    /// Nothing that a reader waits for.
-    Nothing,
-    /// The end of the reply, which is whole.
-    End,
-}
 
 /// A reply that streams in, decoded as it comes. Nothing is left of it after an error, so that its connection is closed
 /// at once.
@@ -47,7 +22,7 @@ pub(crate) struct EventStream<D>(Option<Reading<D>>);
 struct Reading<D> {
     body: Body,
     events: SseDecoder,
-    blocks: D,
+    decoder: D,
     /// Decoded and not yet returned.
     ready: VecDeque<ReplyDelta>,
     phase: Phase,
@@ -60,19 +35,19 @@ enum Phase {
     Draining,
 }
 
-impl<D: Decode> EventStream<D> {
-    pub(crate) fn new(body: Body, blocks: D) -> Self {
+impl<D: ReplyDecoder> EventStream<D> {
+    pub(crate) fn new(body: Body, decoder: D) -> Self {
         Self(Some(Reading {
             body,
             events: SseDecoder::new(),
-            blocks,
+            decoder,
             ready: VecDeque::new(),
             phase: Phase::Reading,
         }))
     }
 }
 
-impl<D: Decode> Stream for EventStream<D> {
+impl<D: ReplyDecoder> Stream for EventStream<D> {
     type Item = Result<ReplyDelta, LlmError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -87,7 +62,7 @@ impl<D: Decode> Stream for EventStream<D> {
     }
 }
 
-impl<D: Decode> Reading<D> {
+impl<D: ReplyDecoder> Reading<D> {
     /// Returns the next piece of the reply; nothing once it is whole and its connection free.
     fn poll_delta(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReplyDelta, LlmError>>> {
         loop {
@@ -100,21 +75,21 @@ impl<D: Decode> Reading<D> {
             match self.decode() {
                 Ok(()) if !self.ready.is_empty() => continue,
                 Ok(()) => {}
-                Err(error) => return Poll::Ready(Some(Err(self.blocks.with_usage(error)))),
+                Err(error) => return Poll::Ready(Some(Err(self.decoder.with_usage(error)))),
             }
             match (self.phase, ready!(self.body.poll_next(cx))) {
                 (Phase::Draining, Some(Ok(_))) => {}
                 (Phase::Draining, _) => return Poll::Ready(None),
                 (Phase::Reading, Some(Ok(piece))) => self.events.push(piece),
                 (Phase::Reading, Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(self.blocks.with_usage(error))));
+                    return Poll::Ready(Some(Err(self.decoder.with_usage(error))));
                 }
                 (Phase::Reading, None) => {
                     let error = LlmError::new(
                         LlmErrorKind::Incomplete,
                         "the stream ended before the reply was whole",
                     );
-                    return Poll::Ready(Some(Err(self.blocks.with_usage(error))));
+                    return Poll::Ready(Some(Err(self.decoder.with_usage(error))));
                 }
             }
         }
@@ -126,11 +101,11 @@ impl<D: Decode> Reading<D> {
             let Some(event) = self.events.next_event()? else {
                 return Ok(());
             };
-            let voice = self.body.voice();
-            match self.blocks.event(event, &mut self.ready, voice)? {
-                Brought::Output => self.body.brought_output(),
-                Brought::Nothing => {}
-                Brought::End => {
+            let errors = self.body.errors();
+            match self.decoder.event(event, &mut self.ready, errors)? {
+                EventOutcome::Output => self.body.brought_output(),
+                EventOutcome::Nothing => {}
+                EventOutcome::End => {
                     self.phase = Phase::Draining;
                     self.body.end_within(DRAIN_WITHIN);
                 }

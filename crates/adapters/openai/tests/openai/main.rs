@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod corpus;
 mod errors;
 mod hostile;
 #[path = "../../../wire/tests/http/loopback.rs"]

@@ -58,16 +58,12 @@ fn body(
         pieces: pieces.into_iter().collect(),
         pause: None,
     };
-    let voice = Voice {
-        server: "http://127.0.0.1:1".to_owned(),
-        errors: &[],
-        secrets: Vec::new(),
-    };
+    let errors = ServerErrors::new("http://127.0.0.1:1", &[], Vec::new());
     Body::new(
         reqwest::Body::wrap(SyncBody(std::sync::Mutex::new(paced))),
         limits,
         cancellation.clone(),
-        Arc::new(voice),
+        Arc::new(errors),
     )
 }
 

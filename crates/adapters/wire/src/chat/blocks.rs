@@ -5,16 +5,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    BlockIndex, LlmError, LlmErrorKind, ModelRef, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
+    BlockIndex, LlmError, LlmErrorKind, ModelRef, Reply, ReplyDelta, ReplyEnd, ReplyFinish, Usage,
 };
 use serde_json::Value;
 
-use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Text, Timings, UsageField};
-use crate::chat::usage::{Shares, usage};
-use crate::endpoint::Voice;
-use crate::failure::{Failure, clean};
+use crate::chat::chunk::{CallDelta, Choice, Chunk, Delta, Timings, UsageField};
+use crate::chat::usage::usage;
+use crate::errors::ServerErrors;
+use crate::reply::{EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse};
 use crate::sse::SseEvent;
-use crate::stream::{Brought, Decode};
 
 /// The data of the event that ends a stream.
 const DONE: &str = "[DONE]";
@@ -74,19 +73,29 @@ impl Blocks {
         }
     }
 
+    /// Decodes a reply that comes whole. It goes the way of a stream of one chunk, so that both give the same.
+    pub(super) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
+        let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
+        let mut deltas = VecDeque::new();
+        self.take(text, &mut deltas, errors)
+            .and_then(|_| self.end(&mut deltas))
+            .map_err(|error| self.with_usage(error))?;
+        assemble(deltas)
+    }
+
     /// Takes a chunk, or a whole reply.
-    pub(super) fn take(
+    fn take(
         &mut self,
         json: &str,
         out: &mut VecDeque<ReplyDelta>,
-        voice: &Voice,
-    ) -> Result<Brought, LlmError> {
-        let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|error| not_a_chunk(&error))?;
+        errors: &ServerErrors,
+    ) -> Result<EventOutcome, LlmError> {
+        let chunk: Chunk<'_> = parse(json)?;
         if let Some(error) = chunk.error
             && !matches!(error.get(), "false" | "\"\"" | "{}")
         {
             let error = serde_json::from_str::<Value>(error.get()).unwrap_or_default();
-            return Err(Failure::of_error(&error).into_error(voice));
+            return Err(errors.of_json(&error));
         }
         let has_counts = chunk.usage.is_some() || chunk.timings.is_some();
         self.usage = chunk.usage.or_else(|| self.usage.take());
@@ -95,20 +104,18 @@ impl Blocks {
         match chunk.choices {
             Some(choices) => match choices.0 {
                 Some(choice) => self.take_choice(choice, out),
-                None => Ok(Brought::Nothing),
+                None => Ok(EventOutcome::Nothing),
             },
-            None if has_counts => Ok(Brought::Nothing),
+            None if has_counts => Ok(EventOutcome::Nothing),
             None => Err(match serde_json::from_str::<Value>(json) {
-                Ok(other) if other.get("message").is_some() => {
-                    Failure::of_error(&other).into_error(voice)
-                }
+                Ok(other) if other.get("message").is_some() => errors.of_json(&other),
                 _ => invalid("the server sent something that has no choices"),
             }),
         }
     }
 
     /// Ends the reply, which the server says is whole.
-    pub(super) fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
+    fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
         if self.was_given_up {
             return Err(LlmError::new(
                 LlmErrorKind::server(None),
@@ -167,7 +174,7 @@ impl Blocks {
         &mut self,
         choice: Choice<'_>,
         out: &mut VecDeque<ReplyDelta>,
-    ) -> Result<Brought, LlmError> {
+    ) -> Result<EventOutcome, LlmError> {
         let before = out.len();
         if let Some(delta) = choice.delta {
             self.take_delta(delta, out)?;
@@ -176,9 +183,9 @@ impl Blocks {
             if self.finish.is_some() {
                 return Err(invalid("the reply went on after it had finished"));
             }
-            Brought::Output
+            EventOutcome::Output
         } else {
-            Brought::Nothing
+            EventOutcome::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
             if *reason == *GAVE_UP {
@@ -304,17 +311,17 @@ impl Blocks {
     }
 }
 
-impl Decode for Blocks {
+impl ReplyDecoder for Blocks {
     fn event(
         &mut self,
         event: SseEvent<'_>,
         out: &mut VecDeque<ReplyDelta>,
-        voice: &Voice,
-    ) -> Result<Brought, LlmError> {
+        errors: &ServerErrors,
+    ) -> Result<EventOutcome, LlmError> {
         match event.data {
-            "" => Ok(Brought::Nothing),
-            DONE => self.end(out).map(|()| Brought::End),
-            json => self.take(json, out, voice),
+            "" => Ok(EventOutcome::Nothing),
+            DONE => self.end(out).map(|()| EventOutcome::End),
+            json => self.take(json, out, errors),
         }
     }
 
@@ -359,14 +366,6 @@ fn finish(reason: &str) -> Result<ReplyFinish, LlmError> {
             clean(other, 60)
         ))),
     }
-}
-
-fn not_a_chunk(error: &serde_json::Error) -> LlmError {
-    invalid(format!("the server sent JSON that cannot be read: {error}"))
-}
-
-fn invalid(message: impl Into<String>) -> LlmError {
-    LlmError::new(LlmErrorKind::InvalidResponse, message)
 }
 
 #[cfg(test)]

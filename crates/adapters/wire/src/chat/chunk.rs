@@ -2,12 +2,13 @@
 //!
 //! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::reply::Text;
 
 /// A chunk of a stream, or a whole reply.
 #[derive(Debug, Deserialize)]
@@ -71,46 +72,42 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<Text<'a>>,
 }
 
-/// A text that is borrowed where it can be.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
-
 /// Token counts. Signed, since servers write -1 for what they do not know.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(crate) struct UsageField {
+pub(super) struct UsageField {
     #[serde(default)]
-    pub(crate) prompt_tokens: Option<i64>,
+    pub(super) prompt_tokens: Option<i64>,
     #[serde(default)]
-    pub(crate) completion_tokens: Option<i64>,
+    pub(super) completion_tokens: Option<i64>,
     #[serde(default)]
-    pub(crate) total_tokens: Option<i64>,
+    pub(super) total_tokens: Option<i64>,
     #[serde(default)]
-    pub(crate) prompt_tokens_details: Option<PromptDetails>,
+    pub(super) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
-    pub(crate) completion_tokens_details: Option<CompletionDetails>,
+    pub(super) completion_tokens_details: Option<CompletionDetails>,
     /// Prompt tokens from DeepSeek's cache.
     #[serde(default)]
-    pub(crate) prompt_cache_hit_tokens: Option<i64>,
+    pub(super) prompt_cache_hit_tokens: Option<i64>,
     /// Prompt tokens that DeepSeek had to read.
     #[serde(default)]
-    pub(crate) prompt_cache_miss_tokens: Option<i64>,
+    pub(super) prompt_cache_miss_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(crate) struct PromptDetails {
+pub(super) struct PromptDetails {
     #[serde(default)]
-    pub(crate) cached_tokens: Option<i64>,
+    pub(super) cached_tokens: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(crate) struct CompletionDetails {
+pub(super) struct CompletionDetails {
     #[serde(default)]
-    pub(crate) reasoning_tokens: Option<i64>,
+    pub(super) reasoning_tokens: Option<i64>,
 }
 
 /// What llama-server measured.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(crate) struct Timings {
+pub(super) struct Timings {
     /// Prompt tokens from the cache.
     #[serde(default)]
     pub(super) cache_n: Option<i64>,
@@ -120,13 +117,6 @@ pub(crate) struct Timings {
     /// Tokens written.
     #[serde(default)]
     pub(super) predicted_n: Option<i64>,
-}
-
-impl<'a> Text<'a> {
-    /// Returns the text of a field, or nothing if it is missing, null or empty.
-    pub(crate) fn of(field: Option<Self>) -> Option<Cow<'a, str>> {
-        field.map(|text| text.0).filter(|text| !text.is_empty())
-    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {

@@ -10,10 +10,8 @@ use crate::chat::blocks::Blocks;
 use crate::chat::dialect::Dialect;
 use crate::chat::encode::Encoder;
 use crate::chat::extra::ExtraFields;
-use crate::chat::whole;
-use crate::encode::Delivery;
 use crate::endpoint::{Endpoint, Route};
-use crate::stream::EventStream;
+use crate::request::Delivery;
 
 /// Words by which a server's template refuses a system message where it stands.
 const NO_SYSTEM: [&str; 3] = ["system message", "system role", "roles are supported"];
@@ -87,7 +85,7 @@ impl ChatClient {
             .ask(&self.route, body, &ctx.cancellation)
             .await
             .map_err(|error| self.learn(error, request))?;
-        whole::decode(&answer, &self.model, self.endpoint.voice())
+        Blocks::new(self.model.clone()).whole(&answer, self.endpoint.errors())
     }
 
     /// Answers a request piece by piece.
@@ -116,15 +114,11 @@ impl ChatClient {
         extra: &ExtraFields,
     ) -> Result<ReplyStream, LlmError> {
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
-        let body = self
-            .endpoint
-            .stream(&self.route, body, &ctx.cancellation)
+        let blocks = Blocks::new(self.model.clone());
+        self.endpoint
+            .stream(&self.route, body, &ctx.cancellation, blocks)
             .await
-            .map_err(|error| self.learn(error, request))?;
-        Ok(Box::pin(EventStream::new(
-            body,
-            Blocks::new(self.model.clone()),
-        )))
+            .map_err(|error| self.learn(error, request))
     }
 
     /// Returns the body by which a request is answered whole, for routes that take the same body for other ends.

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature};
+use crate::settings::{
+    ParallelCalls, ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature,
+};
 
 /// A dialect of Chat Completions, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,17 +138,6 @@ pub enum ToolChoices {
     Words,
     /// None of them: where no call is wanted, no tool is offered.
     Ignored,
-}
-
-/// Whether a request says that several calls in one reply are welcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ParallelCalls {
-    /// It does.
-    Asked,
-    /// It says that one call at a time is wanted.
-    Declined,
-    /// It leaves the server to its default.
-    Unsaid,
 }
 
 /// What is sent for a system message that is not the first message.

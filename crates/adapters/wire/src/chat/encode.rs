@@ -1,7 +1,6 @@
 //! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
 //! also makes sure that a prompt's beginning stays the same byte for byte.
 
-mod media;
 mod message;
 mod object;
 
@@ -14,13 +13,13 @@ use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, ToolChoice, T
 pub(crate) use self::message::Rules;
 use self::message::is_out_of_turn;
 use crate::chat::dialect::{
-    Dialect, LateSystem, ParallelCalls, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning,
-    TrailingAssistant,
+    Dialect, LateSystem, ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
-use crate::encode::{
-    Delivery, Json, PrefixCache, ToolForm, ToolsCache, check_named_tool, schema_of, write_schema,
+use crate::request::{
+    Delivery, JsonWriter, PrefixCache, ToolDefinition, ToolsCache, check_named_tool, schema_of,
+    write_schema,
 };
-use crate::settings::{ReasoningEffort, Temperature};
+use crate::settings::{ParallelCalls, ReasoningEffort, Temperature};
 
 /// What a server that would go on with a trailing assistant message is told instead.
 const GO_ON: &str = "Please go on.";
@@ -56,7 +55,7 @@ enum Choice<'a> {
 impl Encoder {
     pub(super) fn new(model: &str, dialect: Dialect) -> Self {
         let mut head = Vec::new();
-        let mut json = Json(&mut head);
+        let mut json = JsonWriter::new(&mut head);
         json.raw(r#"{"model":"#);
         json.string(model);
         json.raw(r#","messages":["#);
@@ -64,7 +63,7 @@ impl Encoder {
             dialect,
             head: String::from_utf8(head).unwrap_or_default(),
             prefixes: PrefixCache::default(),
-            tools: ToolsCache::new(ToolForm::Nested, dialect.strict_tools),
+            tools: ToolsCache::new(dialect.strict_tools, write_tool),
             refuses_late_system: AtomicBool::new(false),
             wants_turns: AtomicBool::new(false),
         }
@@ -92,7 +91,7 @@ impl Encoder {
         let encoded = prefix.bytes();
         let room = self.head.len() + encoded.len() + tools.len() + 512;
         let mut body = Vec::with_capacity(room);
-        let mut json = Json(&mut body);
+        let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);
         json.bytes(encoded);
         if self.dialect.trailing_assistant == TrailingAssistant::Prompted
@@ -167,7 +166,7 @@ impl Encoder {
         })
     }
 
-    fn write_tools(&self, json: &mut Json<'_>, offer: &Offer<'_>, tools: &Bytes) {
+    fn write_tools(&self, json: &mut JsonWriter<'_>, offer: &Offer<'_>, tools: &Bytes) {
         let choice = match offer {
             Offer::Nothing => return,
             Offer::All(_, choice) => choice,
@@ -213,7 +212,7 @@ impl Encoder {
 
     fn write_settings(
         &self,
-        json: &mut Json<'_>,
+        json: &mut JsonWriter<'_>,
         request: &ModelRequest,
         effort: Option<ReasoningEffort>,
         delivery: Delivery,
@@ -249,7 +248,7 @@ impl Encoder {
 
     fn write_reply_form(
         &self,
-        json: &mut Json<'_>,
+        json: &mut JsonWriter<'_>,
         request: &ModelRequest,
     ) -> Result<(), LlmError> {
         let Some((name, schema)) = schema_of(&request.reply_format) else {
@@ -266,6 +265,17 @@ impl Encoder {
         }
         Ok(())
     }
+}
+
+/// Writes a tool, with its function as an object of its own.
+fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
+    json.raw(r#"{"type":"function","function":{"#);
+    tool.write_function(json);
+    if let Some(is_strict) = tool.is_strict {
+        json.raw(r#","strict":"#);
+        json.raw(if is_strict { "true" } else { "false" });
+    }
+    json.raw("}}");
 }
 
 #[cfg(test)]

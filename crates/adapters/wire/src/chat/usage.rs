@@ -1,28 +1,19 @@
-//! What a reply used.
+//! What a reply of Chat Completions used, from what the server says of it.
 
-use neuraxis_core::{TokenCount, Usage};
+use neuraxis_core::Usage;
 
 use crate::chat::chunk::{Timings, UsageField};
+use crate::reply::{Shares, TokenCounts, known_count};
 
-/// How many bytes of a reply were what.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Shares {
-    pub(crate) reasoning: usize,
-    pub(crate) text: usize,
-    pub(crate) calls: usize,
-}
-
-/// Returns the tokens that a reply used, from what the server says of them.
-///
-/// No server of this protocol counts the tokens of tool calls, and few those of reasoning. Where the reply has only one
-/// kind of content the count is known all the same; else it is estimated by the share of bytes.
+/// Returns the tokens that a reply used. No server of this protocol counts the tokens of tool calls, and few those of
+/// reasoning.
 pub(crate) fn usage(
     field: Option<&UsageField>,
     timings: Option<&Timings>,
     shares: Shares,
 ) -> Usage {
-    let timed = |number: fn(&Timings) -> Option<i64>| count(timings.and_then(number));
-    let said = |number: fn(&UsageField) -> Option<i64>| count(field.and_then(number));
+    let timed = |number: fn(&Timings) -> Option<i64>| known_count(timings.and_then(number));
+    let said = |number: fn(&UsageField) -> Option<i64>| known_count(field.and_then(number));
     let hits = said(|usage| usage.prompt_cache_hit_tokens);
     let cached = said(|usage| usage.prompt_tokens_details?.cached_tokens)
         .or(hits)
@@ -34,52 +25,22 @@ pub(crate) fn usage(
         let read = timed(|timings| timings.prompt_n)?;
         Some(read.saturating_add(timed(|timings| timings.cache_n).unwrap_or(0)))
     });
-    let completion =
-        said(|usage| usage.completion_tokens).or_else(|| timed(|timings| timings.predicted_n));
-    let total =
-        said(|usage| usage.total_tokens).or_else(|| Some(prompt?.saturating_add(completion?)));
-    let reasoning = said(|usage| usage.completion_tokens_details?.reasoning_tokens);
-    // A server that counts but does not mention its cache has none, or nothing in it.
-    let cached = cached.or(field.map(|_| 0));
-    Usage {
-        prompt: measured(prompt),
-        completion: measured(completion),
-        total: measured(total),
-        reasoning: reasoning.map_or_else(
-            || share(shares.reasoning, shares, completion),
-            TokenCount::measured,
-        ),
-        cached: measured(cached),
-        action: share(shares.calls, shares, completion),
-    }
-}
-
-fn count(number: Option<i64>) -> Option<u64> {
-    number.and_then(|number| u64::try_from(number).ok())
-}
-
-fn measured(number: Option<u64>) -> TokenCount {
-    number.map_or(TokenCount::UNKNOWN, TokenCount::measured)
-}
-
-/// Returns the part of a completion that so many bytes of it are.
-fn share(bytes: usize, shares: Shares, completion: Option<u64>) -> TokenCount {
-    let all = shares.reasoning + shares.text + shares.calls;
-    if bytes == 0 {
-        return TokenCount::measured(0);
-    }
-    let Some(completion) = completion else {
-        return TokenCount::UNKNOWN;
+    let counts = TokenCounts {
+        prompt,
+        completion: said(|usage| usage.completion_tokens)
+            .or_else(|| timed(|timings| timings.predicted_n)),
+        total: said(|usage| usage.total_tokens),
+        reasoning: said(|usage| usage.completion_tokens_details?.reasoning_tokens),
+        // A server that counts but does not mention its cache has none, or nothing in it.
+        cached: cached.or(field.map(|_| 0)),
     };
-    if bytes == all {
-        return TokenCount::measured(completion);
-    }
-    let part = u128::from(completion) * (bytes as u128) / (all as u128);
-    TokenCount::estimated(u64::try_from(part).unwrap_or(completion))
+    counts.usage(shares)
 }
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_core::TokenCount;
+
     use super::*;
 
     fn field(json: &str) -> UsageField {

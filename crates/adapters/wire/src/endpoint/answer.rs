@@ -11,8 +11,8 @@ use neuraxis_ports::CancellationToken;
 use serde_json::Value;
 
 use crate::body::{Body, Limits};
-use crate::endpoint::{Voice, address};
-use crate::failure::{Failure, content_type};
+use crate::endpoint::address;
+use crate::errors::{Failure, ServerErrors, content_type};
 
 /// The most bytes of an error body that are read, and the longest it is waited for.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -29,11 +29,11 @@ impl Answer {
         response: reqwest::Response,
         limits: Limits,
         cancellation: CancellationToken,
-        voice: Arc<Voice>,
+        errors: Arc<ServerErrors>,
     ) -> Self {
         let response: http::Response<reqwest::Body> = response.into();
         let (head, body) = response.into_parts();
-        let body = Body::new(body, limits, cancellation, voice);
+        let body = Body::new(body, limits, cancellation, errors);
         Self { head, body }
     }
 
@@ -75,13 +75,13 @@ impl Answer {
         if !status.is_success() {
             let body = self.error_body().await;
             let failure = Failure::of_response(status, &self.head.headers, &body);
-            return Err(failure.into_error(self.voice()));
+            return Err(failure.into_error(self.errors()));
         }
         match encoding(&self.head.headers) {
             None => Ok(self),
             // Nothing is unpacked, so that a small body cannot become a large one.
             Some(encoding) => {
-                let encoding = self.voice().tidy(&encoding);
+                let encoding = self.errors().tidy(&encoding);
                 Err(self.invalid(&format!(
                     "sent a body in encoding {encoding}, which was not asked for"
                 )))
@@ -90,13 +90,13 @@ impl Answer {
     }
 
     fn redirected(&self) -> LlmError {
-        let voice = self.voice();
+        let errors = self.errors();
         let location = self.head.headers.get(header::LOCATION);
         let location = location.and_then(|value| value.to_str().ok());
-        let target = voice.tidy(&address::redirect_target(&voice.server, location));
+        let target = errors.tidy(&address::redirect_target(errors.server(), location));
         let said = format!(
             "{} redirects to {target} (status {}): redirects are not followed, set base_url to where the server is",
-            voice.server,
+            errors.server(),
             self.head.status.as_u16()
         );
         LlmError::new(LlmErrorKind::BadRequest, said)
@@ -108,7 +108,7 @@ impl Answer {
         let body = self.error_body().await;
         match serde_json::from_slice::<Value>(&body) {
             Ok(json) if json.get("error").is_some_and(|error| !error.is_null()) => {
-                Failure::of_json(&json).into_error(self.voice())
+                Failure::of_json(&json).into_error(self.errors())
             }
             _ => self.invalid(&format!(
                 "answered with {kind} instead of {wanted}; check that base_url leads to a model server"
@@ -147,12 +147,12 @@ impl Answer {
         }
     }
 
-    fn voice(&self) -> &Voice {
-        self.body.voice()
+    fn errors(&self) -> &ServerErrors {
+        self.body.errors()
     }
 
     fn invalid(&self, complaint: &str) -> LlmError {
-        let said = format!("{} {complaint}", self.voice().server);
+        let said = format!("{} {complaint}", self.errors().server());
         LlmError::new(LlmErrorKind::InvalidResponse, said)
     }
 }

@@ -9,40 +9,20 @@ use futures_util::TryStreamExt;
 use neuraxis_core::{LlmError, LlmErrorKind, Reply, ReplyAssembler};
 use neuraxis_ports::ReplyStream;
 use neuraxis_testkit::{call_context, request};
-use neuraxis_wire::{
-    ChatClient, Dialect, Endpoint, EndpointConfig, ResponsesClient, ResponsesDialect,
-};
+use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig};
 
 use crate::loopback::{Answer, Loopback};
 use crate::{client_at, promptly, respond};
 
-#[derive(Debug, Clone, Copy)]
-enum Protocol {
-    Chat,
-    Responses,
-}
-
 /// Asks for a stream, and for a whole reply, which gets the same bytes.
-async fn ask(server: &Loopback, protocol: Protocol) -> [Result<Reply, LlmError>; 2] {
+async fn ask(server: &Loopback) -> [Result<Reply, LlmError>; 2] {
     let endpoint = Arc::new(Endpoint::new(EndpointConfig::new(server.url())).unwrap());
     let (route, request, ctx) = (endpoint.route("x"), request("hi"), call_context());
-    match protocol {
-        Protocol::Chat => {
-            let client = ChatClient::new(endpoint, route, "m", Dialect::standard("test"));
-            [
-                promptly(async { collect(client.stream(&request, &ctx).await?).await }).await,
-                promptly(client.respond(&request, &ctx)).await,
-            ]
-        }
-        Protocol::Responses => {
-            let dialect = ResponsesDialect::standard("test");
-            let client = ResponsesClient::new(endpoint, route, "m", dialect);
-            [
-                promptly(async { collect(client.stream(&request, &ctx).await?).await }).await,
-                promptly(client.respond(&request, &ctx)).await,
-            ]
-        }
-    }
+    let client = ChatClient::new(endpoint, route, "m", Dialect::standard("test"));
+    [
+        promptly(async { collect(client.stream(&request, &ctx).await?).await }).await,
+        promptly(client.respond(&request, &ctx)).await,
+    ]
 }
 
 async fn collect(mut stream: ReplyStream) -> Result<Reply, LlmError> {
@@ -68,16 +48,15 @@ async fn serve(bytes: Vec<u8>) -> Loopback {
     .await
 }
 
-async fn replay(folder: &str, protocol: Protocol) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/corpus")
-        .join(folder);
+#[tokio::test]
+async fn streams_of_chat_completions_are_replies_or_errors() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/chat");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let server = serve(std::fs::read(&path).unwrap()).await;
-        let [whole, no_stream] = ask(&server, protocol).await;
-        let [split, _] = ask(&server, protocol).await;
+        let [whole, no_stream] = ask(&server).await;
+        let [split, _] = ask(&server).await;
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(whole.is_ok(), name.starts_with("good"), "{name}: {whole:?}");
         assert!(no_stream.is_err(), "{name}: a stream is no document");
@@ -93,26 +72,12 @@ async fn replay(folder: &str, protocol: Protocol) {
 }
 
 #[tokio::test]
-async fn streams_of_chat_completions_are_replies_or_errors() {
-    replay("chat", Protocol::Chat).await;
-}
-
-#[tokio::test]
-async fn streams_of_responses_are_replies_or_errors() {
-    replay("responses", Protocol::Responses).await;
-}
-
-#[tokio::test]
-async fn a_stream_of_one_protocol_is_no_reply_of_the_other() {
-    for (folder, protocol) in [("chat", Protocol::Responses), ("responses", Protocol::Chat)] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/corpus")
-            .join(folder)
-            .join("good-text");
-        let server = serve(std::fs::read(path).unwrap()).await;
-        for reply in ask(&server, protocol).await {
-            assert_eq!(reply.unwrap_err().kind, LlmErrorKind::InvalidResponse);
-        }
+async fn a_stream_of_responses_is_no_reply() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../openai/tests/corpus/responses/good-text");
+    let server = serve(std::fs::read(path).unwrap()).await;
+    for reply in ask(&server).await {
+        assert_eq!(reply.unwrap_err().kind, LlmErrorKind::InvalidResponse);
     }
 }
 

@@ -1,16 +1,12 @@
 //! Tests of how chunks become a reply.
 
-use neuraxis_core::{Reply, ReplyAssembler, ReplyPart, TokenCount};
+use neuraxis_core::{ReplyAssembler, ReplyPart, TokenCount};
 use proptest::strategy::Strategy;
 
 use super::*;
 
-fn voice() -> Voice {
-    Voice {
-        server: "http://127.0.0.1:8080".to_owned(),
-        errors: &[],
-        secrets: Vec::new(),
-    }
+fn errors() -> ServerErrors {
+    ServerErrors::new("http://127.0.0.1:8080", &[], Vec::new())
 }
 
 fn blocks() -> Blocks {
@@ -23,7 +19,7 @@ fn deltas<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Result<Vec<ReplyDelt
     let mut out = VecDeque::new();
     for chunk in chunks {
         blocks
-            .take(chunk, &mut out, &voice())
+            .take(chunk, &mut out, &errors())
             .map_err(|error| blocks.with_usage(error))?;
     }
     blocks
@@ -348,7 +344,7 @@ proptest::proptest! {
     ) {
         let text = pieces.concat();
         let _ = deltas([text.as_str(), text.as_str()]);
-        let _ = crate::chat::whole::decode(text.as_bytes(), &ModelRef::new("llama", "m"), &voice());
+        let _ = blocks().whole(text.as_bytes(), &errors());
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{AssistantMessage, JsonText, LlmError, Message, Part, ToolCall};
+use neuraxis_core::{
+    AssistantMessage, JsonText, LlmError, MediaPart, MediaSource, Message, Part, ToolCall,
+};
 
-use super::media::encode_media;
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
-use crate::encode::{
-    Json, Write, call_id, id_of_call, is_from, result_text, short_id, text_of, unsupported,
-    write_user_content,
+use crate::request::{
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, result_text,
+    short_id, text_of, unsupported, write_user_content,
 };
 
 /// What stands before a system message that is sent as a user message.
@@ -68,7 +69,7 @@ impl Rules {
     }
 }
 
-impl Write for Rules {
+impl MessageEncoder for Rules {
     fn same_until(&self, old: &Self) -> usize {
         if self.late_system_as_user != old.late_system_as_user
             || self.alternating != old.alternating
@@ -89,7 +90,7 @@ impl Write for Rules {
         &self,
         message: &Message,
         before: &[Arc<Message>],
-        json: &mut Json<'_>,
+        json: &mut JsonWriter<'_>,
     ) -> Result<(), LlmError> {
         if !before.is_empty() {
             json.raw(",");
@@ -123,7 +124,7 @@ fn encode_message(
     message: &Message,
     before: &[Arc<Message>],
     rules: &Rules,
-    json: &mut Json<'_>,
+    json: &mut JsonWriter<'_>,
 ) -> Result<(), LlmError> {
     match message {
         Message::System { text } if rules.late_system_as_user && !before.is_empty() => {
@@ -150,11 +151,44 @@ fn encode_message(
     Ok(())
 }
 
+/// Writes a media part, as far as this protocol has a form for it.
+fn encode_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+    let sound = match part.media_type.as_str() {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => None,
+    };
+    match (&part.source, sound) {
+        (MediaSource::Base64(data), Some(format)) => {
+            json.raw(r#"{"type":"input_audio","input_audio":{"data":"#);
+            json.string(data);
+            json.raw(r#","format":"#);
+            json.string(format);
+        }
+        (source, None) if part.media_type.starts_with("image/") => {
+            json.raw(r#"{"type":"image_url","image_url":{"url":"#);
+            match source {
+                MediaSource::Base64(data) => {
+                    json.joined(["data:", &part.media_type, ";base64,", data]);
+                }
+                MediaSource::Url(url) if is_web_address(url) => json.string(url),
+                // A server may read its own files for whoever names them.
+                MediaSource::Url(_) => {
+                    return Err(unsupported("an image at an address that is not http(s)"));
+                }
+            }
+        }
+        _ => return Err(unsupported(&format!("media of type {}", part.media_type))),
+    }
+    json.raw("}}");
+    Ok(())
+}
+
 fn encode_assistant(
     message: &AssistantMessage,
     index: usize,
     rules: &Rules,
-    json: &mut Json<'_>,
+    json: &mut JsonWriter<'_>,
 ) -> Result<(), LlmError> {
     if message
         .parts
@@ -185,7 +219,7 @@ fn encode_assistant(
     Ok(())
 }
 
-fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut Json<'_>) {
+fn encode_calls(message: &AssistantMessage, rules: &Rules, json: &mut JsonWriter<'_>) {
     let calls = message.parts.iter().filter_map(|part| match part {
         Part::ToolCall(call) => Some(call),
         _ => None,

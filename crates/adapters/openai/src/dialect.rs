@@ -1,0 +1,109 @@
+//! What is asked of a model, from its configuration and its name.
+
+use neuraxis_wire::{
+    Dialect, ParallelCalls, ReasoningEffort, StrictTools, SystemRole, Temperature,
+    ToolsAndReasoning,
+};
+
+use crate::config::OpenAiConfig;
+use crate::model::ModelTraits;
+use crate::responses::{EncryptedReasoning, ResponsesDialect, Store};
+
+/// The provider's name in records and messages, whichever server it is.
+pub(crate) const PROVIDER: &str = "openai";
+
+/// The most bytes of the id of a call that Chat Completions takes.
+const LONGEST_CHAT_CALL_ID: usize = 40;
+
+/// Returns what is asked for over the Responses API; what a configuration leaves open goes by the model's name.
+pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
+    let shared = Shared::of(config);
+    let mut dialect = ResponsesDialect::standard(PROVIDER);
+    let reasons = shared.traits.reasons
+        || config.reasoning_summary.is_some()
+        || config
+            .reasoning_effort
+            .is_some_and(|effort| effort != ReasoningEffort::None);
+    if reasons && !config.store {
+        dialect.encrypted_reasoning = EncryptedReasoning::Asked;
+    }
+    if config.store {
+        dialect.store = Store::Kept;
+    }
+    dialect.late_system = system_role(config, shared.traits.reasons || config.is_first_hand());
+    dialect.reasoning_effort = config.reasoning_effort;
+    dialect.reasoning_summary = config.reasoning_summary;
+    dialect.strict_tools = shared.strict_tools;
+    dialect.parallel_calls = shared.parallel_calls;
+    dialect.temperature = shared.temperature;
+    dialect.service_tier = config.service_tier;
+    dialect
+}
+
+/// Returns what is asked for over Chat Completions; what a configuration leaves open goes by the model's name.
+pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
+    let shared = Shared::of(config);
+    let mut dialect = Dialect::standard(PROVIDER);
+    dialect.system_role = system_role(config, shared.traits.reasons);
+    dialect.reasoning_effort = config.reasoning_effort;
+    dialect.strict_tools = shared.strict_tools;
+    dialect.parallel_calls = shared.parallel_calls;
+    dialect.temperature = shared.temperature;
+    dialect.service_tier = config.service_tier;
+    dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
+    if !shared.traits.reasons && !config.is_first_hand() {
+        // The older name, which all servers know; only models of OpenAI that reason refuse it.
+        dialect.max_tokens_field = "max_tokens";
+    }
+    if shared.traits.refuses_tools_on_chat {
+        dialect.tools_and_reasoning = ToolsAndReasoning::OneOrTheOther;
+        tracing::warn!(
+            model = %config.model,
+            "on Chat Completions this model does not reason where tools are on offer: set api = \"responses\""
+        );
+    }
+    dialect
+}
+
+/// What both protocols have.
+struct Shared {
+    traits: ModelTraits,
+    temperature: Temperature,
+    strict_tools: StrictTools,
+    parallel_calls: ParallelCalls,
+}
+
+impl Shared {
+    fn of(config: &OpenAiConfig) -> Self {
+        let traits = ModelTraits::of(&config.model);
+        let by_name = if traits.reasons {
+            Temperature::LeftOut
+        } else {
+            Temperature::Sent
+        };
+        let strict = config.strict_tools.unwrap_or(config.is_first_hand());
+        Self {
+            traits,
+            temperature: config.temperature.unwrap_or(by_name),
+            strict_tools: if strict {
+                StrictTools::WherePossible
+            } else {
+                StrictTools::Unsaid
+            },
+            parallel_calls: match config.parallel_tool_calls {
+                Some(true) => ParallelCalls::Asked,
+                Some(false) => ParallelCalls::Declined,
+                None => ParallelCalls::Unsaid,
+            },
+        }
+    }
+}
+
+fn system_role(config: &OpenAiConfig, takes_developer: bool) -> SystemRole {
+    let by_name = if takes_developer {
+        SystemRole::Developer
+    } else {
+        SystemRole::System
+    };
+    config.system_role.unwrap_or(by_name)
+}

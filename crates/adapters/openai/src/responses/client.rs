@@ -1,0 +1,89 @@
+//! A client of Responses: one attempt a call, whole or streamed.
+
+use std::sync::Arc;
+
+use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, ReplyStream};
+use neuraxis_wire::request::Delivery;
+use neuraxis_wire::{Endpoint, Route};
+
+use super::dialect::ResponsesDialect;
+use super::encode::Encoder;
+use super::output::Output;
+
+/// A client of Responses, in the dialect of one server.
+///
+/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+#[derive(Debug)]
+pub(crate) struct ResponsesClient {
+    endpoint: Arc<Endpoint>,
+    route: Route,
+    model: ModelRef,
+    server: Arc<str>,
+    encoder: Encoder,
+}
+
+impl ResponsesClient {
+    /// Makes a client that asks `model` at a route of an endpoint.
+    #[must_use]
+    pub(crate) fn new(
+        endpoint: Arc<Endpoint>,
+        route: Route,
+        model: impl Into<Arc<str>>,
+        dialect: ResponsesDialect,
+    ) -> Self {
+        let model = ModelRef::new(dialect.provider, model);
+        let server: Arc<str> = Arc::from(endpoint.errors().server());
+        Self {
+            encoder: Encoder::new(&model.model, &server, dialect),
+            endpoint,
+            route,
+            model,
+            server,
+        }
+    }
+
+    /// Returns the model that is asked.
+    #[must_use]
+    pub(crate) const fn model(&self) -> &ModelRef {
+        &self.model
+    }
+
+    /// Answers a request whole.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`] that says what went wrong.
+    pub(crate) async fn respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<Reply, LlmError> {
+        let body = self.encoder.body(request, Delivery::Whole)?;
+        let answer = self
+            .endpoint
+            .ask(&self.route, body, &ctx.cancellation)
+            .await?;
+        self.output().whole(&answer, self.endpoint.errors())
+    }
+
+    /// Answers a request piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`] for all that goes wrong before the first piece; what goes wrong later is an item of the stream.
+    pub(crate) async fn stream(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let body = self.encoder.body(request, Delivery::Streamed)?;
+        self.endpoint
+            .stream(&self.route, body, &ctx.cancellation, self.output())
+            .await
+    }
+
+    fn output(&self) -> Output {
+        Output::new(Arc::clone(&self.server), self.model.clone())
+    }
+}

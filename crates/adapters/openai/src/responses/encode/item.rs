@@ -1,0 +1,296 @@
+//! Encodes one message as items.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AssistantMessage, LlmError, MediaPart, MediaSource, Message, Part, ReasoningPart, TextPart,
+    ToolCall, ToolMessage,
+};
+use neuraxis_wire::request::{
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, result_text,
+    short_id, unsupported, write_user_content,
+};
+
+use crate::responses::dialect::{ResponsesDialect, Store};
+use crate::responses::state::{ItemState, Origin};
+
+/// The most bytes of the id of a call, and of a function's name.
+const LONGEST_CALL_ID: usize = 64;
+const LONGEST_NAME: usize = 64;
+
+/// What decides how a message is written, besides itself and those before it.
+#[derive(Debug, Clone)]
+pub(super) struct Rules {
+    model: Arc<str>,
+    server: Arc<str>,
+    dialect: ResponsesDialect,
+}
+
+impl Rules {
+    pub(super) const fn new(model: Arc<str>, server: Arc<str>, dialect: ResponsesDialect) -> Self {
+        Self {
+            model,
+            server,
+            dialect,
+        }
+    }
+
+    /// Returns what was kept of a part, if this model on this server gave it.
+    fn state_of<'a>(&self, message: &AssistantMessage, part: &'a Part) -> Option<ItemState<'a>> {
+        let state = match part {
+            Part::Text(part) => &part.state,
+            Part::Reasoning(part) => &part.state,
+            Part::ToolCall(call) => &call.state,
+            _ => &None,
+        };
+        if !is_from(self.dialect.provider, message) {
+            return None;
+        }
+        let origin = Origin {
+            server: &self.server,
+            model: &self.model,
+        };
+        ItemState::read(state.as_ref()?.as_str(), origin)
+    }
+
+    /// Returns the id by which a call is named to the server.
+    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
+        call_id(self.dialect.provider, message, call, LONGEST_CALL_ID)
+    }
+}
+
+impl MessageEncoder for Rules {
+    fn same_until(&self, _: &Self) -> usize {
+        usize::MAX
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut JsonWriter<'_>,
+    ) -> Result<(), LlmError> {
+        if before.is_empty() {
+            if let Message::System { text } = message {
+                json.raw(r#""instructions":"#);
+                json.string(text);
+                json.raw(r#","input":["#);
+                return Ok(());
+            }
+            json.raw(r#""input":["#);
+        }
+        match message {
+            Message::System { text } => {
+                json.begin_item();
+                json.role_and_text(self.dialect.late_system.as_str(), text);
+                json.raw("}");
+            }
+            Message::User { parts } => {
+                json.begin_item();
+                json.role("user");
+                write_user_content(parts, "input_text", write_media, json)?;
+                json.raw("}");
+            }
+            Message::Assistant(message) => self.write_assistant(message, json)?,
+            Message::Tool(result) => self.write_result(result, before, json),
+        }
+        Ok(())
+    }
+}
+
+impl Rules {
+    fn write_result(
+        &self,
+        result: &ToolMessage,
+        before: &[Arc<Message>],
+        json: &mut JsonWriter<'_>,
+    ) {
+        let id = id_of_call(result, before, |message, call| self.call_id(message, call));
+        let unknown = || short_id(result.tool_call_id.as_str(), LONGEST_CALL_ID);
+        json.begin_item();
+        json.raw(r#"{"type":"function_call_output","call_id":"#);
+        json.string(&id.unwrap_or_else(unknown));
+        json.raw(r#","output":"#);
+        json.string(result_text(result));
+        json.raw("}");
+    }
+
+    /// Writes what the model answered, in its order.
+    ///
+    /// A reasoning item needs what came after it, and what came after it needs the reasoning item: a server that finds
+    /// one without the other refuses the request. So reasoning is sent only where something of its reply follows, and an
+    /// id only after the reasoning that it followed.
+    fn write_assistant(
+        &self,
+        message: &AssistantMessage,
+        json: &mut JsonWriter<'_>,
+    ) -> Result<(), LlmError> {
+        let last = message.parts.iter().rposition(is_written_anyway);
+        let mut sent_reasoning: Option<Cow<'_, str>> = None;
+        for (index, part) in message.parts.iter().enumerate() {
+            let state = self.state_of(message, part);
+            match part {
+                Part::Reasoning(part) => {
+                    let follows = last.is_some_and(|last| index < last);
+                    let sent = state.filter(|_| follows);
+                    if let Some(id) = sent.and_then(|state| self.write_reasoning(part, state, json))
+                    {
+                        sent_reasoning = Some(id);
+                    }
+                }
+                Part::Text(part) if part.text.is_empty() => {}
+                Part::Text(part) => {
+                    write_text(part, with_known_id(state, sent_reasoning.as_deref()), json);
+                }
+                Part::ToolCall(call) => {
+                    let state = with_known_id(state, sent_reasoning.as_deref());
+                    self.write_call(message, call, state, json);
+                }
+                _ => return Err(unsupported("an assistant message with media")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a reasoning item if the server can read it; returns its id.
+    fn write_reasoning<'a>(
+        &self,
+        part: &'a ReasoningPart,
+        state: ItemState<'a>,
+        json: &mut JsonWriter<'_>,
+    ) -> Option<Cow<'a, str>> {
+        let item = state.item?;
+        let is_known = state.is_sealed || self.dialect.store == Store::Kept;
+        if !is_known {
+            return None;
+        }
+        json.begin_item();
+        json.raw(item.get());
+        state.id.or(part.id.as_deref().map(Cow::Borrowed))
+    }
+
+    fn write_call(
+        &self,
+        message: &AssistantMessage,
+        call: &ToolCall,
+        state: Option<ItemState<'_>>,
+        json: &mut JsonWriter<'_>,
+    ) {
+        json.begin_item();
+        json.raw(r#"{"type":"function_call""#);
+        if let Some(id) = state.and_then(|state| state.id) {
+            json.raw(r#","id":"#);
+            json.string(&id);
+        }
+        json.raw(r#","call_id":"#);
+        json.string(&self.call_id(message, call));
+        json.raw(r#","name":"#);
+        json.string(&function_name(&call.name));
+        json.raw(r#","arguments":"#);
+        let arguments = call.arguments.as_str();
+        json.string(if arguments.trim().is_empty() {
+            "{}"
+        } else {
+            arguments
+        });
+        json.raw("}");
+    }
+}
+
+/// Tells whether a part is written whoever gave it.
+fn is_written_anyway(part: &Part) -> bool {
+    match part {
+        Part::Text(part) => !part.text.is_empty(),
+        Part::ToolCall(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns what was kept of an item, without its id if the reasoning before it is not sent.
+fn with_known_id<'a>(
+    state: Option<ItemState<'a>>,
+    sent_reasoning: Option<&str>,
+) -> Option<ItemState<'a>> {
+    let mut state = state?;
+    if state.after.is_some() && state.after.as_deref() != sent_reasoning {
+        state.id = None;
+    }
+    Some(state)
+}
+
+fn write_text(part: &TextPart, state: Option<ItemState<'_>>, json: &mut JsonWriter<'_>) {
+    let state = state.unwrap_or_default();
+    json.begin_item();
+    if let Some(id) = &state.id {
+        json.raw(r#"{"type":"message","id":"#);
+        json.string(id);
+        json.raw(r#","status":"completed","role":"assistant","content":[{"#);
+        if state.refusal {
+            json.raw(r#""type":"refusal","refusal":"#);
+            json.string(&part.text);
+        } else {
+            json.raw(r#""type":"output_text","text":"#);
+            json.string(&part.text);
+            json.raw(r#","annotations":[]"#);
+        }
+        json.raw("}]");
+    } else {
+        json.role_and_text("assistant", &part.text);
+    }
+    if let Some(phase) = &state.phase {
+        json.raw(r#","phase":"#);
+        json.string(phase);
+    }
+    json.raw("}");
+}
+
+/// Writes a media part, as far as this protocol has a form for it.
+fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+    let kind = part.media_type.as_str();
+    let is_image = kind.starts_with("image/");
+    if !is_image && kind != "application/pdf" {
+        return Err(unsupported(&format!("media of type {kind}")));
+    }
+    match &part.source {
+        MediaSource::Base64(data) => {
+            json.raw(if is_image {
+                r#"{"type":"input_image","image_url":"#
+            } else {
+                r#"{"type":"input_file","filename":"file.pdf","file_data":"#
+            });
+            json.joined(["data:", kind, ";base64,", data]);
+        }
+        MediaSource::Url(url) if is_web_address(url) => {
+            json.raw(if is_image {
+                r#"{"type":"input_image","image_url":"#
+            } else {
+                r#"{"type":"input_file","file_url":"#
+            });
+            json.string(url);
+        }
+        // A server may read its own files for whoever names them.
+        MediaSource::Url(_) => {
+            return Err(unsupported("media at an address that is not http(s)"));
+        }
+    }
+    json.raw("}");
+    Ok(())
+}
+
+/// Returns a name that the server takes: a model may have called a tool that does not exist, by any name.
+fn function_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
+        return name.into();
+    }
+    if name.is_empty() {
+        return "_".into();
+    }
+    let plain = |letter| if is_plain(letter) { letter } else { '_' };
+    name.chars()
+        .take(LONGEST_NAME)
+        .map(plain)
+        .collect::<String>()
+        .into()
+}

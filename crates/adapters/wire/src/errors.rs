@@ -1,0 +1,106 @@
+//! What went wrong with a server, as an [`LlmError`] of the right kind that is harmless to show and holds no key.
+
+mod clean;
+mod failure;
+mod retry_after;
+mod rules;
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmError, LlmErrorKind};
+use serde_json::Value;
+
+pub use self::clean::clean;
+pub(crate) use self::failure::{Failure, content_type};
+pub use self::rules::{ErrorRule, Mark, Meaning};
+use crate::endpoint::cause;
+use crate::secret::Secret;
+
+/// The most characters of a server's own words that an error repeats.
+const MAX_WORDS: usize = 400;
+
+/// Makes errors of what a server says or fails to say: by the server's own rules first, then by those that hold
+/// everywhere.
+///
+/// A server's words are untrusted and may repeat the key, so they are redacted, cut and made harmless on the way.
+#[derive(Debug)]
+pub struct ServerErrors {
+    /// The server's address, without anything secret.
+    server: String,
+    rules: &'static [ErrorRule],
+    /// What must never be repeated.
+    secrets: Vec<Secret>,
+}
+
+impl ServerErrors {
+    /// Makes the errors of a server that is called `server` in them. An [`Endpoint`](crate::Endpoint) has its own; this is
+    /// for tests of a [`ReplyDecoder`](crate::reply::ReplyDecoder).
+    pub fn new(
+        server: impl Into<String>,
+        rules: &'static [ErrorRule],
+        secrets: Vec<Secret>,
+    ) -> Self {
+        Self {
+            server: server.into(),
+            rules,
+            secrets,
+        }
+    }
+
+    /// Returns how the server is called: scheme, host and port of its address.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Reads the error object that came inside a reply: with `type`, `code`, `param` and `message`, as far as it has them,
+    /// or a mere text.
+    #[must_use]
+    pub fn of_json(&self, error: &Value) -> LlmError {
+        Failure::of_error(error).into_error(self)
+    }
+
+    /// Makes a text from outside fit for an error: without secrets, on one line, cut at 400 characters.
+    #[must_use]
+    pub fn tidy(&self, text: &str) -> String {
+        // First redacted, then cut: half a key is a secret, too.
+        match self.secrets.as_slice() {
+            [] => clean(text, MAX_WORDS),
+            [first, others @ ..] => {
+                let redacted = others
+                    .iter()
+                    .fold(first.redact(text), |text, secret| secret.redact(&text));
+                clean(&redacted, MAX_WORDS)
+            }
+        }
+    }
+
+    /// The error of an exchange that never got to an answer.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> LlmError {
+        let server = &self.server;
+        let cause = self.tidy(&cause(error));
+        let said = if error.is_connect() || error.is_timeout() {
+            format!(
+                "cannot connect to {server}: {cause}; check that the server runs and that base_url is right"
+            )
+        } else {
+            format!("{server} closed the connection before it answered: {cause}")
+        };
+        LlmError::new(LlmErrorKind::Connection, said)
+    }
+
+    /// The error of a server that sent no head of an answer in time.
+    pub(crate) fn silent(&self, within: Duration) -> LlmError {
+        let said = format!("{} sent nothing for {within:?}", self.server);
+        LlmError::new(LlmErrorKind::Timeout, said)
+    }
+
+    /// The error of a call that never had its turn.
+    pub(crate) fn busy(&self, within: Duration) -> LlmError {
+        let said = format!(
+            "as many replies of {} as may come in at once (max_concurrent) did so for {within:?}",
+            self.server
+        );
+        LlmError::new(LlmErrorKind::Timeout, said)
+    }
+}

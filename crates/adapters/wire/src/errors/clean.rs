@@ -1,0 +1,64 @@
+//! Makes a text from outside fit for an error message.
+
+use std::fmt::Write;
+
+/// Returns a text on one line, cut to so many characters, in which nothing can move a terminal's cursor, hide or
+/// reorder text: such characters are written as their code.
+#[must_use]
+pub fn clean(text: &str, max_chars: usize) -> String {
+    let mut cleaned = String::new();
+    let mut left = max_chars;
+    let mut blank_before = true;
+    for letter in text.trim().chars() {
+        if left == 0 {
+            cleaned.push('…');
+            break;
+        }
+        if letter.is_whitespace() {
+            if !blank_before {
+                cleaned.push(' ');
+                left -= 1;
+            }
+            blank_before = true;
+            continue;
+        }
+        blank_before = false;
+        left -= 1;
+        if letter.is_control() || is_invisible(letter) {
+            // Writing to a string cannot fail.
+            let _ = write!(cleaned, "{}", letter.escape_unicode());
+        } else {
+            cleaned.push(letter);
+        }
+    }
+    cleaned
+}
+
+/// Characters of no width, of direction, and tags: text that is not what it looks like.
+const fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_move_a_cursor_or_hide_text_is_written_as_its_code() {
+        assert_eq!(
+            clean("a\u{1b}]8;;x\u{7}b\u{202e}c\u{e0041}", 100),
+            "a\\u{1b}]8;;x\\u{7}b\\u{202e}c\\u{e0041}"
+        );
+    }
+
+    #[test]
+    fn a_text_is_put_on_one_line_and_cut_at_characters() {
+        assert_eq!(clean("  one\r\n\ttwo ", 100), "one two");
+        assert_eq!(clean("ÄÖÜß", 2), "ÄÖ…");
+        assert_eq!(clean("ÄÖ", 2), "ÄÖ");
+    }
+}

@@ -1,0 +1,202 @@
+//! What a server says when it refuses or fails, turned into an [`LlmError`].
+//!
+//! Servers agree on little: `error` is an object or a text, `code` a number or a word, and a proxy in between answers
+//! with a page. All of it is untrusted, so texts are cut and made harmless before anybody reads them.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use neuraxis_core::{LlmError, LlmErrorKind};
+use serde_json::Value;
+
+use super::retry_after::{limits_reset, retry_after, should_retry};
+use super::{ServerErrors, clean, rules};
+
+/// Words after which servers write the size of the context.
+const LIMIT_FOLLOWS: [&str; 3] = [
+    "maximum context length is ",
+    "context length of only ",
+    "available context size (",
+];
+
+/// Words after which servers write what the request needed.
+const NEEDED_FOLLOWS: [&str; 4] = ["requested ", "resulted in ", "keep the first ", "request ("];
+
+/// What a server said went wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    /// The HTTP status; the one in the body if the failure came inside a stream.
+    pub(crate) status: Option<u16>,
+    /// The field `type`.
+    pub(crate) kind: String,
+    /// The field `code`.
+    pub(crate) code: String,
+    /// The field `param`: what of the request is wrong.
+    pub(crate) param: String,
+    /// The message, as the server wrote it.
+    pub(crate) message: String,
+    /// The context size, in tokens.
+    pub(crate) limit: Option<u64>,
+    /// What the request needed, in tokens.
+    pub(crate) needed: Option<u64>,
+    /// How long the server asks to wait.
+    pub(crate) retry_after: Option<Duration>,
+    /// How the server calls the request, for whoever asks its people about it.
+    pub(crate) request: String,
+    /// Whether the server says that another attempt can help, or cannot.
+    pub(crate) should_retry: Option<bool>,
+}
+
+impl Failure {
+    /// Reads a response with a status that is no success.
+    pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let mut failure = match serde_json::from_slice(body) {
+            Ok(body) => Self::of_json(&body),
+            Err(_) => Self {
+                message: words_of(headers, body),
+                ..Self::default()
+            },
+        };
+        failure.status = Some(status.as_u16());
+        failure.retry_after = retry_after(headers);
+        if status == StatusCode::TOO_MANY_REQUESTS && failure.retry_after.is_none() {
+            failure.retry_after = limits_reset(headers);
+        }
+        failure.should_retry = should_retry(headers);
+        let request = headers.get("x-request-id").map(HeaderValue::to_str);
+        failure.request = request.and_then(Result::ok).unwrap_or_default().to_owned();
+        failure
+    }
+
+    /// Reads a JSON error body: the object at `error`, the text there, or the whole body.
+    pub(crate) fn of_json(body: &Value) -> Self {
+        match body.get("error") {
+            Some(error) if !error.is_null() => Self::of_error(error),
+            _ => Self::of_error(body),
+        }
+    }
+
+    /// Reads what stands at `error`.
+    pub(crate) fn of_error(error: &Value) -> Self {
+        let text = |field: &str| match error.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let count = |field: &str| error.get(field).and_then(Value::as_u64);
+        let message = match error {
+            Value::String(message) => message.clone(),
+            _ => [text("message"), text("detail")].concat(),
+        };
+        let code = text("code");
+        Self {
+            status: code
+                .parse()
+                .ok()
+                .filter(|status| (400..600).contains(status)),
+            kind: text("type"),
+            param: text("param"),
+            limit: count("n_ctx").or_else(|| number_after(&message, &LIMIT_FOLLOWS)),
+            needed: count("n_prompt_tokens").or_else(|| number_after(&message, &NEEDED_FOLLOWS)),
+            message,
+            code,
+            retry_after: None,
+            request: String::new(),
+            should_retry: None,
+        }
+    }
+
+    /// Returns the error that this is, by the first rule that fits: the server's own, then those that hold everywhere.
+    pub(crate) fn into_error(self, errors: &ServerErrors) -> LlmError {
+        let kind = self.heed(rules::meaning(&self, errors.rules).kind(&self));
+        let tidy = |text: &str| errors.tidy(text);
+        let status = self.status.map(|status| status.to_string());
+        let mut notes = Vec::new();
+        // The kind says it itself where the server failed.
+        let is_said = matches!(
+            kind,
+            LlmErrorKind::Server {
+                status: Some(_),
+                ..
+            }
+        );
+        if let Some(status) = status.as_ref().filter(|_| !is_said) {
+            notes.push(format!("status {status}"));
+        }
+        if !self.kind.is_empty() {
+            notes.push(format!("type {}", tidy(&self.kind)));
+        }
+        if !self.param.is_empty() {
+            notes.push(format!("param {}", tidy(&self.param)));
+        }
+        if !self.code.is_empty() && Some(&self.code) != status.as_ref() {
+            notes.push(format!("code {}", tidy(&self.code)));
+        }
+        if !self.request.is_empty() {
+            notes.push(format!("request {}", tidy(&self.request)));
+        }
+        let mut said = tidy(&self.message);
+        if said.is_empty() {
+            "the server gave no reason".clone_into(&mut said);
+        }
+        if !notes.is_empty() {
+            said = format!("{said} ({})", notes.join(", "));
+        }
+        if kind == LlmErrorKind::BadRequest && matches!(self.status, Some(404 | 405)) {
+            said.push_str("; check that base_url leads to a model server");
+        }
+        LlmError::new(kind, said)
+    }
+}
+
+impl Failure {
+    /// Returns what an error is if the server's word on another attempt counts. It counts where nothing else is known:
+    /// a wrong key stays one, whatever the server says of trying again.
+    fn heed(&self, kind: LlmErrorKind) -> LlmErrorKind {
+        match (self.should_retry, kind) {
+            (Some(false), LlmErrorKind::RateLimited { .. }) => LlmErrorKind::QuotaExhausted,
+            (Some(false), LlmErrorKind::Server { .. } | LlmErrorKind::Timeout) => {
+                LlmErrorKind::BadRequest
+            }
+            (Some(true), LlmErrorKind::BadRequest) => LlmErrorKind::Server {
+                status: self.status,
+                retry_after: self.retry_after,
+            },
+            (_, kind) => kind,
+        }
+    }
+}
+
+/// Describes a body that is no JSON. A page is not quoted: it begins with what says nothing.
+fn words_of(headers: &HeaderMap, body: &[u8]) -> String {
+    let words = String::from_utf8_lossy(body);
+    match content_type(headers) {
+        Some(kind) if kind.contains("html") => format!("the answer is {kind}, not JSON"),
+        Some(kind) if !words.trim().is_empty() && !kind.contains("json") => {
+            format!("the answer is {kind}, not JSON: {words}")
+        }
+        _ => words.into_owned(),
+    }
+}
+
+/// Returns what a response says it is, without parameters, in lower case and harmless.
+pub(crate) fn content_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let kind = value.split(';').next().unwrap_or_default();
+    Some(clean(&kind.to_ascii_lowercase(), 60)).filter(|kind| !kind.is_empty())
+}
+
+/// Returns the number after the first of the phrases that a text has.
+fn number_after(text: &str, phrases: &[&str]) -> Option<u64> {
+    let digits = |phrase: &&str| {
+        let (_, rest) = text.split_once(*phrase)?;
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    phrases.iter().find_map(digits)
+}
+
+#[cfg(test)]
+mod tests;

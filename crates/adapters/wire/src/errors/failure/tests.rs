@@ -1,0 +1,197 @@
+//! Tests of what becomes of error bodies.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use neuraxis_core::{LlmError, LlmErrorKind};
+
+use super::*;
+use crate::errors::{ErrorRule, Mark, Meaning};
+use crate::secret::Secret;
+
+fn errors(rules: &'static [ErrorRule]) -> ServerErrors {
+    let secrets = vec![Secret::new("sk-canary-1234")];
+    ServerErrors::new("http://127.0.0.1:8080", rules, secrets)
+}
+
+fn error_of(status: u16, kind: &'static str, body: &str) -> LlmError {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("3"));
+    let status = StatusCode::from_u16(status).unwrap();
+    Failure::of_response(status, &headers, body.as_bytes()).into_error(&errors(&[]))
+}
+
+fn json_error(status: u16, body: &str) -> LlmError {
+    error_of(status, "application/json", body)
+}
+
+#[test]
+fn a_status_alone_says_what_went_wrong() {
+    let limited = LlmErrorKind::RateLimited {
+        retry_after: Some(Duration::from_secs(3)),
+    };
+    let server = |status| LlmErrorKind::Server {
+        status: Some(status),
+        retry_after: Some(Duration::from_secs(3)),
+    };
+    for (status, kind) in [
+        (400, LlmErrorKind::BadRequest),
+        (401, LlmErrorKind::Unauthorized),
+        (402, LlmErrorKind::QuotaExhausted),
+        (403, LlmErrorKind::Unauthorized),
+        (404, LlmErrorKind::BadRequest),
+        (408, LlmErrorKind::Timeout),
+        (409, server(409)),
+        (413, LlmErrorKind::BadRequest),
+        (422, LlmErrorKind::BadRequest),
+        (429, limited),
+        (500, server(500)),
+        (501, LlmErrorKind::BadRequest),
+        (502, server(502)),
+        (503, server(503)),
+        (504, server(504)),
+        (529, server(529)),
+    ] {
+        let error = json_error(status, "");
+        assert_eq!(error.kind, kind, "{status}");
+        let told = error.to_string();
+        assert!(told.contains("the server gave no reason"), "{told}");
+        let number = format!("status {status}");
+        assert_eq!(told.matches(&number).count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn the_words_of_a_server_count_more_than_its_status() {
+    for (status, body, kind) in [
+        (
+            429,
+            r#"{"error":{"message":"m","type":"requests","code":"insufficient_quota"}}"#,
+            LlmErrorKind::QuotaExhausted,
+        ),
+        (
+            404,
+            r#"{"error":{"message":"model \"x\" not found, try pulling it first","type":"not_found_error","param":null,"code":null}}"#,
+            LlmErrorKind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}"#,
+            LlmErrorKind::BadRequest,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"m","type":"invalid_request_error","code":"content_policy_violation"}}"#,
+            LlmErrorKind::ContentFiltered,
+        ),
+    ] {
+        assert_eq!(json_error(status, body).kind, kind, "{body}");
+    }
+}
+
+#[test]
+fn an_overflow_brings_the_numbers_whether_in_fields_or_in_words() {
+    let overflow = |limit, needed| LlmErrorKind::ContextOverflow {
+        limit: Some(limit),
+        needed: Some(needed),
+    };
+    let fields = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"too long","n_prompt_tokens":9018,"n_ctx":2048}}"#;
+    assert_eq!(json_error(400, fields).kind, overflow(2_048, 9_018));
+    let words = r#"{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","type":"BadRequestError","param":null,"code":400}}"#;
+    assert_eq!(json_error(400, words).kind, overflow(4_096, 5_000));
+}
+
+#[test]
+fn every_shape_of_body_gives_its_message() {
+    for (body, message) in [
+        (
+            r#"{"error":{"message":"m","type":"t","code":"c"}}"#,
+            "m (type t, code c)",
+        ),
+        (r#"{"error":{"message":"m","code":500}}"#, "m"),
+        (r#"{"error":"just words"}"#, "just words"),
+        (r#"{"object":"error","message":"m","code":500}"#, "m"),
+        (r#"{"detail":"Not here"}"#, "Not here"),
+        (r#"{"error":{}}"#, "the server gave no reason"),
+        ("[]", "the server gave no reason"),
+        ("{", "{"),
+    ] {
+        assert_eq!(json_error(500, body).message, message, "{body}");
+    }
+}
+
+#[test]
+fn a_page_instead_of_json_is_called_what_it_is_and_not_quoted() {
+    for (status, message) in [
+        (502, "the answer is text/html, not JSON"),
+        (
+            404,
+            "the answer is text/html, not JSON (status 404); check that base_url leads to a model server",
+        ),
+    ] {
+        let error = error_of(
+            status,
+            "text/html; charset=utf-8",
+            "<html>\n  <b>Bad Gateway</b> model",
+        );
+        assert_eq!(error.message, message);
+    }
+    let error = error_of(502, "text/plain", "upstream is\naway");
+    assert_eq!(
+        error.message,
+        "the answer is text/plain, not JSON: upstream is away"
+    );
+}
+
+#[test]
+fn where_nothing_is_at_the_address_the_base_url_is_named() {
+    for (status, body, hints) in [
+        (404, r#"{"error":"File Not Found"}"#, true),
+        (405, "", true),
+        (404, r#"{"error":"no model \"x\""}"#, false),
+        (400, r#"{"error":"no"}"#, false),
+        (500, r#"{"error":"no"}"#, false),
+    ] {
+        let error = json_error(status, body);
+        assert_eq!(error.message.contains("base_url"), hints, "{error}");
+    }
+}
+
+#[test]
+fn a_servers_words_are_cut_and_made_harmless() {
+    let long = "x".repeat(100_000);
+    let message = json_error(500, &format!(r#"{{"error":"\u001b[2J{long}"}}"#)).message;
+    assert!(message.starts_with("\\u{1b}[2Jxxx"), "{message}");
+    assert!(message.len() < 500, "{} bytes", message.len());
+}
+
+#[test]
+fn a_key_that_a_server_repeats_is_not_repeated_here() {
+    let body = serde_json::json!({"error": {"message": "bad key sk-canary-1234", "code": "sk-canary-1234"}});
+    let error = Failure::of_json(&body).into_error(&errors(&[]));
+    assert!(!error.message.contains("canary"), "{}", error.message);
+}
+
+#[test]
+fn inside_a_stream_the_code_is_the_status() {
+    let body = serde_json::json!({"error": {"code": 529, "message": "overloaded", "type": "overloaded_error"}});
+    let error = Failure::of_json(&body).into_error(&errors(&[]));
+    assert_eq!(error.kind, LlmErrorKind::server(Some(529)));
+    let body = serde_json::json!({"error": {"message": "no", "type": "invalid_request_error"}});
+    let error = Failure::of_json(&body).into_error(&errors(&[]));
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+}
+
+#[test]
+fn an_adapters_own_rules_come_first() {
+    const RULES: [ErrorRule; 1] =
+        [ErrorRule::new(Mark::Message("PEG-native"), Meaning::InvalidResponse).with_status(500)];
+    let failure = |code: u16| {
+        let body =
+            serde_json::json!({"error": {"code": code, "message": "not the peg-native format"}});
+        Failure::of_json(&body).into_error(&errors(&RULES)).kind
+    };
+    assert_eq!(failure(500), LlmErrorKind::InvalidResponse);
+    assert_eq!(failure(503), LlmErrorKind::server(Some(503)));
+}

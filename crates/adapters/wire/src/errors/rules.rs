@@ -1,0 +1,173 @@
+//! Which words of a server mean what, as data.
+
+use neuraxis_core::LlmErrorKind;
+
+use super::Failure;
+
+/// A server's words and what they mean. The first rule that fits counts; after an adapter's own come those that hold
+/// everywhere, then the status alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorRule {
+    /// The HTTP status; any, if none is named.
+    pub status: Option<u16>,
+    /// The words.
+    pub mark: Mark,
+    /// What they mean.
+    pub meaning: Meaning,
+}
+
+/// By what an error is recognized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// The field `type` is this.
+    Type(&'static str),
+    /// The field `code` is this.
+    Code(&'static str),
+    /// The message has these words, in upper or lower case.
+    Message(&'static str),
+}
+
+/// What an error means: a kind of [`LlmError`](neuraxis_core::LlmError), whose details come from the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Meaning {
+    /// Nothing came in time.
+    Timeout,
+    /// The model wrote something that the server cannot parse.
+    InvalidResponse,
+    /// The server failed.
+    Server,
+    /// The server is still loading its model.
+    Loading,
+    /// Too many requests or tokens.
+    RateLimited,
+    /// The key is missing, wrong or not allowed to do this.
+    Unauthorized,
+    /// No money or quota is left.
+    QuotaExhausted,
+    /// There is no such model.
+    ModelNotFound,
+    /// The conversation does not fit the model.
+    ContextOverflow,
+    /// The provider refuses the content.
+    ContentFiltered,
+    /// The request is not one the server accepts.
+    BadRequest,
+}
+
+impl ErrorRule {
+    /// Makes a rule for any status.
+    #[must_use]
+    pub const fn new(mark: Mark, meaning: Meaning) -> Self {
+        Self {
+            status: None,
+            mark,
+            meaning,
+        }
+    }
+
+    /// Narrows the rule to one status.
+    #[must_use]
+    pub const fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    fn fits(&self, failure: &Failure) -> bool {
+        let status_fits = self.status.is_none() || self.status == failure.status;
+        status_fits
+            && match self.mark {
+                Mark::Type(kind) => failure.kind == kind,
+                Mark::Code(code) => failure.code == code,
+                Mark::Message(words) => contains(&failure.message, words),
+            }
+    }
+}
+
+impl Meaning {
+    pub(super) const fn kind(self, failure: &Failure) -> LlmErrorKind {
+        match self {
+            Self::Timeout => LlmErrorKind::Timeout,
+            Self::InvalidResponse => LlmErrorKind::InvalidResponse,
+            Self::Server => LlmErrorKind::Server {
+                status: failure.status,
+                retry_after: failure.retry_after,
+            },
+            Self::Loading => LlmErrorKind::Loading,
+            Self::RateLimited => LlmErrorKind::RateLimited {
+                retry_after: failure.retry_after,
+            },
+            Self::Unauthorized => LlmErrorKind::Unauthorized,
+            Self::QuotaExhausted => LlmErrorKind::QuotaExhausted,
+            Self::ModelNotFound => LlmErrorKind::ModelNotFound,
+            Self::ContextOverflow => LlmErrorKind::ContextOverflow {
+                limit: failure.limit,
+                needed: failure.needed,
+            },
+            Self::ContentFiltered => LlmErrorKind::ContentFiltered,
+            Self::BadRequest => LlmErrorKind::BadRequest,
+        }
+    }
+}
+
+/// What holds everywhere. Quota before rate: both come with status 429, and waiting brings no money.
+const COMMON: [ErrorRule; 16] = [
+    ErrorRule::new(Mark::Code("insufficient_quota"), Meaning::QuotaExhausted),
+    ErrorRule::new(Mark::Type("insufficient_quota"), Meaning::QuotaExhausted),
+    ErrorRule::new(
+        Mark::Code("credit_balance_exhausted"),
+        Meaning::QuotaExhausted,
+    ),
+    ErrorRule::new(
+        Mark::Type("exceed_context_size_error"),
+        Meaning::ContextOverflow,
+    ),
+    ErrorRule::new(
+        Mark::Code("context_length_exceeded"),
+        Meaning::ContextOverflow,
+    ),
+    ErrorRule::new(
+        Mark::Message("maximum context length"),
+        Meaning::ContextOverflow,
+    ),
+    ErrorRule::new(Mark::Code("model_not_found"), Meaning::ModelNotFound),
+    ErrorRule::new(Mark::Code("content_filter"), Meaning::ContentFiltered),
+    ErrorRule::new(
+        Mark::Code("content_policy_violation"),
+        Meaning::ContentFiltered,
+    ),
+    ErrorRule::new(Mark::Code("invalid_api_key"), Meaning::Unauthorized),
+    ErrorRule::new(Mark::Type("authentication_error"), Meaning::Unauthorized),
+    ErrorRule::new(Mark::Type("permission_error"), Meaning::Unauthorized),
+    ErrorRule::new(Mark::Code("rate_limit_exceeded"), Meaning::RateLimited),
+    ErrorRule::new(Mark::Type("rate_limit_error"), Meaning::RateLimited),
+    ErrorRule::new(Mark::Message("model"), Meaning::ModelNotFound).with_status(404),
+    ErrorRule::new(Mark::Type("not_supported_error"), Meaning::BadRequest),
+];
+
+pub(super) fn meaning(failure: &Failure, rules: &[ErrorRule]) -> Meaning {
+    let rule = rules.iter().chain(&COMMON).find(|rule| rule.fits(failure));
+    rule.map_or_else(|| by_status(failure), |rule| rule.meaning)
+}
+
+fn by_status(failure: &Failure) -> Meaning {
+    match failure.status {
+        Some(401 | 403) => Meaning::Unauthorized,
+        Some(402) => Meaning::QuotaExhausted,
+        Some(408) => Meaning::Timeout,
+        // A conflict passes; the official client of OpenAI tries again, too.
+        Some(409) => Meaning::Server,
+        Some(429) => Meaning::RateLimited,
+        // Not implemented will not be implemented a second later.
+        Some(501) => Meaning::BadRequest,
+        Some(status) if status < 500 => Meaning::BadRequest,
+        // Inside a stream there is no status, only the type.
+        None if failure.kind == "invalid_request_error" => Meaning::BadRequest,
+        _ => Meaning::Server,
+    }
+}
+
+fn contains(text: &str, words: &str) -> bool {
+    text.to_ascii_lowercase()
+        .contains(&words.to_ascii_lowercase())
+}

@@ -1,0 +1,103 @@
+//! What messages hold, as far as all protocols write it alike.
+
+use std::borrow::Cow;
+
+use neuraxis_core::{
+    AssistantMessage, LlmError, LlmErrorKind, MediaPart, Part, ToolCall, ToolMessage,
+};
+
+use super::{JsonWriter, short_id};
+
+/// What stands where a call brought nothing at all, not even an empty JSON text.
+const NO_OUTPUT: &str = "(no output)";
+
+/// Returns what a call brought; some servers refuse a result that is empty.
+#[must_use]
+pub fn result_text(result: &ToolMessage) -> &str {
+    match result.content.as_str() {
+        content if content.trim().is_empty() => NO_OUTPUT,
+        content => content,
+    }
+}
+
+/// Writes the content of a user message: one text where there is nothing else, or else the list of its parts. `text_type`
+/// is what the protocol calls a part of text, and `media` writes one of media.
+///
+/// # Errors
+///
+/// [`LlmErrorKind::BadRequest`] for a part that is neither, and what `media` fails with.
+pub fn write_user_content(
+    parts: &[Part],
+    text_type: &str,
+    media: impl Fn(&MediaPart, &mut JsonWriter<'_>) -> Result<(), LlmError>,
+    json: &mut JsonWriter<'_>,
+) -> Result<(), LlmError> {
+    let texts = || parts.iter().filter_map(text_of);
+    if texts().count() == parts.len() {
+        json.joined(texts());
+        return Ok(());
+    }
+    json.raw("[");
+    for part in parts {
+        json.begin_item();
+        match part {
+            Part::Text(part) => {
+                json.raw(r#"{"type":"#);
+                json.string(text_type);
+                json.raw(r#","text":"#);
+                json.string(&part.text);
+                json.raw("}");
+            }
+            Part::Media(part) => media(part, json)?,
+            _ => return Err(unsupported("a user message of anything but text and media")),
+        }
+    }
+    json.raw("]");
+    Ok(())
+}
+
+/// Returns the text of a part that is text.
+#[must_use]
+pub fn text_of(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text(part) => Some(&part.text),
+        _ => None,
+    }
+}
+
+/// Tells whether a provider wrote a message. What it wants to see again goes to no other.
+#[must_use]
+pub fn is_from(provider: &str, message: &AssistantMessage) -> bool {
+    let model = message.model.as_ref();
+    model.is_some_and(|model| *model.provider == *provider)
+}
+
+/// Returns the id by which a call is named to a provider's server: its own if it gave one, else the loop's. One of more
+/// than `longest` bytes is replaced by a short one made from it.
+#[must_use]
+pub fn call_id<'a>(
+    provider: &str,
+    message: &AssistantMessage,
+    call: &'a ToolCall,
+    longest: usize,
+) -> Cow<'a, str> {
+    let id = match &call.provider_id {
+        Some(id) if !id.is_empty() && is_from(provider, message) => id,
+        _ => call.id.as_str(),
+    };
+    short_id(id, longest)
+}
+
+/// The error of content that the protocol has no form for.
+#[must_use]
+pub fn unsupported(what: &str) -> LlmError {
+    let said = format!("{what} cannot be sent to this model");
+    LlmError::new(LlmErrorKind::BadRequest, said)
+}
+
+/// Tells whether an address leads to the web, and not to a file that a server would read for whoever names it.
+#[must_use]
+pub fn is_web_address(url: &str) -> bool {
+    let lower = url.trim_start().to_ascii_lowercase();
+    lower.starts_with("https://") || lower.starts_with("http://")
+}

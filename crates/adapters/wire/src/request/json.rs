@@ -1,0 +1,61 @@
+//! Writes JSON without building it first.
+
+/// A JSON text being written to the end of some bytes. Nothing checks that the pieces make JSON: that is for tests.
+#[derive(Debug)]
+pub struct JsonWriter<'a>(&'a mut Vec<u8>);
+
+impl<'a> JsonWriter<'a> {
+    /// Writes after what is there.
+    pub const fn new(bytes: &'a mut Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Writes what is JSON already.
+    pub fn raw(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Writes bytes that are JSON already.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes a text as a JSON string.
+    pub fn string(&mut self, text: &str) {
+        // Writing a text to a vector cannot fail.
+        let _ = serde_json::to_writer(&mut *self.0, text);
+    }
+
+    /// Writes several texts as one JSON string.
+    pub fn joined<'t>(&mut self, texts: impl IntoIterator<Item = &'t str>) {
+        let mut texts = texts.into_iter();
+        let first = texts.next().unwrap_or_default();
+        match texts.next() {
+            None => self.string(first),
+            Some(second) => {
+                let start = [first, second].into_iter();
+                self.string(&start.chain(texts).collect::<String>());
+            }
+        }
+    }
+
+    /// Writes the comma before another item of a list, unless it is the first.
+    pub fn begin_item(&mut self) {
+        if self.0.last() != Some(&b'[') {
+            self.raw(",");
+        }
+    }
+
+    /// Writes the beginning of a message: its role and a text as its content.
+    pub fn role_and_text(&mut self, role: &str, text: &str) {
+        self.role(role);
+        self.string(text);
+    }
+
+    /// Writes the beginning of a message, up to its content.
+    pub fn role(&mut self, role: &str) {
+        self.raw(r#"{"role":"#);
+        self.string(role);
+        self.raw(r#","content":"#);
+    }
+}

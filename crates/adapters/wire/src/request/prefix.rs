@@ -1,0 +1,304 @@
+//! Keeps the encoded beginning of conversations, so that each request encodes only what is new.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use neuraxis_core::{LlmError, Message};
+
+use super::json::JsonWriter;
+
+/// The most bytes of encoded conversations that a client keeps, and the most conversations.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+const MAX_PREFIXES: usize = 1_024;
+
+/// The room that a conversation begins with, in bytes and messages: enough for a question and a few turns.
+const FIRST_BYTES: usize = 1_024;
+const FIRST_MESSAGES: usize = 12;
+
+/// How many conversations there must be before those that ended are looked for.
+const FIRST_SWEEP: usize = 16;
+
+/// The place of a message by which a conversation is known again in a later run: the first may be a prompt, which each run
+/// has of its own.
+const EARLY: usize = 1;
+
+/// How a protocol writes messages: the rules of one request.
+pub trait MessageEncoder: Debug + Clone {
+    /// Returns how many messages, from the first on, these rules write as `old` ones did; `usize::MAX` for all.
+    fn same_until(&self, old: &Self) -> usize;
+
+    /// Writes a message that comes after others, with what has to stand between it and them. What is written may depend on
+    /// the message, those before it and these rules, and on nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) for a message that the protocol cannot express.
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut JsonWriter<'_>,
+    ) -> Result<(), LlmError>;
+}
+
+/// An encoded conversation, or the beginning of one.
+#[derive(Debug)]
+pub struct Prefix<R> {
+    /// The messages, recognized by where they are in memory. A weak pointer keeps that place from being used for another
+    /// message, and lets the message itself go when its run does.
+    messages: Vec<Weak<Message>>,
+    /// Where in the bytes each message ends.
+    ends: Vec<usize>,
+    /// The messages as JSON, with what stands between them.
+    bytes: Vec<u8>,
+    rules: Option<R>,
+    used: u64,
+}
+
+impl<R> Default for Prefix<R> {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            ends: Vec::new(),
+            bytes: Vec::new(),
+            rules: None,
+            used: 0,
+        }
+    }
+}
+
+impl<R: MessageEncoder> Prefix<R> {
+    /// Returns what the messages are in the request.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn is_of(&self, messages: &[Arc<Message>]) -> bool {
+        self.messages.len() <= messages.len()
+            && self
+                .messages
+                .iter()
+                .zip(messages)
+                .all(|(known, message)| known.as_ptr() == Arc::as_ptr(message))
+    }
+
+    /// Tells whether the messages may be those of a later run: it has the same history, but other copies of the prompt
+    /// before it and of what the earlier run said.
+    fn may_go_on_with(&self, messages: &[Arc<Message>]) -> bool {
+        let early = messages.get(EARLY).map(Arc::as_ptr);
+        early.is_some() && self.messages.get(EARLY).map(Weak::as_ptr) == early
+    }
+
+    /// Drops what other rules would write differently.
+    fn follow(&mut self, rules: &R) {
+        if let Some(old) = &self.rules {
+            self.truncate(rules.same_until(old));
+        }
+        self.rules = Some(rules.clone());
+    }
+
+    /// Keeps the beginning that is written of these messages, too. Another copy of a message is told by what is written of
+    /// it, since the one that was encoded may be gone.
+    fn share(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
+        self.follow(rules);
+        let mut written = Vec::new();
+        let mut start = 0;
+        for (index, message) in messages.iter().enumerate() {
+            let (Some(known), Some(end)) = (self.messages.get_mut(index), self.ends.get(index))
+            else {
+                return Ok(());
+            };
+            if known.as_ptr() != Arc::as_ptr(message) {
+                written.clear();
+                let before = messages.get(..index).unwrap_or_default();
+                rules.write(message, before, &mut JsonWriter::new(&mut written))?;
+                if self.bytes.get(start..*end) != Some(&written) {
+                    self.truncate(index);
+                    return Ok(());
+                }
+                *known = Arc::downgrade(message);
+            }
+            start = *end;
+        }
+        self.truncate(messages.len());
+        Ok(())
+    }
+
+    /// Encodes what is new of the messages, and again what other rules would write differently.
+    fn extend(&mut self, messages: &[Arc<Message>], rules: &R) -> Result<(), LlmError> {
+        self.follow(rules);
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FIRST_BYTES);
+            self.messages.reserve(FIRST_MESSAGES);
+            self.ends.reserve(FIRST_MESSAGES);
+        }
+        for index in self.messages.len()..messages.len() {
+            let (before, rest) = messages.split_at(index);
+            let Some(message) = rest.first() else { break };
+            rules.write(message, before, &mut JsonWriter::new(&mut self.bytes))?;
+            self.messages.push(Arc::downgrade(message));
+            self.ends.push(self.bytes.len());
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, count: usize) {
+        if count >= self.messages.len() {
+            return;
+        }
+        self.messages.truncate(count);
+        self.ends.truncate(count);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
+    /// The conversation's last message: its key, since what a run asks next begins with all that it asked before.
+    fn key(&self) -> Option<usize> {
+        self.messages.last().map(|message| message.as_ptr().addr())
+    }
+
+    /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
+    /// for the next one.
+    fn has_ended(&self) -> bool {
+        let known = [self.messages.last(), self.messages.get(EARLY)];
+        let is_gone = |message: &Weak<Message>| message.strong_count() == 0;
+        known.into_iter().flatten().all(is_gone)
+    }
+}
+
+/// The conversations that were encoded lately, so that each request of a run encodes only what is new: at most 1,024 of
+/// them, and at most 32 MiB.
+#[derive(Debug)]
+pub struct PrefixCache<R> {
+    kept: Mutex<Kept<R>>,
+    max_bytes: usize,
+}
+
+impl<R: MessageEncoder> Default for PrefixCache<R> {
+    fn default() -> Self {
+        Self::with_room(MAX_BYTES)
+    }
+}
+
+#[derive(Debug)]
+struct Kept<R> {
+    prefixes: HashMap<usize, Prefix<R>>,
+    bytes: usize,
+    clock: u64,
+    sweep_at: usize,
+}
+
+impl<R: MessageEncoder> PrefixCache<R> {
+    pub(crate) fn with_room(max_bytes: usize) -> Self {
+        let kept = Kept {
+            prefixes: HashMap::new(),
+            bytes: 0,
+            clock: 0,
+            sweep_at: FIRST_SWEEP,
+        };
+        Self {
+            kept: Mutex::new(kept),
+            max_bytes,
+        }
+    }
+
+    /// Returns the messages encoded; the longest beginning that is kept is taken out, to be given back by
+    /// [`keep`](Self::keep).
+    ///
+    /// # Errors
+    ///
+    /// What the rules fail with.
+    pub fn encoded(&self, messages: &[Arc<Message>], rules: &R) -> Result<Prefix<R>, LlmError> {
+        let mut prefix = match self.take(messages) {
+            Some(prefix) => prefix,
+            None => match self.take_of_earlier_run(messages) {
+                Some(mut prefix) => {
+                    prefix.share(messages, rules)?;
+                    prefix
+                }
+                None => Prefix::default(),
+            },
+        };
+        prefix.extend(messages, rules)?;
+        Ok(prefix)
+    }
+
+    /// Keeps an encoded conversation for the request that goes on with it.
+    pub fn keep(&self, mut prefix: Prefix<R>) {
+        let Some(key) = prefix.key() else { return };
+        if prefix.bytes.len() > self.max_bytes {
+            return;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clock += 1;
+        prefix.used = kept.clock;
+        kept.bytes += prefix.bytes.len();
+        if let Some(old) = kept.prefixes.insert(key, prefix) {
+            kept.bytes -= old.bytes.len();
+        }
+        kept.make_room(self.max_bytes);
+    }
+
+    fn take(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = messages.iter().rev().find_map(|message| {
+            let key = Arc::as_ptr(message).addr();
+            let prefix = kept.prefixes.get(&key)?;
+            prefix.is_of(messages).then_some(key)
+        })?;
+        kept.take(key)
+    }
+
+    /// Takes the longest conversation out that an earlier run of the same session had.
+    fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = kept.prefixes.iter();
+        let of_session = of_session.filter(|(_, prefix)| prefix.may_go_on_with(messages));
+        let longest = of_session.max_by_key(|(_, prefix)| prefix.messages.len());
+        let key = longest.map(|(key, _)| *key)?;
+        kept.take(key)
+    }
+}
+
+impl<R: MessageEncoder> Kept<R> {
+    fn take(&mut self, key: usize) -> Option<Prefix<R>> {
+        let prefix = self.prefixes.remove(&key)?;
+        self.bytes -= prefix.bytes.len();
+        Some(prefix)
+    }
+
+    fn make_room(&mut self, max_bytes: usize) {
+        if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
+            self.prefixes.retain(|_, prefix| {
+                let goes = prefix.has_ended();
+                if goes {
+                    self.bytes -= prefix.bytes.len();
+                }
+                !goes
+            });
+            self.sweep_at = (2 * self.prefixes.len()).max(FIRST_SWEEP);
+        }
+        while self.bytes > max_bytes || self.prefixes.len() > MAX_PREFIXES {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets those that were not used for longest: one in eight, since to find them takes a look at each, which would be
+    /// much for every new conversation.
+    fn forget_oldest(&mut self) {
+        let mut used: Vec<u64> = self.prefixes.values().map(|prefix| prefix.used).collect();
+        used.sort_unstable();
+        let newest_to_go = used.get(used.len() / 8).copied().unwrap_or(self.clock);
+        self.prefixes.retain(|_, prefix| {
+            let goes = prefix.used <= newest_to_go;
+            if goes {
+                self.bytes -= prefix.bytes.len();
+            }
+            !goes
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

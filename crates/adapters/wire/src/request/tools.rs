@@ -1,0 +1,130 @@
+//! Encodes the tools on offer, once for all requests that share them.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::Bytes;
+use neuraxis_core::{LlmError, LlmErrorKind, ToolSpec};
+
+use super::json::JsonWriter;
+use super::strict::strict_schema;
+use crate::settings::StrictTools;
+
+/// How many lists of tools are kept; each agent of a run has one.
+const MOST: usize = 64;
+
+/// A tool as a server is told of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolDefinition<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it is for.
+    pub description: &'a str,
+    /// The JSON Schema of its arguments, in its strict form if it is strict.
+    pub schema: &'a str,
+    /// Whether the model cannot but keep to the schema; nothing where [`StrictTools::Unsaid`].
+    pub is_strict: Option<bool>,
+}
+
+impl ToolDefinition<'_> {
+    /// Writes `name`, `description` and `parameters`, as fields of an object begun before.
+    pub fn write_function(&self, json: &mut JsonWriter<'_>) {
+        json.raw(r#""name":"#);
+        json.string(self.name);
+        json.raw(r#","description":"#);
+        json.string(self.description);
+        json.raw(r#","parameters":"#);
+        json.raw(self.schema);
+    }
+}
+
+/// Writes a tool as a protocol has it: one JSON object.
+pub type WriteTool = fn(&ToolDefinition<'_>, &mut JsonWriter<'_>);
+
+/// The lists of tools that were encoded lately, 64 at most, recognized by where they are in memory. A weak pointer keeps
+/// that place from being used for another list.
+#[derive(Debug)]
+pub struct ToolsCache {
+    strict: StrictTools,
+    write: WriteTool,
+    kept: Mutex<Vec<(Weak<[ToolSpec]>, Bytes)>>,
+}
+
+impl ToolsCache {
+    /// Begins with nothing kept.
+    #[must_use]
+    pub fn new(strict: StrictTools, write: WriteTool) -> Self {
+        Self {
+            strict,
+            write,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Returns the JSON array of the tools.
+    ///
+    /// # Errors
+    ///
+    /// [`LlmErrorKind::BadRequest`], when a tool's schema is no JSON.
+    pub fn encoded(&self, tools: &Arc<[ToolSpec]>) -> Result<Bytes, LlmError> {
+        if let Some(bytes) = self.find(tools) {
+            return Ok(bytes);
+        }
+        let bytes = self.encode(tools)?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST {
+            kept.retain(|(tools, _)| tools.strong_count() > 0);
+        }
+        if kept.len() >= MOST {
+            kept.remove(0);
+        }
+        kept.push((Arc::downgrade(tools), bytes.clone()));
+        Ok(bytes)
+    }
+
+    /// Encodes tools as a JSON array, which is not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`encoded`](Self::encoded).
+    pub fn encode(&self, tools: &[ToolSpec]) -> Result<Bytes, LlmError> {
+        let mut bytes = Vec::new();
+        let mut json = JsonWriter::new(&mut bytes);
+        json.raw("[");
+        for tool in tools {
+            json.begin_item();
+            self.write(tool, &mut json)?;
+        }
+        json.raw("]");
+        Ok(bytes.into())
+    }
+
+    fn write(&self, tool: &ToolSpec, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+        if !tool.parameters.is_valid() {
+            let said = format!("the schema of the tool {} is not JSON", tool.name);
+            return Err(LlmError::new(LlmErrorKind::BadRequest, said));
+        }
+        let strict = match self.strict {
+            StrictTools::WherePossible => Some(strict_schema(tool.parameters.as_str())),
+            StrictTools::Unsaid => None,
+        };
+        let definition = ToolDefinition {
+            name: tool.name.as_str(),
+            description: &tool.description,
+            schema: match &strict {
+                Some(Some(schema)) => schema,
+                Some(None) | None => tool.parameters.as_str(),
+            },
+            is_strict: strict.as_ref().map(Option::is_some),
+        };
+        (self.write)(&definition, json);
+        Ok(())
+    }
+
+    fn find(&self, tools: &Arc<[ToolSpec]>) -> Option<Bytes> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Arc::as_ptr(tools);
+        kept.iter()
+            .find(|(known, _)| std::ptr::addr_eq(known.as_ptr(), place))
+            .map(|(_, bytes)| bytes.clone())
+    }
+}
