@@ -3,19 +3,22 @@
 
 mod media;
 mod message;
+mod schema;
 mod settings;
-mod tools;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use neuraxis_core::{LlmError, Message, ModelRef, ModelRequest};
-use neuraxis_wire::{Delivery, JsonWriter, Prefix, PrefixCache, check_named_tool};
+use neuraxis_wire::StrictTools;
+use neuraxis_wire::request::{
+    Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
+};
 
 use self::message::{Position, Rules, write_text};
+use self::schema::object_schema;
 use self::settings::{Demand, Settings};
-use self::tools::Tools;
-use crate::config::{AnthropicConfig, Cache};
+use crate::config::AnthropicConfig;
 
 /// What a model is told that would go on with its own message: such a conversation is refused.
 const GO_ON: &str = "Please go on.";
@@ -31,14 +34,14 @@ pub(crate) struct Encoder {
     head: String,
     rules: Rules,
     prefixes: PrefixCache<Rules>,
-    tools: Tools,
+    tools: ToolsCache,
     settings: Settings,
 }
 
 impl Encoder {
     pub(crate) fn new(model: ModelRef, config: &AnthropicConfig) -> Self {
         let mut head = Vec::new();
-        let mut json = JsonWriter(&mut head);
+        let mut json = JsonWriter::new(&mut head);
         json.raw(r#"{"model":"#);
         json.string(&model.model);
         json.raw(",");
@@ -49,7 +52,7 @@ impl Encoder {
         };
         Self {
             head: String::from_utf8(head).unwrap_or_default(),
-            tools: Tools::new(rules.mark()),
+            tools: ToolsCache::new(StrictTools::Unsaid, write_tool),
             rules,
             prefixes: PrefixCache::default(),
             settings: Settings::new(config),
@@ -81,14 +84,16 @@ impl Encoder {
         let prefix = self.prefixes.encoded(messages, &rules)?;
         let room = self.head.len() + prefix.bytes().len() + tools.len() + 512;
         let mut body = Vec::with_capacity(room);
-        let mut json = JsonWriter(&mut body);
+        let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);
         write_marked(&prefix, messages, rules.mark(), &mut json);
         self.prefixes.keep(prefix);
         write_end(messages, &rules, &demand, &mut json);
-        if !tools.is_empty() {
+        if let Some(tools) = tools.strip_suffix(b"}]") {
             json.raw(r#","tools":"#);
-            json.bytes(&tools);
+            json.bytes(tools);
+            json.raw(rules.mark());
+            json.raw("}]");
         }
         self.settings.write(&demand, &mut json);
         if delivery == Delivery::Streamed {
@@ -155,6 +160,17 @@ fn write_end(
     json.raw("]}]");
 }
 
+
+/// Writes a tool as the protocol has it.
+fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
+    json.raw(r#"{"name":"#);
+    json.string(tool.name);
+    json.raw(r#","description":"#);
+    json.string(tool.description);
+    json.raw(r#","input_schema":"#);
+    json.raw(&object_schema(tool.schema));
+    json.raw("}");
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Encodes images and documents.
 
 use neuraxis_core::{LlmError, MediaPart, MediaSource};
-use neuraxis_wire::{JsonWriter, is_web_address, unsupported};
+use neuraxis_wire::request::{JsonWriter, is_web_address, unsupported};
 
 /// Writes a media part as a block, as far as the protocol has a form for it.
 pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {

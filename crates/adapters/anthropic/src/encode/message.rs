@@ -11,10 +11,11 @@ use neuraxis_core::{
     AssistantMessage, ContentHash, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall,
     ToolMessage,
 };
-use neuraxis_wire::{
-    JsonWriter, MessageEncoder, id_of_call, is_from, is_json_object, result_text, unsupported,
+use neuraxis_wire::request::{
+    JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported,
 };
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::media::write_media;
 use crate::config::Cache;
@@ -185,47 +186,55 @@ impl Rules {
         index: usize,
         json: &mut JsonWriter<'_>,
     ) -> Result<(), LlmError> {
-        let start = json.0.len();
+        let mut is_empty = true;
         for part in &message.parts {
-            match part {
-                Part::Reasoning(part) if index >= self.no_thinking_until => {
-                    self.write_thinking(part, message, json);
+            let is_written = match part {
+                Part::Reasoning(part) => {
+                    index >= self.no_thinking_until && self.write_thinking(part, message, json)
                 }
-                Part::Reasoning(_) => {}
                 Part::Text(part) => write_text_unless_blank(&part.text, json),
-                Part::ToolCall(call) => self.write_call(message, call, json),
+                Part::ToolCall(call) => {
+                    self.write_call(message, call, json);
+                    true
+                }
                 _ => return Err(unsupported("an assistant message with media")),
-            }
+            };
+            is_empty &= !is_written;
         }
-        if json.0.len() == start {
+        if is_empty {
             write_text([NO_ANSWER], json);
         }
         Ok(())
     }
 
-    /// Writes a block of thinking if this model gave it and signed it, exactly as it came. So does a block of a kind that
-    /// is not known here.
+    /// Writes a block of thinking if this model gave it and signed it, exactly as it came; so also a block of a kind that
+    /// is not known here. False if it is left out.
     fn write_thinking(
         &self,
         part: &ReasoningPart,
         message: &AssistantMessage,
         json: &mut JsonWriter<'_>,
-    ) {
-        let state = part.state.as_ref().filter(|_| is_from(crate::PROVIDER, message));
+    ) -> bool {
+        let state = part.state.as_ref();
+        let state = state.filter(|_| is_from(crate::PROVIDER, message));
         let Some(state) = state.and_then(|state| BlockState::read(state, &self.model)) else {
-            return;
+            return false;
         };
         if let Some(block) = state.block {
             json.begin_item();
             json.raw(block.get());
-        } else if let Some(signature) = part.signature.as_ref().filter(|text| !text.is_empty()) {
-            json.begin_item();
-            json.raw(r#"{"type":"thinking","thinking":"#);
-            json.string(&part.text);
-            json.raw(r#","signature":"#);
-            json.string(signature);
-            json.raw("}");
+            return true;
         }
+        let Some(signature) = part.signature.as_ref().filter(|text| !text.is_empty()) else {
+            return false;
+        };
+        json.begin_item();
+        json.raw(r#"{"type":"thinking","thinking":"#);
+        json.string(&part.text);
+        json.raw(r#","signature":"#);
+        json.string(signature);
+        json.raw("}");
+        true
     }
 
     fn write_call(&self, message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {
@@ -236,7 +245,8 @@ impl Rules {
         json.string(&tool_name(&call.name));
         json.raw(r#","input":"#);
         let arguments = call.arguments.as_str();
-        if is_json_object(arguments) {
+        // Unlike text that is skipped, its strings are decoded: the service refuses half of a surrogate pair.
+        if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
             json.raw(arguments);
         } else if arguments.trim().is_empty() {
             json.raw("{}");
@@ -271,28 +281,32 @@ fn is_beginning(messages: &[Arc<Message>]) -> bool {
 
 /// Writes what the user said. A message without content is refused, so that there is always some.
 fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
-    let start = json.0.len();
+    let mut is_empty = true;
     for part in parts {
-        match part {
+        let is_written = match part {
             Part::Text(part) => write_text_unless_blank(&part.text, json),
             Part::Media(part) => {
                 json.begin_item();
                 write_media(part, json)?;
+                true
             }
             _ => return Err(unsupported("a user message of anything but text and media")),
-        }
+        };
+        is_empty &= !is_written;
     }
-    if json.0.len() == start {
+    if is_empty {
         write_text([NOTHING_SAID], json);
     }
     Ok(())
 }
 
-/// Writes a block of text, which is refused if it is blank.
-fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) {
-    if !text.trim().is_empty() {
+/// Writes a block of text; one that is blank is refused, and left out. False if it is.
+fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
+    let is_blank = text.trim().is_empty();
+    if !is_blank {
         write_text([text], json);
     }
+    !is_blank
 }
 
 /// Writes several texts as one block.

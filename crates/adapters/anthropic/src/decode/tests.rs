@@ -1,0 +1,1 @@
+//! What the decoder makes of events, one by one.
