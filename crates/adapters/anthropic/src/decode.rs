@@ -158,12 +158,13 @@ impl Decoder {
             let said = format!("more than {MAX_BLOCKS} blocks in one reply");
             return Err(invalid(said));
         }
-        let place = self.blocks.last().map_or(BlockIndex(0), |block| block.place.next());
+        let place = self
+            .blocks
+            .last()
+            .map_or(BlockIndex(0), |block| block.place.next());
         let block = Block::begin(number, place, raw, &mut self.shares, out)?;
         if let Content::Call { id, .. } = &block.content {
-            let same_id = |call: &Content| {
-                matches!(call, Content::Call { id: other, .. } if id.is_some() && other == id)
-            };
+            let same_id = |call: &Content| matches!(call, Content::Call { id: other, .. } if id.is_some() && other == id);
             if self.blocks.iter().any(|block| same_id(&block.content)) {
                 return Err(invalid("two tool calls have the same id"));
             }
@@ -242,10 +243,7 @@ impl Decoder {
             // The service paused a turn of its own tools, of which none is offered; or stopped for a reason that is newer than
             // this adapter. Each so far was one to stop early, whose calls may not be whole.
             other => {
-                tracing::warn!(
-                    "the model stopped early: {}",
-                    clean(other, 60)
-                );
+                tracing::warn!("the model stopped early: {}", clean(other, 60));
                 ReplyFinish::Length
             }
         });
@@ -360,6 +358,3 @@ fn error_of(
     }
     error
 }
-
-#[cfg(test)]
-mod tests;

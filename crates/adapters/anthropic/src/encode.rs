@@ -140,12 +140,7 @@ fn ends_of_user(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
 }
 
 /// Ends the conversation: with what this request alone says, and always with a message of the user.
-fn write_end(
-    messages: &[Arc<Message>],
-    rules: &Rules,
-    demand: &Demand,
-    json: &mut JsonWriter<'_>,
-) {
+fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &mut JsonWriter<'_>) {
     let position = Position::after(messages);
     if position != Position::User {
         rules.end(position, json);
@@ -160,7 +155,6 @@ fn write_end(
     json.raw("]}]");
 }
 
-
 /// Writes a tool as the protocol has it.
 fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
     json.raw(r#"{"name":"#);
@@ -171,6 +165,3 @@ fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
     json.raw(&object_schema(tool.schema));
     json.raw("}");
 }
-
-#[cfg(test)]
-mod tests;

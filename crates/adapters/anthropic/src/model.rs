@@ -97,14 +97,32 @@ mod tests {
             ("claude-mythos-5", false, false, 1_000_000, 128_000),
             ("claude-opus-5-5", false, false, 1_000_000, 128_000),
             ("claude-opus-7", false, false, 1_000_000, 128_000),
-            ("claude-sonnet-5-5-20261001", false, false, 1_000_000, 128_000),
+            (
+                "claude-sonnet-5-5-20261001",
+                false,
+                false,
+                1_000_000,
+                128_000,
+            ),
             ("claude-haiku-5-5", true, false, 1_000_000, 128_000),
             ("claude-opus-5", true, false, 1_000_000, 128_000),
             ("claude-opus-5-20260601", true, false, 1_000_000, 128_000),
             ("claude-opus-4-8", true, false, 1_000_000, 128_000),
             ("claude-sonnet-4-6", true, true, 1_000_000, 128_000),
-            ("anthropic/claude-sonnet-4.6", true, true, 1_000_000, 128_000),
-            ("us.anthropic.claude-opus-4-6-v1:0", true, true, 1_000_000, 128_000),
+            (
+                "anthropic/claude-sonnet-4.6",
+                true,
+                true,
+                1_000_000,
+                128_000,
+            ),
+            (
+                "us.anthropic.claude-opus-4-6-v1:0",
+                true,
+                true,
+                1_000_000,
+                128_000,
+            ),
             ("claude-sonnet-4-5-20250929", true, true, 200_000, 64_000),
             ("claude-sonnet-4@20250514", true, true, 200_000, 64_000),
             ("claude-opus-4-1-20250805", true, true, 200_000, 32_000),
@@ -124,7 +142,13 @@ mod tests {
 
     #[test]
     fn a_name_that_tells_nothing_is_taken_for_that_of_a_new_model() {
-        for name in ["", "my-gateway-model", "claude-", "claude-opus", "claude-opus-20991231"] {
+        for name in [
+            "",
+            "my-gateway-model",
+            "claude-",
+            "claude-opus",
+            "claude-opus-20991231",
+        ] {
             assert_eq!(ModelTraits::of(name), ModelTraits::UNKNOWN, "{name}");
         }
     }

@@ -68,8 +68,11 @@ impl RefusedThinking {
         if refused.is_empty() {
             return 0;
         }
-        let is_refused =
-            |message: &Arc<Message>| refused.iter().any(|old| old.as_ptr() == Arc::as_ptr(message));
+        let is_refused = |message: &Arc<Message>| {
+            refused
+                .iter()
+                .any(|old| old.as_ptr() == Arc::as_ptr(message))
+        };
         messages.iter().rposition(is_refused).map_or(0, |at| at + 1)
     }
 
@@ -151,11 +154,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_learned_once_and_for_its_conversation_alone() {
-        let (refused, one, other) = (
-            RefusedThinking::default(),
-            conversation(),
-            conversation(),
-        );
+        let (refused, one, other) = (RefusedThinking::default(), conversation(), conversation());
         let error = refused.learn(refusal(), one.messages());
         assert!(error.is_retryable(), "{error}");
         assert_eq!(refused.without_until(one.messages()), 3);

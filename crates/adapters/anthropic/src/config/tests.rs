@@ -35,12 +35,18 @@ fn what_is_written_is_read_again() {
 
 #[test]
 fn an_unknown_key_is_refused_by_name_and_so_is_a_key_to_the_service() {
-    for (text, key) in [("modle = \"x\"", "modle"), ("api_key = \"canary\"", "api_key")] {
+    for (text, key) in [
+        ("modle = \"x\"", "modle"),
+        ("api_key = \"canary\"", "api_key"),
+    ] {
         let error = read(text).unwrap_err();
         let expected = format!("unknown field `{key}`");
         assert!(error.message().contains(&expected), "{error}");
     }
-    assert!(read("max_output_tokens = 0").is_err(), "the service refuses it");
+    assert!(
+        read("max_output_tokens = 0").is_err(),
+        "the service refuses it"
+    );
     let error = read("cache = \"2h\"").unwrap_err();
     assert!(error.message().contains("`1h`"), "{error}");
 }

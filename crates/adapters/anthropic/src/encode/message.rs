@@ -310,10 +310,7 @@ fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
 }
 
 /// Writes several texts as one block.
-pub(super) fn write_text<'a>(
-    texts: impl IntoIterator<Item = &'a str>,
-    json: &mut JsonWriter<'_>,
-) {
+pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mut JsonWriter<'_>) {
     json.begin_item();
     json.raw(r#"{"type":"text","text":"#);
     json.joined(texts);
@@ -339,7 +336,11 @@ fn tool_name(name: &str) -> Cow<'_, str> {
         _ => '_',
     };
     let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
-    if name.is_empty() { "_".into() } else { name.into() }
+    if name.is_empty() {
+        "_".into()
+    } else {
+        name.into()
+    }
 }
 
 fn is_plain(text: &str, longest: usize) -> bool {

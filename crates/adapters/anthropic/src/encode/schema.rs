@@ -34,14 +34,20 @@ fn is_taken(schema: &Map<String, Value>, is_definition: bool) -> bool {
             .as_object()
             .is_none_or(|schema| is_taken(schema, is_definition))
     };
-    schema.iter().all(|(keyword, value)| match (&**keyword, value) {
-        ("properties", Value::Object(all)) => all.values().all(|value| one(value, is_definition)),
-        ("$defs" | "definitions", Value::Object(all)) => all.values().all(|value| one(value, true)),
-        ("anyOf", Value::Array(all)) => all.iter().all(|value| one(value, is_definition)),
-        ("items", value) => one(value, is_definition),
-        ("$ref", value) => !is_definition && value != "#",
-        (keyword, _) => !REFUSED.contains(&keyword),
-    })
+    schema
+        .iter()
+        .all(|(keyword, value)| match (&**keyword, value) {
+            ("properties", Value::Object(all)) => {
+                all.values().all(|value| one(value, is_definition))
+            }
+            ("$defs" | "definitions", Value::Object(all)) => {
+                all.values().all(|value| one(value, true))
+            }
+            ("anyOf", Value::Array(all)) => all.iter().all(|value| one(value, is_definition)),
+            ("items", value) => one(value, is_definition),
+            ("$ref", value) => !is_definition && value != "#",
+            (keyword, _) => !REFUSED.contains(&keyword),
+        })
 }
 
 /// Returns the schema of a tool with the type that the service demands of it, if it says none.

@@ -63,7 +63,11 @@ async fn tools_instructions_and_the_last_two_turns_of_the_user_are_marked() {
             marks_of(&conversation(turns), Cache::FiveMinutes).await,
             [
                 "/system/0".to_owned(),
-                format!("/messages/{}/content/{}", 2 * turns - 2, usize::from(turns > 1)),
+                format!(
+                    "/messages/{}/content/{}",
+                    2 * turns - 2,
+                    usize::from(turns > 1)
+                ),
                 format!("/messages/{}/content/1", 2 * turns),
                 "/tools/1".to_owned()
             ]

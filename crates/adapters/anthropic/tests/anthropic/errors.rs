@@ -72,7 +72,12 @@ const DOCUMENTED: [(u16, &str, &str, LlmErrorKind); 17] = [
         "model: claude-x",
         LlmErrorKind::ModelNotFound,
     ),
-    (404, "not_found_error", "Not found", LlmErrorKind::BadRequest),
+    (
+        404,
+        "not_found_error",
+        "Not found",
+        LlmErrorKind::BadRequest,
+    ),
     (409, "conflict_error", "again", server(409)),
     (
         413,
@@ -96,9 +101,10 @@ async fn each_documented_error_is_its_kind() {
     for (status, kind, message, expected) in DOCUMENTED {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": null});
         let body = error.to_string();
-        let server =
-            Loopback::start(move |_| Answer::whole(status, "content-type: application/json", &body))
-                .await;
+        let server = Loopback::start(move |_| {
+            Answer::whole(status, "content-type: application/json", &body)
+        })
+        .await;
         for error in both(&client(&server), &request("hi")).await {
             let error = error.unwrap_err();
             assert_eq!(error.kind, expected, "{status} {message}: {error}");
@@ -109,8 +115,18 @@ async fn each_documented_error_is_its_kind() {
 #[tokio::test]
 async fn bodies_of_other_shapes_are_told_in_their_own_words() {
     for (status, headers, body, said) in [
-        (413, "content-type: text/html", "<html>Too large</html>", "text/html"),
-        (400, "content-type: application/json", r#"{"error":"just text"}"#, "just text"),
+        (
+            413,
+            "content-type: text/html",
+            "<html>Too large</html>",
+            "text/html",
+        ),
+        (
+            400,
+            "content-type: application/json",
+            r#"{"error":"just text"}"#,
+            "just text",
+        ),
         (400, "x: y", "", "the server gave no reason"),
     ] {
         let server = Loopback::start(move |_| Answer::whole(status, headers, body)).await;
@@ -141,9 +157,17 @@ async fn a_limit_tells_how_long_to_wait_and_one_on_money_not_to() {
     };
     for (headers, body, expected) in [
         ("retry-after: 7", limited, wait(7_000)),
-        ("retry-after-ms: 1500\r\nretry-after: 7", limited, wait(1_500)),
+        (
+            "retry-after-ms: 1500\r\nretry-after: 7",
+            limited,
+            wait(1_500),
+        ),
         ("retry-after: 7", spent, LlmErrorKind::QuotaExhausted),
-        ("x-should-retry: false", limited, LlmErrorKind::QuotaExhausted),
+        (
+            "x-should-retry: false",
+            limited,
+            LlmErrorKind::QuotaExhausted,
+        ),
     ] {
         let server = Loopback::start(move |_| Answer::whole(429, headers, body)).await;
         for error in both(&client(&server), &request("hi")).await {
@@ -159,7 +183,10 @@ async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used(
         ("api_error", LlmErrorKind::server(None)),
         ("timeout_error", LlmErrorKind::server(None)),
         ("something_new", LlmErrorKind::server(None)),
-        ("rate_limit_error", LlmErrorKind::RateLimited { retry_after: None }),
+        (
+            "rate_limit_error",
+            LlmErrorKind::RateLimited { retry_after: None },
+        ),
         ("invalid_request_error", LlmErrorKind::BadRequest),
         ("billing_error", LlmErrorKind::QuotaExhausted),
     ] {

@@ -58,10 +58,16 @@ async fn a_message_that_contradicts_itself_is_an_error() {
         vec![start(-1, text(""))],
         vec![start(0, call(1, &json!({}))), delta(0, words)],
         vec![start(0, call(1, &json!({}))), start(1, call(1, &json!({})))],
-        vec![start(0, json!({"type": "tool_use", "id": "a", "input": {}}))],
+        vec![start(
+            0,
+            json!({"type": "tool_use", "id": "a", "input": {}}),
+        )],
         vec![start(0, json!({"text": "of what kind?"}))],
         vec![json!({"type": "content_block_start", "index": 0})],
-        vec![start(0, text("")), json!({"type": "content_block_delta", "index": 0})],
+        vec![
+            start(0, text("")),
+            json!({"type": "content_block_delta", "index": 0}),
+        ],
         vec![
             json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
             json!({"type": "message_stop"}),
@@ -76,7 +82,9 @@ async fn a_message_that_contradicts_itself_is_an_error() {
 async fn a_reply_of_endless_blocks_is_given_up() {
     let block = |index: usize, block: &Value| json!({"type": "content_block_start", "index": index, "content_block": block});
     let texts: Vec<_> = (0..1_001).map(|index| block(index, &text(""))).collect();
-    let calls: Vec<_> = (0..302).map(|index| block(index as usize, &call(index, &json!({})))).collect();
+    let calls: Vec<_> = (0..302)
+        .map(|index| block(index as usize, &call(index, &json!({}))))
+        .collect();
     for events in [texts, calls] {
         let error = error_of(named_events(&events)).await;
         assert_eq!(error.kind, LlmErrorKind::InvalidResponse);
@@ -141,7 +149,8 @@ async fn a_stream_that_stalls_or_is_cut_ends_in_its_kind_of_error() {
     ] {
         let text = start.clone();
         let server =
-            Loopback::start(move |_| Answer::open_events([text.as_bytes()]).then(act.clone())).await;
+            Loopback::start(move |_| Answer::open_events([text.as_bytes()]).then(act.clone()))
+                .await;
         let mut config = config(&server);
         config.timeouts.idle = SOON;
         let client = AnthropicClient::new(config).unwrap();

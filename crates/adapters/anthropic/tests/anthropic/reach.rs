@@ -34,7 +34,11 @@ async fn a_server_is_asked_once_how_much_context_a_model_has() {
     })
     .await;
     let client = client(&server);
-    assert_eq!(client.info().context_tokens, None, "it is not Anthropic's own");
+    assert_eq!(
+        client.info().context_tokens,
+        None,
+        "it is not Anthropic's own"
+    );
     for _ in 0..2 {
         client.learn_context().await;
         assert_eq!(client.info().context_tokens, Some(12_345));

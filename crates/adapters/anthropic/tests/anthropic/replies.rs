@@ -13,7 +13,9 @@ use crate::{both, client, stream};
 /// What a message comes to, whole and streamed.
 async fn replies(message: Value) -> [Reply; 2] {
     let server = Loopback::start(move |seen| answer_with(&message, seen)).await;
-    both(&client(&server), &request("hi")).await.map(Result::unwrap)
+    both(&client(&server), &request("hi"))
+        .await
+        .map(Result::unwrap)
 }
 
 /// What a stream comes to.
@@ -203,5 +205,8 @@ async fn a_reply_in_pieces_of_any_size_is_the_same() {
         let server = Loopback::start(move |_| Answer::events(text.as_bytes().chunks(size))).await;
         replies.push(stream(&client(&server), &request("hi")).await.unwrap());
     }
-    assert!(replies.iter().all(|reply| *reply == replies[0]), "{replies:?}");
+    assert!(
+        replies.iter().all(|reply| *reply == replies[0]),
+        "{replies:?}"
+    );
 }

@@ -28,7 +28,9 @@ fn everything() -> ModelRequest {
     request.tools = [
         spec("list")
             .describe("Lists files.")
-            .schema(r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#)
+            .schema(
+                r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#,
+            )
             .build(),
         spec("find")
             .describe("Finds files.")
@@ -65,7 +67,11 @@ async fn a_request_looks_like_this() {
 async fn the_least_request_looks_like_this() {
     let mut bodies = Vec::new();
     for cache in [Cache::FiveMinutes, Cache::OneHour, Cache::Off] {
-        bodies.push(sent(&request("hi"), |config| config.cache = cache).await.body);
+        bodies.push(
+            sent(&request("hi"), |config| config.cache = cache)
+                .await
+                .body,
+        );
     }
     insta::assert_snapshot!(bodies.join("\n"));
 }
@@ -101,7 +107,11 @@ async fn a_stream_is_asked_for() {
     let server = Loopback::start(answer).await;
     stream(&client(&server), &request("hi")).await.unwrap();
     let seen = server.seen();
-    assert!(seen[0].body.ends_with(r#","stream":true}"#), "{}", seen[0].body);
+    assert!(
+        seen[0].body.ends_with(r#","stream":true}"#),
+        "{}",
+        seen[0].body
+    );
     assert!(seen[0].headers.contains("accept: text/event-stream"));
 }
 
@@ -140,17 +150,30 @@ async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
             config.thinking = thinking;
         };
         let body = body(&request, set_up).await;
-        assert_eq!(body["temperature"].as_f64(), expected, "{model} {thinking:?}");
+        assert_eq!(
+            body["temperature"].as_f64(),
+            expected,
+            "{model} {thinking:?}"
+        );
     }
-    let sent = body(&request, |config| config.temperature = Some(Temperature::Sent)).await;
+    let sent = body(&request, |config| {
+        config.temperature = Some(Temperature::Sent)
+    })
+    .await;
     assert_eq!(sent["temperature"], 1.0);
 }
 
 #[tokio::test]
 async fn a_budget_for_thinking_leaves_room_for_the_answer() {
     for (most, expected) in [
-        (None, json!({"type": "enabled", "budget_tokens": 4_096, "display": "omitted"})),
-        (Some(2_048), json!({"type": "enabled", "budget_tokens": 2_047, "display": "omitted"})),
+        (
+            None,
+            json!({"type": "enabled", "budget_tokens": 4_096, "display": "omitted"}),
+        ),
+        (
+            Some(2_048),
+            json!({"type": "enabled", "budget_tokens": 2_047, "display": "omitted"}),
+        ),
         (Some(1_024), json!({"type": "disabled"})),
     ] {
         let mut request = request("hi");
@@ -213,11 +236,18 @@ async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
         ),
     ] {
         let request = choosing(choice);
-        let forced = body(&request, |config| config.model = "claude-opus-5-5".to_owned()).await;
+        let forced = body(&request, |config| {
+            config.model = "claude-opus-5-5".to_owned()
+        })
+        .await;
         assert_eq!(forced.get("tool_choice"), None);
         let content = &forced["messages"][0]["content"];
         assert_eq!(content[1]["text"], words);
-        assert_eq!(content[1].get("cache_control"), None, "only this request says so");
+        assert_eq!(
+            content[1].get("cache_control"),
+            None,
+            "only this request says so"
+        );
         let overridden = body(&request, |config| {
             config.model = "claude-opus-5-5".to_owned();
             config.forced_tool_choice = Some(true);
@@ -306,9 +336,14 @@ async fn media_that_the_protocol_has_no_form_for_is_refused_unsent() {
     let server = Loopback::start(answer).await;
     for (kind, source) in [
         ("audio/wav", MediaSource::Base64("aGk=".into())),
-        ("image/png", MediaSource::Url("file:///etc/passwd".to_owned())),
+        (
+            "image/png",
+            MediaSource::Url("file:///etc/passwd".to_owned()),
+        ),
     ] {
-        let error = respond(&client(&server), &media(kind, source)).await.unwrap_err();
+        let error = respond(&client(&server), &media(kind, source))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, LlmErrorKind::BadRequest, "{kind}");
     }
     assert!(server.seen().is_empty());

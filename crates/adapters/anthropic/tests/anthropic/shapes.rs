@@ -50,7 +50,9 @@ pub(crate) fn streamed(message: &Value) -> Vec<Value> {
         stream_block(index, block, &mut events);
     }
     let mut used = message["usage"].clone();
-    used.as_object_mut().unwrap().retain(|name, _| name.contains("tokens") && name != "input_tokens");
+    used.as_object_mut()
+        .unwrap()
+        .retain(|name, _| name.contains("tokens") && name != "input_tokens");
     let delta = json!({"stop_reason": message["stop_reason"], "stop_sequence": null,
         "stop_details": message["stop_details"]});
     events.push(json!({"type": "message_delta", "delta": delta, "usage": used}));
@@ -102,8 +104,12 @@ fn pieces_of(text: &str) -> Vec<String> {
 
 /// Writes events as a stream has them.
 pub(crate) fn named_events(events: &[Value]) -> String {
-    let event =
-        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    let event = |event: &Value| {
+        format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap()
+        )
+    };
     events.iter().map(event).collect()
 }
 

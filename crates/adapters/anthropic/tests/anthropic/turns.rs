@@ -17,7 +17,10 @@ async fn after_calls(client: &AnthropicClient) -> ModelRequest {
     request.tools = [spec("look").build()].into();
     let reply = stream(client, &request).await.unwrap();
     request.messages.push(message_of(reply));
-    let results = [("loop-1", "\"blue\""), ("loop-2", r#"{"error":"no \"sky\""}"#)];
+    let results = [
+        ("loop-1", "\"blue\""),
+        ("loop-2", r#"{"error":"no \"sky\""}"#),
+    ];
     for (id, value) in results {
         request.messages.push(messages::result(id, "look", value));
     }
@@ -29,7 +32,9 @@ async fn thinking_goes_back_as_it_came_and_the_results_in_one_message() {
     let server = Loopback::start(answer).await;
     let client = client(&server);
     let mut request = after_calls(&client).await;
-    request.messages.push(Message::system("This is the last turn."));
+    request
+        .messages
+        .push(Message::system("This is the last turn."));
     request.messages.push(Message::user("And now?"));
     stream(&client, &request).await.unwrap();
     let seen = server.seen();
@@ -74,10 +79,15 @@ async fn another_model_or_provider_gets_none_of_the_thinking() {
     let request = after_calls(&client(&server)).await;
     let mut other = config(&server);
     other.model = "claude-opus-5".to_owned();
-    respond(&AnthropicClient::new(other).unwrap(), &request).await.unwrap();
+    respond(&AnthropicClient::new(other).unwrap(), &request)
+        .await
+        .unwrap();
     let seen = server.seen();
     for secret in ["sealed", "EmwKAhg", "Let me look."] {
-        assert!(seen[0].body.is_empty() || !seen[1].body.contains(secret), "{secret}");
+        assert!(
+            seen[0].body.is_empty() || !seen[1].body.contains(secret),
+            "{secret}"
+        );
     }
     assert!(seen[1].body.contains(r#""id":"toolu_01""#), "calls stay");
     assert!(seen[1].body.contains("I look."), "text stays");
@@ -149,7 +159,9 @@ async fn a_block_that_is_not_known_goes_back_as_it_came() {
     let mut request = request_of([Message::user("hi")]);
     let reply = stream(&client, &request).await.unwrap();
     request.messages.push(message_of(reply));
-    request.messages.push(messages::result("loop-1", "look", "1"));
+    request
+        .messages
+        .push(messages::result("loop-1", "look", "1"));
     respond(&client, &request).await.unwrap();
     let body = json(&server.seen()[1]);
     assert_eq!(body["messages"][1]["content"][0], hologram);
@@ -197,7 +209,10 @@ async fn the_user_always_has_the_last_word() {
     ] {
         let body = body(&request_of(messages), |_| {}).await;
         let last = body["messages"].as_array().unwrap().last().unwrap();
-        assert_eq!(*last, json!({"role": "user", "content": [text("Please go on.")]}));
+        assert_eq!(
+            *last,
+            json!({"role": "user", "content": [text("Please go on.")]})
+        );
     }
 }
 
@@ -207,7 +222,8 @@ fn refusing(seen: &crate::loopback::Seen) -> Answer {
         return answer(seen);
     }
     let said = "messages.1.content.0: Invalid `signature` in `thinking` block: it is bound to a different conversation";
-    let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": said}});
+    let error =
+        json!({"type": "error", "error": {"type": "invalid_request_error", "message": said}});
     Answer::whole(400, "content-type: application/json", &error.to_string())
 }
 

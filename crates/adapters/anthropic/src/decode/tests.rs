@@ -1,1 +1,0 @@
-//! What the decoder makes of events, one by one.
