@@ -30,6 +30,8 @@ mod approver;
 mod clock;
 mod ids;
 mod llm;
+mod provider;
+mod secret;
 mod store;
 mod tool;
 mod tool_runner;
@@ -44,6 +46,11 @@ pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
+pub use provider::{
+    ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
+    ProviderKind, Readiness, Shared,
+};
+pub use secret::Secret;
 pub use store::{
     ChainHead, Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
     MAX_OWNER_BYTES, RunBounds, RunFilter, RunLease, RunSize, RunSummary, Session, SessionCursor,

@@ -97,7 +97,8 @@ impl Layer {
             ]
             .contains(&external),
             Self::Ports => {
-                ["async-trait", "futures-core", "thiserror", "tokio-util"].contains(&external)
+                ["async-trait", "futures-core", "serde", "thiserror", "tokio-util"]
+                    .contains(&external)
             }
             Self::Binary | Self::Automation => true,
             _ => external != "anyhow",

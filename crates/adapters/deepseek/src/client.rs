@@ -13,10 +13,10 @@ use neuraxis_wire::{
 use crate::checked::{self, CheckedStream};
 use crate::config::DeepSeekConfig;
 use crate::errors::RULES;
-use crate::shape::Shape;
+use crate::shape::RequestShape;
 
 /// The provider's name in records and messages.
-const PROVIDER: &str = "deepseek";
+pub(crate) const PROVIDER: &str = "deepseek";
 
 /// The client of one of DeepSeek's models.
 ///
@@ -25,7 +25,7 @@ const PROVIDER: &str = "deepseek";
 pub struct DeepSeekClient {
     chat: ChatClient,
     endpoint: Arc<Endpoint>,
-    shape: Shape,
+    shape: RequestShape,
     info: ModelInfo,
 }
 
@@ -36,18 +36,18 @@ impl DeepSeekClient {
     ///
     /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
     pub fn new(config: DeepSeekConfig) -> Result<Self, EndpointError> {
-        let shape = Shape::new(&config);
+        let shape = RequestShape::new(&config);
         let context_tokens = config.context_tokens();
         let loads_within = config.timeouts.loading;
         let dialect = dialect(&config);
-        let mut reached = EndpointConfig::new(config.base_url);
-        reached.api_key = config.api_key;
-        reached.max_concurrent = config.max_concurrent;
-        reached.ca_file = config.ca_file;
-        reached.proxy = config.proxy;
-        reached.timeouts = config.timeouts;
-        reached.errors = &RULES;
-        let endpoint = Arc::new(Endpoint::new(reached)?);
+        let mut endpoint = EndpointConfig::new(config.base_url);
+        endpoint.api_key = config.api_key;
+        endpoint.max_concurrent = config.max_concurrent;
+        endpoint.ca_file = config.ca_file;
+        endpoint.proxy = config.proxy;
+        endpoint.timeouts = config.timeouts;
+        endpoint.errors = &RULES;
+        let endpoint = Arc::new(Endpoint::new(endpoint)?);
         let route = endpoint.route("chat/completions");
         let chat = ChatClient::new(Arc::clone(&endpoint), route, config.model, dialect);
         let mut info = ModelInfo::new(chat.model().clone());

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::thinking::{ReasoningEffort, Thinking, default_echo};
 
+/// The model that is asked if none is named: the one name without a version.
+pub(crate) const DEFAULT_MODEL: &str = "deepseek-flash";
+
 /// How DeepSeek is reached and what is asked of it: a section such as `[models.reasoning]`.
 ///
 /// ```
@@ -67,7 +70,7 @@ impl Default for DeepSeekConfig {
     fn default() -> Self {
         Self {
             base_url: "https://api.deepseek.com".to_owned(),
-            model: "deepseek-flash".to_owned(),
+            model: DEFAULT_MODEL.to_owned(),
             context_tokens: None,
             thinking: Thinking::ModelDefault,
             reasoning_effort: None,

@@ -31,6 +31,7 @@ mod client;
 mod config;
 mod errors;
 mod markup;
+mod provider;
 mod shape;
 mod thinking;
 

@@ -11,7 +11,7 @@ use crate::thinking::{ReasoningEffort, Thinking};
 
 /// Turns requests into ones that a model takes. What it cannot take is left out, and said once.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct RequestShape {
     thinking: Thinking,
     thinks: bool,
     effort: Option<ReasoningEffort>,
@@ -19,7 +19,7 @@ pub(crate) struct Shape {
     said_choice: AtomicBool,
 }
 
-impl Shape {
+impl RequestShape {
     pub(crate) fn new(config: &DeepSeekConfig) -> Self {
         Self {
             thinking: config.thinking,

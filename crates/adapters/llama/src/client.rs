@@ -15,10 +15,10 @@ use crate::errors::RULES;
 use crate::names::Offered;
 use crate::probe::{self, Probe};
 use crate::server::Server;
-use crate::shape::Shape;
+use crate::shape::RequestShape;
 
 /// What a model is called whose name nobody said. A llama-server that serves one model takes any name.
-const UNNAMED: &str = "default";
+pub(crate) const UNNAMED: &str = "default";
 
 /// How long an unused connection is kept: llama-server closes it after five seconds.
 const KEEP_IDLE: Duration = Duration::from_secs(4);
@@ -38,7 +38,7 @@ pub struct LlamaClient {
     chat: ChatClient,
     endpoint: Arc<Endpoint>,
     server: Server,
-    shape: Shape,
+    shape: RequestShape,
     info: ModelInfo,
     context: Context,
 }
@@ -50,19 +50,19 @@ impl LlamaClient {
     ///
     /// [`EndpointError`], when the address cannot be used or TLS cannot be set up.
     pub fn new(config: LlamaConfig) -> Result<Self, EndpointError> {
-        let shape = Shape::new(&config);
-        let mut reached = EndpointConfig::new(config.root());
-        reached.api_key = config.api_key;
-        reached.max_concurrent = config.max_concurrent;
-        reached.ca_file = config.ca_file;
-        reached.proxy = config.proxy;
-        reached.timeouts = config.timeouts;
-        reached.keep_idle = KEEP_IDLE;
-        reached.errors = &RULES;
+        let shape = RequestShape::new(&config);
+        let mut endpoint = EndpointConfig::new(config.root());
+        endpoint.api_key = config.api_key;
+        endpoint.max_concurrent = config.max_concurrent;
+        endpoint.ca_file = config.ca_file;
+        endpoint.proxy = config.proxy;
+        endpoint.timeouts = config.timeouts;
+        endpoint.keep_idle = KEEP_IDLE;
+        endpoint.errors = &RULES;
         if config.server == Server::LlamaServer {
-            reached.hangs_up_after_streams = Some("llama.cpp");
+            endpoint.hangs_up_after_streams = Some("llama.cpp");
         }
-        let endpoint = Arc::new(Endpoint::new(reached)?);
+        let endpoint = Arc::new(Endpoint::new(endpoint)?);
         let dialect = config
             .server
             .dialect(config.echo_reasoning, config.late_system);

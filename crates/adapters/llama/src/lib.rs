@@ -29,6 +29,7 @@ mod count;
 mod errors;
 mod names;
 mod probe;
+mod provider;
 mod server;
 mod shape;
 

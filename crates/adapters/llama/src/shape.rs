@@ -27,14 +27,14 @@ pub enum ReasoningFormat {
 
 /// Adds to requests what one server has to be told.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct RequestShape {
     /// Of every request.
     always: ExtraFields,
     grammar: Option<String>,
     said_format: AtomicBool,
 }
 
-impl Shape {
+impl RequestShape {
     pub(crate) fn new(config: &LlamaConfig) -> Self {
         let is_llama_server = config.server == Server::LlamaServer;
         let format = config.reasoning_format.filter(|_| is_llama_server);

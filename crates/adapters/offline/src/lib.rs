@@ -35,9 +35,11 @@ mod clean;
 mod help;
 mod model;
 mod named;
+mod provider;
 mod question;
 mod report;
 mod rules;
 mod schema;
 
 pub use model::OfflineModel;
+pub use provider::OfflineConfig;

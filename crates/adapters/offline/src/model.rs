@@ -11,6 +11,9 @@ use neuraxis_ports::{
 
 use crate::answer::{Answer, answer};
 
+/// The provider's name in configuration and records.
+pub(crate) const PROVIDER: &str = "offline";
+
 /// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OfflineModel;
@@ -23,7 +26,7 @@ impl OfflineModel {
     }
 
     fn model() -> ModelRef {
-        ModelRef::new("offline", "rules")
+        ModelRef::new(PROVIDER, "rules")
     }
 }
 

@@ -109,11 +109,11 @@ impl LlmClient for OpenAiClient {
     }
 }
 
-/// Returns how the server is reached.
+/// Returns how the server is endpoint.
 pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
-    let mut reached = EndpointConfig::new(config.base_url);
-    reached.api_key = config.api_key;
-    reached.key_header = config
+    let mut endpoint = EndpointConfig::new(config.base_url);
+    endpoint.api_key = config.api_key;
+    endpoint.key_header = config
         .key_header
         .map_or(KeyHeader::Bearer, KeyHeader::Named);
     let accounts = [
@@ -125,12 +125,12 @@ pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let plain = accounts.chain(config.headers);
     let plain = plain.map(|(name, value)| (name, Secret::new(&value)));
-    reached.headers = plain.chain(config.secret_headers).collect();
-    reached.query = config.query.into_iter().collect();
-    reached.max_concurrent = config.max_concurrent;
-    reached.ca_file = config.ca_file;
-    reached.proxy = config.proxy;
-    reached.timeouts = config.timeouts;
-    reached.errors = &RULES;
-    reached
+    endpoint.headers = plain.chain(config.secret_headers).collect();
+    endpoint.query = config.query.into_iter().collect();
+    endpoint.max_concurrent = config.max_concurrent;
+    endpoint.ca_file = config.ca_file;
+    endpoint.proxy = config.proxy;
+    endpoint.timeouts = config.timeouts;
+    endpoint.errors = &RULES;
+    endpoint
 }

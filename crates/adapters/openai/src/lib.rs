@@ -24,6 +24,7 @@ mod dialect;
 mod errors;
 mod list;
 mod model;
+mod provider;
 mod responses;
 
 pub use neuraxis_wire::{

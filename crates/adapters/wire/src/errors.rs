@@ -8,13 +8,13 @@ mod rules;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_ports::Secret;
 use serde_json::Value;
 
 pub use self::clean::clean;
 pub(crate) use self::failure::{Failure, content_type};
 pub use self::rules::{ErrorRule, Mark, Meaning};
 use crate::endpoint::cause;
-use crate::secret::Secret;
 
 /// The most characters of a server's own words that an error repeats.
 const MAX_WORDS: usize = 400;

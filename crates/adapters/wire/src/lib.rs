@@ -151,7 +151,6 @@ mod errors;
 mod models;
 pub mod reply;
 pub mod request;
-mod secret;
 mod settings;
 mod sse;
 mod stream;
@@ -163,9 +162,9 @@ pub use chat::{
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
 pub use errors::{ErrorRule, Mark, Meaning, ServerErrors};
-pub use models::models;
+pub use models::{is_asked_model, models};
+pub use neuraxis_ports::Secret;
 pub use request::strict_schema;
-pub use secret::Secret;
 pub use settings::{
     ParallelCalls, ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature,
 };

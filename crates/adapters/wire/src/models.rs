@@ -51,6 +51,13 @@ pub async fn models(
         .collect())
 }
 
+/// Tells whether a name in a server's list is that of the model which is asked by the name `asked`: Ollama adds a tag to a
+/// name that has none.
+#[must_use]
+pub fn is_asked_model(asked: &str, offered: &str) -> bool {
+    offered == asked || offered.strip_suffix(":latest") == Some(asked)
+}
+
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control)
 }

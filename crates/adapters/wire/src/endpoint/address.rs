@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::net::IpAddr;
 
+use neuraxis_ports::ConnectError;
 use reqwest::Url;
 
 /// Why a server cannot be used as configured.
@@ -52,6 +53,28 @@ pub enum EndpointError {
     /// The connections cannot be prepared, for example since the machine has no certificates.
     #[error("connections cannot be prepared: {0}")]
     Client(String),
+}
+
+impl EndpointError {
+    /// Returns the key of a provider's table that is wrong, as all that are reached over HTTP call it.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::CaFile { .. } => "ca_file",
+            Self::Proxy { .. } => "proxy",
+            Self::HeaderName(_) | Self::HeaderValue(_) => "headers",
+            Self::NoUrl { .. }
+            | Self::UnwantedPart { .. }
+            | Self::Scheme { .. }
+            | Self::Client(_) => "base_url",
+        }
+    }
+}
+
+impl From<EndpointError> for ConnectError {
+    fn from(error: EndpointError) -> Self {
+        Self::new(error.key(), error)
+    }
 }
 
 /// An address on a server, ready to be asked.

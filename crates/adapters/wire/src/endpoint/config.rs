@@ -2,14 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use neuraxis_ports::{Secret, Shared};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::errors::ErrorRule;
-use crate::secret::Secret;
 use crate::timeouts::Timeouts;
 
 /// How a model server is reached.
@@ -109,11 +109,28 @@ impl MaxConcurrent {
         }
     }
 
+    /// Replaces a limit by one of the same number that another model at the same address has, so that both share it: a
+    /// limit is there to spare the server.
+    pub fn share(limit: &mut Option<Self>, base_url: &str, shared: &Shared) {
+        let Some(limit) = limit else { return };
+        let limits = shared.get::<SharedLimits>();
+        let mut limits = limits.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(other, shared): &&(String, Self)| other == base_url && shared == limit;
+        match limits.iter().find(same) {
+            Some((_, shared)) => *limit = shared.clone(),
+            None => limits.push((base_url.to_owned(), limit.clone())),
+        }
+    }
+
     /// Waits for a place.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         Arc::clone(&self.places).acquire_owned().await
     }
 }
+
+/// The limits of one configuration, with the addresses they hold for.
+#[derive(Debug, Default)]
+struct SharedLimits(Mutex<Vec<(String, MaxConcurrent)>>);
 
 /// By the number alone: a configuration is the same whoever shares it.
 impl PartialEq for MaxConcurrent {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_ports::Secret;
 
 use super::*;
 use crate::errors::{ErrorRule, Mark, Meaning};
-use crate::secret::Secret;
 
 fn errors(rules: &'static [ErrorRule]) -> ServerErrors {
     let secrets = vec![Secret::new("sk-canary-1234")];
