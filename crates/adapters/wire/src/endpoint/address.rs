@@ -69,6 +69,7 @@ impl EndpointError {
             Self::NoUrl { .. }
             | Self::UnwantedPart { .. }
             | Self::Scheme { .. }
+            | Self::NoTls
             | Self::Client(_) => "base_url",
         }
     }
