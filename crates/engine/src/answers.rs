@@ -1,37 +1,14 @@
-//! What a session carries from one run to the next: the answers of people it remembers, and that it holds untrusted
-//! content.
+//! What a session carries from one run to the next: that it holds untrusted content.
 
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::{AgentId, Record, Remembered, RunSpec, SessionId, Taint, Turn};
+use neuraxis_core::{AgentId, Record, RunSpec, SessionId, Taint, Turn};
 use neuraxis_ports::StoreError;
 
 use crate::orchestrator::Orchestrator;
-use crate::resume::ResumeError;
 
 impl Orchestrator {
-    /// Returns what people allowed for a session, in the order in which they did.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::Store`] if there is no such session or the store cannot tell.
-    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        Ok(store.remembered(session).await?)
-    }
-
-    /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
-    /// have let run asks again, that of a run at work included.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::Store`] if there is no such session or the store could not do its part.
-    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        Ok(store.revoke(session, answer).await?)
-    }
-
     /// Lets a run begin with the untrusted content that its session holds. To be called once the session is reserved: until
     /// then another run may bring more.
     pub(crate) async fn carry_taint(

@@ -32,7 +32,6 @@ mod agent_tool;
 mod answers;
 mod approval_key;
 mod approvals;
-mod archive;
 mod builder;
 mod catalog;
 mod closing;
@@ -57,6 +56,7 @@ mod resilience;
 mod result;
 mod resume;
 mod run_handle;
+mod sessions;
 mod steps;
 mod stored_run;
 mod suspension;
@@ -67,11 +67,7 @@ mod vouching;
 
 pub use agent_tool::AgentTool;
 pub use approval_key::ApprovalKey;
-pub use approvals::{Swept, WaitingApproval};
-pub use archive::{
-    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
-    ImportError, check_archive, export_session, import_archive,
-};
+pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
@@ -86,6 +82,12 @@ pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, ResumeError};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
+pub use sessions::{
+    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
+    EachRun, EachSession, ExportError, Exported, FindError, HeldRun, ImportError, Imported,
+    LogFileError, RecordedRun, ReplayFailure, SessionOverview, Sessions, TakenUpBy, UnfinishedRuns,
+    WaitedFor, check_archive, read_log_file,
+};
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
 pub use taking_up::OpenCall;

@@ -39,7 +39,7 @@ impl Orchestrator {
     /// Dropped, some runs may have been taken up.
     pub async fn recover(&self) -> Result<Recovered, ResumeError> {
         // What expired while nobody looked is told first, so that nobody is asked about it again.
-        let swept = self.sweep().await?;
+        let swept = self.approvals().sweep().await?;
         let mut recovered = self.recover_each(|_| true).await?;
         recovered.left.extend(swept.left);
         Ok(recovered)

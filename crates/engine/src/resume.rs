@@ -81,6 +81,9 @@ pub enum ResumeError {
     /// The run is at work: in this process, where its handle takes answers, or somewhere.
     #[error("run {0} is at work")]
     AtWork(RunId),
+    /// The run is at work in another process, which renews its lease.
+    #[error("run {0} is at work in another process, which is alive")]
+    Alive(RunId),
     /// The records do not give back the run.
     #[error("the run cannot be read back from its records")]
     Restore(#[from] RestoreError),

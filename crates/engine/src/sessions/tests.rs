@@ -6,6 +6,7 @@ use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{Session, SessionStore, StoreError};
 use neuraxis_testkit::{CountingIds, RunLog};
 
+use super::import::keep;
 use super::*;
 
 async fn archive() -> String {
@@ -13,8 +14,8 @@ async fn archive() -> String {
 }
 
 /// A store with a session in which nothing was said.
-async fn store() -> MemoryStore {
-    let store = MemoryStore::new();
+async fn store() -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
     let session = Session::new(id(), Timestamp::UNIX_EPOCH);
     store.create_session(&session).await.unwrap();
     store
@@ -34,13 +35,13 @@ async fn talk(store: &MemoryStore, number: u64, answer: &str) {
 }
 
 async fn imported(store: &MemoryStore, archive: &str) -> Result<(), ImportError> {
-    import_archive(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
+    keep(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
 }
 
-async fn archived(store: &MemoryStore) -> String {
-    let id = id();
+async fn archived(store: &Arc<MemoryStore>) -> String {
     let mut out = Vec::new();
-    export_session(store, &id, &mut out).await.unwrap().unwrap();
+    let sessions = Sessions::new(store.clone());
+    sessions.export(&id(), &mut out).await.unwrap();
     String::from_utf8(out).unwrap()
 }
 

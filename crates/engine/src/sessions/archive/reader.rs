@@ -6,8 +6,11 @@ use std::sync::Arc;
 use neuraxis_core::{Record, RecordBody, RunId};
 use neuraxis_ports::{ChainHead, Session};
 
-use super::line::{Kind, RECORD, RecordLine, Written};
-use super::{ARCHIVE_FORMAT, ArchiveError, ArchiveFault, ArchivedSession};
+use serde::Deserialize;
+
+use super::{
+    ARCHIVE_FORMAT, ArchiveError, ArchiveFault, ArchivedSession, Line, RECORD, RecordLine,
+};
 
 /// The most bytes of a line: twice what a whole run may have, since a session may begin with a long conversation.
 const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
@@ -22,6 +25,13 @@ pub enum ArchiveEntry {
     Record(Arc<Record>),
     /// The session ends, and is whole.
     End(ArchivedSession),
+}
+
+/// What a line is, whatever else it holds.
+#[derive(Debug, Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 /// Reads an archive, one line at a time.
@@ -107,7 +117,7 @@ impl<R: BufRead> ArchiveReader<R> {
             return self.record(&line);
         }
         match serde_json::from_str(line).map_err(ArchiveFault::Unknown)? {
-            Written::Session {
+            Line::Session {
                 format,
                 id,
                 owner,
@@ -125,7 +135,7 @@ impl<R: BufRead> ArchiveReader<R> {
                 session.owner = owner;
                 self.begin(session, ChainHead::new(0, head))
             }
-            Written::SessionEnd {
+            Line::SessionEnd {
                 runs,
                 records,
                 head,

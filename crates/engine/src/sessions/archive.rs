@@ -1,26 +1,61 @@
-//! Sessions as JSON Lines: written whole, checked line by line, and kept again in another store.
+//! Sessions as JSON Lines: the format, and checking a file of it without keeping anything.
 //!
 //! A session is a line that describes it, a line for each record of its runs, and a line that ends it. Every line holds
 //! where the hash chain of the session stands after it, so that a changed line is told by its number.
 //!
 //! Not for what waits in inboxes, nor for leases: these belong to the store that the session was in.
 
-mod line;
 mod reader;
-mod write;
 
 use std::io::{self, BufRead};
 
-use neuraxis_core::{RunId, SessionId};
-use neuraxis_ports::{ChainHead, SessionStore, StoreError};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{ContentHash, RunId, SessionId, Transcript};
+use neuraxis_ports::ChainHead;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 pub use reader::{ArchiveEntry, ArchiveReader};
-pub use write::export_session;
-
-use write::Importing;
 
 /// The version of the format that this code writes and reads.
 pub const ARCHIVE_FORMAT: u32 = 1;
+
+/// A line of an archive, but one with a record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Line {
+    /// A session begins.
+    Session {
+        format: u32,
+        id: SessionId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
+        created_at: Timestamp,
+        #[serde(default, skip_serializing_if = "Transcript::is_empty")]
+        seed: Transcript,
+        head: ContentHash,
+    },
+    /// The session ends.
+    SessionEnd {
+        runs: u64,
+        records: u64,
+        head: ContentHash,
+    },
+}
+
+/// A line with a record. Not one of the others, since a tagged enum would not keep the record's bytes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordLine<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: &'a str,
+    pub(super) head: ContentHash,
+    #[serde(borrow)]
+    pub(super) record: &'a RawValue,
+}
+
+/// The type of a line with a record.
+pub(super) const RECORD: &str = "record";
 
 /// A session that an archive holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,23 +131,6 @@ pub enum ArchiveFault {
     CutOff,
 }
 
-/// Why an archive could not be kept.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
-    /// The archive is not whole.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The store does not take it.
-    #[error("session {session} cannot be kept")]
-    Store {
-        /// The session.
-        session: SessionId,
-        /// Why not.
-        source: StoreError,
-    },
-}
-
 /// Reads an archive to its end and returns what it holds.
 ///
 /// # Errors
@@ -129,48 +147,3 @@ pub fn check_archive<R: BufRead>(
     }
     Ok(sessions)
 }
-
-/// Keeps the sessions of an archive in a store, under their own ids, but for those that `is_wanted` refuses. A run that
-/// has not ended is left for somebody to take up.
-///
-/// A session of which the store has the beginning, such as an import that was cut off leaves, is completed. One of which
-/// the store has more than the archive, or something else, is refused with [`StoreError::SessionExists`].
-///
-/// The archive should have been [checked](check_archive): what is wrong with a line is found only when it is reached, and
-/// what came before it is kept by then.
-///
-/// # Errors
-///
-/// An [`ImportError`] that names the line, or the session that the store does not take. The runs that were kept by then
-/// stay.
-pub async fn import_archive<R: BufRead>(
-    store: &dyn SessionStore,
-    mut archive: ArchiveReader<R>,
-    is_wanted: impl Fn(&SessionId) -> bool,
-) -> Result<(), ImportError> {
-    let mut importing = None;
-    while let Some(entry) = archive.next_entry()? {
-        match entry {
-            ArchiveEntry::Session(session) => {
-                importing = match is_wanted(&session.id) {
-                    true => Some(Importing::begin(store, session).await?),
-                    false => None,
-                };
-            }
-            ArchiveEntry::Record(record) => {
-                if let (Some(importing), Some(head)) = (&mut importing, archive.head()) {
-                    importing.record(record, head).await?;
-                }
-            }
-            ArchiveEntry::End(_) => {
-                if let Some(importing) = importing.take() {
-                    importing.end().await?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;
