@@ -4,34 +4,12 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::{AgentId, Record, Remembered, RunSpec, SessionId, Taint, Turn};
+use neuraxis_core::{AgentId, Record, RunSpec, SessionId, Taint, Turn};
 use neuraxis_ports::StoreError;
 
-use crate::orchestrator::Orchestrator;
-use crate::resume::ResumeError;
+use crate::runs::Runs;
 
-impl Orchestrator {
-    /// Returns what people allowed for a session, in the order in which they did.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::Store`] if there is no such session or the store cannot tell.
-    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        Ok(store.remembered(session).await?)
-    }
-
-    /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
-    /// have let run asks again, that of a run at work included.
-    ///
-    /// # Errors
-    ///
-    /// [`ResumeError::Store`] if there is no such session or the store could not do its part.
-    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        Ok(store.revoke(session, answer).await?)
-    }
-
+impl Runs {
     /// Lets a run begin with the untrusted content that its session holds. To be called once the session is reserved: until
     /// then another run may bring more.
     pub(crate) async fn carry_taint(
@@ -39,10 +17,7 @@ impl Orchestrator {
         session: &SessionId,
         spec: &mut RunSpec,
     ) -> Result<(), StoreError> {
-        let Some(store) = &self.engine.store else {
-            return Ok(());
-        };
-        let taint = store.taint(session).await?;
+        let taint = self.parts.store.taint(session).await?;
         // Many runs share one decision; what this one's conversation holds is its own.
         if let Some(decision) = &mut spec.decision
             && !taint.is_clean()

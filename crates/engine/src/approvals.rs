@@ -11,8 +11,9 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
+use crate::orchestrator::Parts;
 use crate::resume::ResumeError;
+use crate::runs::Runs;
 use crate::taking_up::Taker;
 
 /// A call that waits for a person.
@@ -41,15 +42,21 @@ pub struct Swept {
     pub left: Vec<(RunId, ResumeError)>,
 }
 
-impl Orchestrator {
+/// The calls of an orchestrator's runs that wait for a person. Cloning is cheap and shares its engine and store.
+#[derive(Debug, Clone)]
+pub struct Approvals {
+    pub(crate) parts: Arc<Parts>,
+}
+
+impl Approvals {
     /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
     /// the oldest run first. What another process asks about while its run is at work, that process lists.
     ///
     /// # Errors
     ///
     /// A [`ResumeError`] if the store cannot tell.
-    pub async fn approvals(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+    pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
+        let store = &self.parts.store;
         let mut waiting = Vec::new();
         for run in self.unended(store.as_ref()).await? {
             waiting.extend(open_approvals(store.as_ref(), &run).await?);
@@ -63,12 +70,12 @@ impl Orchestrator {
     /// # Errors
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
-    /// the time for it is over, which is all that is kept then; otherwise as [`post`](Self::post).
+    /// the time for it is over, which is all that is kept then; otherwise as [`post`](Runs::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](Self::post).
-    pub async fn decide_approval(
+    /// As [`post`](Runs::post).
+    pub async fn decide(
         &self,
         run_id: RunId,
         call: &ToolCallId,
@@ -76,7 +83,7 @@ impl Orchestrator {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let store = &self.parts.store;
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
         let mut open = read_open(&run.session, &records);
@@ -90,36 +97,37 @@ impl Orchestrator {
         let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
             return Err(ResumeError::NotAsked(call.clone()));
         };
-        let now = self.engine.clock.now();
+        let now = self.parts.engine.clock.now();
         if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
             // The run is told what became of the question, and nothing of the person.
-            self.post(run_id, expiry_of(&asked.request)).await?;
+            self.runs().post(run_id, expiry_of(&asked.request)).await?;
             let call = call.clone();
             return Err(ResumeError::Expired { call, at });
         }
-        self.check_folder(run_id, &records, Taker::Engine)?;
+        self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = ApprovalDecided {
-            id: InputId::new(self.engine.ids.new_id().to_string()),
+            id: InputId::new(self.parts.engine.ids.new_id().to_string()),
             tool_call_id: call.clone(),
             arguments_hash,
             decision,
             by,
             code: None,
         };
-        self.post(run_id, InboxInput::ApprovalDecided(decided))
+        self.runs()
+            .post(run_id, InboxInput::ApprovalDecided(decided))
             .await
     }
 
     /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
-    /// [`decide_approval`](Self::decide_approval), [`resume`](Self::resume) or [`post`](Self::post) needs that.
+    /// [`decide`](Self::decide), [`resume`](Runs::resume) or [`post`](Runs::post) needs that.
     #[must_use]
-    pub fn sign_approval(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
-        self.engine.approval_key.sign(run, &mut decided);
+    pub fn sign(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
+        self.parts.engine.approval_key.sign(run, &mut decided);
         decided
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
-    /// process sweeps, and goes on without the call. To be called now and then; [`recover`](Self::recover) does, too.
+    /// process sweeps, and goes on without the call. To be called now and then; [`recover`](Runs::recover) does, too.
     ///
     /// # Errors
     ///
@@ -129,8 +137,8 @@ impl Orchestrator {
     ///
     /// Dropped, some runs may have been told; sweeping again tells the others.
     pub async fn sweep(&self) -> Result<Swept, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let now = self.engine.clock.now();
+        let store = &self.parts.store;
+        let now = self.parts.engine.clock.now();
         let mut swept = Swept::default();
         for run in self.unended(store.as_ref()).await? {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -141,6 +149,7 @@ impl Orchestrator {
             let records = store.records(run.run_id, Seq(0)).await?;
             // A run of another folder is for the processes there; taking it up says so.
             if self
+                .runs()
                 .check_folder(run.run_id, &records, Taker::Engine)
                 .is_err()
             {
@@ -150,7 +159,11 @@ impl Orchestrator {
                 if !is_over(waiting.request.expires_at) {
                     continue;
                 }
-                match self.post(run.run_id, expiry_of(&waiting.request)).await {
+                match self
+                    .runs()
+                    .post(run.run_id, expiry_of(&waiting.request))
+                    .await
+                {
                     Ok(()) => swept.expired.push(waiting),
                     // Somebody decided meanwhile.
                     Err(ResumeError::Store(StoreError::RunEnded(_))) => {}
@@ -161,11 +174,17 @@ impl Orchestrator {
         Ok(swept)
     }
 
+    fn runs(&self) -> Runs {
+        Runs {
+            parts: Arc::clone(&self.parts),
+        }
+    }
+
     /// Returns the runs that may wait for a person: those put aside, and those at work here.
     async fn unended(&self, store: &dyn SessionStore) -> Result<Vec<RunSummary>, ResumeError> {
         let mut runs = store.unfinished().await?;
         let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
-        let at_work: Vec<RunId> = self.engine.runs_at_work().keys().copied().collect();
+        let at_work: Vec<RunId> = self.parts.engine.runs_at_work().keys().copied().collect();
         for run in at_work.into_iter().filter(|run| !known.contains(run)) {
             match store.run(run).await {
                 Ok(run) => runs.push(run),

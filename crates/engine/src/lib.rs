@@ -57,6 +57,8 @@ mod resilience;
 mod result;
 mod resume;
 mod run_handle;
+mod runs;
+mod sessions;
 mod steps;
 mod stored_run;
 mod suspension;
@@ -67,7 +69,7 @@ mod vouching;
 
 pub use agent_tool::AgentTool;
 pub use approval_key::ApprovalKey;
-pub use approvals::{Swept, WaitingApproval};
+pub use approvals::{Approvals, Swept, WaitingApproval};
 pub use archive::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
     ImportError, check_archive, export_session, import_archive,
@@ -75,7 +77,7 @@ pub use archive::{
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
-pub use execution::{Execution, ToolCallRecord, tool_calls};
+pub use execution::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use fork::{ForkError, ForkOptions};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
@@ -86,6 +88,8 @@ pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, ResumeError};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
+pub use runs::Runs;
+pub use sessions::Sessions;
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
 pub use taking_up::OpenCall;
