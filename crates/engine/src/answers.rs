@@ -1,4 +1,5 @@
-//! What a session carries from one run to the next: that it holds untrusted content.
+//! What a session carries from one run to the next: the answers of people it remembers, and that it holds untrusted
+//! content.
 
 use std::sync::Arc;
 
@@ -6,9 +7,9 @@ use neuraxis_brainstem::note_taint;
 use neuraxis_core::{AgentId, Record, RunSpec, SessionId, Taint, Turn};
 use neuraxis_ports::StoreError;
 
-use crate::orchestrator::Orchestrator;
+use crate::runs::Runs;
 
-impl Orchestrator {
+impl Runs {
     /// Lets a run begin with the untrusted content that its session holds. To be called once the session is reserved: until
     /// then another run may bring more.
     pub(crate) async fn carry_taint(
@@ -16,10 +17,7 @@ impl Orchestrator {
         session: &SessionId,
         spec: &mut RunSpec,
     ) -> Result<(), StoreError> {
-        let Some(store) = &self.engine.store else {
-            return Ok(());
-        };
-        let taint = store.taint(session).await?;
+        let taint = self.parts.store.taint(session).await?;
         // Many runs share one decision; what this one's conversation holds is its own.
         if let Some(decision) = &mut spec.decision
             && !taint.is_clean()

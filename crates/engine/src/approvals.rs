@@ -16,8 +16,9 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
+use crate::orchestrator::Parts;
 use crate::resume::ResumeError;
+use crate::runs::Runs;
 use crate::taking_up::Taker;
 
 pub use decide::{DecideError, Decided};
@@ -85,12 +86,17 @@ pub struct Swept {
 /// The calls that wait for a person, and what people allowed. Cloning shares the engine.
 #[derive(Debug, Clone)]
 pub struct Approvals {
-    orchestrator: Orchestrator,
+    pub(crate) parts: Arc<Parts>,
 }
 
 impl Approvals {
-    pub(crate) const fn new(orchestrator: Orchestrator) -> Self {
-        Self { orchestrator }
+    fn runs(&self) -> Runs {
+        let parts = Arc::clone(&self.parts);
+        Runs { parts }
+    }
+
+    fn store(&self) -> &dyn SessionStore {
+        self.parts.store.as_ref()
     }
 
     /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
@@ -101,7 +107,7 @@ impl Approvals {
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
         let mut waiting = Vec::new();
-        for run in self.unended(self.store()?).await? {
+        for run in self.unended(self.store()).await? {
             waiting.extend(self.of_run(&run).await?);
         }
         Ok(waiting)
@@ -117,7 +123,7 @@ impl Approvals {
         &self,
         session: &SessionId,
     ) -> Result<Vec<WaitingApproval>, ResumeError> {
-        let runs = match self.store()?.runs(session).await {
+        let runs = match self.store().runs(session).await {
             Ok(runs) => runs,
             Err(StoreError::NoSuchSession(_)) => Vec::new(),
             Err(error) => return Err(error.into()),
@@ -138,7 +144,7 @@ impl Approvals {
         if run.ended_at.is_some() {
             return Ok(Vec::new());
         }
-        let store = self.store()?;
+        let store = self.store();
         let records = store.records(run.run_id, Seq(0)).await?;
         let mut open = read_open(&run.session, &records);
         if open.is_empty() {
@@ -163,7 +169,7 @@ impl Approvals {
     ///
     /// [`ResumeError::Store`] if there is no such session or the store cannot tell.
     pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, ResumeError> {
-        Ok(self.store()?.remembered(session).await?)
+        Ok(self.store().remembered(session).await?)
     }
 
     /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
@@ -173,12 +179,12 @@ impl Approvals {
     ///
     /// [`ResumeError::Store`] if there is no such session or the store could not do its part.
     pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, ResumeError> {
-        Ok(self.store()?.revoke(session, answer).await?)
+        Ok(self.store().revoke(session, answer).await?)
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
     /// process sweeps, and goes on without the call. To be called now and then;
-    /// [`recover`](crate::Orchestrator::recover) does, too.
+    /// [`recover`](crate::Runs::recover) does, too.
     ///
     /// # Errors
     ///
@@ -188,8 +194,8 @@ impl Approvals {
     ///
     /// Dropped, some runs may have been told; sweeping again tells the others.
     pub async fn sweep(&self) -> Result<Swept, ResumeError> {
-        let store = self.store()?;
-        let now = self.orchestrator.engine.clock.now();
+        let store = self.store();
+        let now = self.parts.engine.clock.now();
         let mut swept = Swept::default();
         for run in self.unended(store).await? {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -199,7 +205,7 @@ impl Approvals {
             }
             let records = store.records(run.run_id, Seq(0)).await?;
             let checked = self
-                .orchestrator
+                .runs()
                 .check_folder(run.run_id, &records, Taker::Engine);
             // A run of another folder is for the processes there; taking it up says so.
             if checked.is_err() {
@@ -210,7 +216,7 @@ impl Approvals {
                     continue;
                 }
                 let expiry = expiry_of(&waiting.request);
-                match self.orchestrator.post(run.run_id, expiry).await {
+                match self.runs().post(run.run_id, expiry).await {
                     Ok(()) => swept.expired.push(waiting),
                     // Somebody decided meanwhile.
                     Err(ResumeError::Store(StoreError::RunEnded(_))) => {}
@@ -226,7 +232,7 @@ impl Approvals {
         let mut runs = store.unfinished().await?;
         let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
         let at_work: Vec<RunId> = {
-            let at_work = self.orchestrator.engine.runs_at_work();
+            let at_work = self.parts.engine.runs_at_work();
             at_work.keys().copied().collect()
         };
         for run in at_work.into_iter().filter(|run| !known.contains(run)) {
@@ -239,11 +245,6 @@ impl Approvals {
         }
         runs.sort_by_key(|run| run.run_id);
         Ok(runs)
-    }
-
-    fn store(&self) -> Result<&dyn SessionStore, ResumeError> {
-        let store = self.orchestrator.engine.store.as_deref();
-        store.ok_or(ResumeError::NoStore)
     }
 }
 

@@ -17,10 +17,11 @@ use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::{CatalogError, ToolCatalog};
 use crate::decisions::Decisions;
+use crate::execution::Agent;
 use crate::foreign_tool::ForeignTool;
 use crate::health::SharedHealth;
 use crate::offers::Offers;
-use crate::orchestrator::{Engine, Orchestrator};
+use crate::orchestrator::{Engine, Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::system::{SystemClock, UuidV7};
 use crate::vouching::Vouched;
@@ -60,6 +61,11 @@ pub enum BuildError {
     /// No model was given.
     #[error("no model was given: add one with `model`")]
     NoModel,
+    /// No store was given.
+    #[error(
+        "no session store was given: add one with `store`, or build an agent with `build_agent`"
+    )]
+    NoStore,
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
@@ -291,6 +297,22 @@ impl OrchestratorBuilder {
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build(self) -> Result<Orchestrator, BuildError> {
+        let store = self.store.clone().ok_or(BuildError::NoStore)?;
+        let engine = Arc::new(self.engine()?);
+        Ok(Orchestrator::new(Arc::new(Parts { engine, store })))
+    }
+
+    /// Puts together what runs without sessions and without governance. A store is not used.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names what is missing or which tool is wrong.
+    pub fn build_agent(self) -> Result<Agent, BuildError> {
+        let engine = Arc::new(self.engine()?);
+        Ok(Agent { engine })
+    }
+
+    fn engine(self) -> Result<Engine, BuildError> {
         if self.models.is_empty() {
             return Err(BuildError::NoModel);
         }
@@ -310,7 +332,7 @@ impl OrchestratorBuilder {
         };
         let shutdown = CancellationToken::new();
         let roles = self.models.keys().cloned().collect();
-        Ok(Orchestrator::new(Engine {
+        Ok(Engine {
             models: self.models,
             catalog,
             offers: Offers::default(),
@@ -342,7 +364,7 @@ impl OrchestratorBuilder {
             tasks: TaskTracker::new(),
             closing: shutdown.child_token(),
             shutdown,
-        }))
+        })
     }
 }
 

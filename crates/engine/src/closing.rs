@@ -12,11 +12,11 @@ use neuraxis_core::{
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
 use crate::fork::waits_for_an_answer;
-use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, reserve};
 use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 /// Why nobody goes on with a run.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl fmt::Display for Unresumable {
     }
 }
 
-impl Orchestrator {
+impl Runs {
     /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.
     pub(crate) async fn close(
         &self,
@@ -72,11 +72,11 @@ impl Orchestrator {
             Some(last) => last.seq,
             None => Seq(store.run(run_id).await?.records),
         };
-        let at = self.engine.clock.now();
+        let at = self.parts.engine.clock.now();
         let told = why.to_string();
         let closing = closing_records(&records, LogEnd { run_id, last, at }, &told);
         commit(store.as_ref(), &lease, &closing).await?;
-        for sink in &self.engine.sinks {
+        for sink in &self.parts.engine.sinks {
             for record in &closing {
                 sink.record(record);
             }
@@ -123,7 +123,7 @@ impl Orchestrator {
             run_id: spec.run_id,
             turn,
         });
-        spec.run_id = RunId(self.engine.ids.new_id());
+        spec.run_id = RunId(self.parts.engine.ids.new_id());
         let Some(decision) = decision_of(records) else {
             return Ok(None);
         };

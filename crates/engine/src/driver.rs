@@ -229,10 +229,13 @@ impl Driver {
                 log.release().await;
                 // Who posted while the run was held left it to this process.
                 if self.takes_mail().await {
-                    let engine = Arc::clone(&self.engine);
+                    let runs = place.as_ref().map(AtWork::runs);
                     let run_id = self.scope.run_id;
                     self.conclude(place);
-                    return mail::take_up_again(engine, run_id);
+                    if let Some(runs) = runs {
+                        mail::take_up_again(runs, run_id);
+                    }
+                    return;
                 }
                 break;
             }

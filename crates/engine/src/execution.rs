@@ -9,7 +9,7 @@ use neuraxis_core::{
 use serde::Serialize;
 
 use crate::driver::{Driver, RunScope};
-use crate::orchestrator::{CancelOnDrop, Orchestrator, trace_of};
+use crate::orchestrator::{CancelOnDrop, Engine, trace_of};
 use crate::request::{Delivery, RequestError};
 use crate::result;
 use crate::run_handle::{RunEnd, RunLink};
@@ -56,7 +56,13 @@ pub struct ToolCallRecord {
     pub duration_ms: u64,
 }
 
-impl Orchestrator {
+/// Runs without sessions and without governance. Cloning shares the engine.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Agent {
     /// Answers one prompt.
     ///
     /// # Errors
@@ -107,7 +113,7 @@ impl Orchestrator {
         messages: Vec<Message>,
         system_prompt: Option<&str>,
     ) -> Result<Execution, RequestError> {
-        if self.is_shutting_down() {
+        if self.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
         let is_system = |message: &Message| matches!(message, Message::System { .. });

@@ -10,9 +10,9 @@ use neuraxis_core::{
 use neuraxis_ports::{Session, SessionStore, StoreError};
 
 use crate::answers::taint_until;
-use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 /// How a fork goes on.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ pub enum ForkError {
     Request(#[from] RequestError),
 }
 
-impl Orchestrator {
+impl Runs {
     /// Branches off from a run at the end of one of its turns: a new session begins with the conversation up to there,
     /// and a new run goes on in it. The old session and run stay as they are. Turn 0 is before the run's first reply; a
     /// turn the run never came to stands for all it said.
@@ -117,10 +117,10 @@ impl Orchestrator {
         turn: Turn,
         options: ForkOptions,
     ) -> Result<RunHandle, ForkError> {
-        if self.is_shutting_down() {
+        if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown.into());
         }
-        let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
+        let store = &self.parts.store;
         let records = store
             .records(run_id, Seq(0))
             .await
@@ -156,7 +156,7 @@ impl Orchestrator {
             // Whoever names the role needs nobody to choose one.
             decision.routing = None;
         }
-        let new_id = RunId(self.engine.ids.new_id());
+        let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;
         spec.forked_from = Some(ForkPoint { run_id, turn });
         spec.messages
@@ -179,7 +179,7 @@ impl Orchestrator {
         id: &SessionId,
         seed: Transcript,
     ) -> Result<(), ForkError> {
-        let session = Session::new(id.clone(), self.engine.clock.now()).seeded(seed);
+        let session = Session::new(id.clone(), self.parts.engine.clock.now()).seeded(seed);
         match store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
             other => other.map_err(ForkError::Store),

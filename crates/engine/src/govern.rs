@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{DegradedRole, Request, Spent};
+use neuraxis_brainstem::{Request, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{BudgetScope, Decision, PlanName, SessionId, SessionMetrics};
 use neuraxis_ports::{Session, SessionStore, StoreError, UsageOf};
 
-use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
+use crate::runs::Runs;
 
 /// What is known of a request beside what it says itself.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,21 +21,14 @@ struct Known {
     day: Spent,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
     ///
     /// # Errors
     ///
     /// [`RequestError::Policy`] if policy refuses it.
-    pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
+    pub(crate) fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
         self.decide_knowing(request, Known::default())
-    }
-
-    /// Returns the roles whose models keep failing, so that others serve for them for a while, with why. As far as the
-    /// runs of this engine found out.
-    #[must_use]
-    pub fn degraded_roles(&self) -> Vec<DegradedRole> {
-        self.engine.health.degraded()
     }
 
     /// Decides about a request, and makes its session if there is none.
@@ -64,9 +57,14 @@ impl Orchestrator {
         session: Option<&Session>,
     ) -> Result<Arc<Decision>, RequestError> {
         let plan = self.plan_of(request);
-        if self.engine.policy.decides_alike(&request.channel, plan) {
+        if self
+            .parts
+            .engine
+            .policy
+            .decides_alike(&request.channel, plan)
+        {
             let decide = || self.decide_knowing(request, Known::default());
-            return self.engine.decisions.of(request, plan, decide);
+            return self.parts.engine.decisions.of(request, plan, decide);
         }
         let known = self.known(store, request, session).await?;
         Ok(Arc::new(self.decide_knowing(request, known)?))
@@ -77,7 +75,7 @@ impl Orchestrator {
         request: &UserRequest,
         known: Known,
     ) -> Result<Decision, RequestError> {
-        let engine = &self.engine;
+        let engine = &self.parts.engine;
         let mut asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
             .with_spent(known.session, known.day)
@@ -96,7 +94,7 @@ impl Orchestrator {
         &self,
         request: &UserRequest,
     ) -> Result<Decision, RequestError> {
-        let engine = &self.engine;
+        let engine = &self.parts.engine;
         let asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
             .with_roles(&engine.roles);
@@ -110,7 +108,7 @@ impl Orchestrator {
         request: &UserRequest,
         session: Option<&Session>,
     ) -> Result<Known, StoreError> {
-        let policy = &self.engine.policy;
+        let policy = &self.parts.engine.policy;
         let mut known = Known::default();
         if policy.may_ask_back(&request.channel, &request.message) {
             known.history = Some(match session {
@@ -129,14 +127,14 @@ impl Orchestrator {
         }
         if policy.counts(plan, BudgetScope::Day) {
             let of = UsageOf::Owner(session.and_then(|session| session.owner.clone()));
-            let today = start_of_day(self.engine.clock.now());
+            let today = start_of_day(self.parts.engine.clock.now());
             known.day = spent(&store.usage_since(&of, today).await?);
         }
         Ok(known)
     }
 
     fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {
-        request.plan.as_ref().or(self.engine.plan.as_ref())
+        request.plan.as_ref().or(self.parts.engine.plan.as_ref())
     }
 
     async fn create_session(
@@ -144,7 +142,7 @@ impl Orchestrator {
         store: &dyn SessionStore,
         id: &SessionId,
     ) -> Result<(), StoreError> {
-        let session = Session::new(id.clone(), self.engine.clock.now());
+        let session = Session::new(id.clone(), self.parts.engine.clock.now());
         match store.create_session(&session).await {
             // Somebody else was quicker.
             Err(StoreError::SessionExists(_)) => Ok(()),

@@ -13,11 +13,11 @@ use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
 use crate::reservation::{AtWork, Held, Reserved, reserve};
 use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 pub use sameness::{Differences, RequestPart};
 use sameness::{Kept, check};
@@ -33,7 +33,7 @@ enum Found {
     Changed,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Tells whether an earlier request under the same key began a run already, so that this one begins none.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Orchestrator {
     ///
     /// Dropped, nothing has changed.
     pub async fn is_repeat(&self, request: &UserRequest) -> Result<bool, RequestError> {
-        let (Some(store), Some(key)) = (&self.engine.store, &request.idempotency_key) else {
+        let (Some(store), Some(key)) = (&self.parts.engine.store, &request.idempotency_key) else {
             return Ok(false);
         };
         let known = tail(&request.session_id, key);
@@ -61,7 +61,7 @@ impl Orchestrator {
     ) -> Result<RunHandle, RequestError> {
         loop {
             // From now on nothing is missed.
-            let moved = self.engine.places.notified();
+            let moved = self.parts.engine.places.notified();
             let known = tail(&request.session_id, &key);
             let earlier = find(store.as_ref(), &request.session_id, known).await?;
             let found = match earlier.first() {
@@ -84,9 +84,9 @@ impl Orchestrator {
     ) -> Result<Found, RequestError> {
         let session = &request.session_id;
         let decision = self.govern(store.as_ref(), request).await?;
-        let run_id = RunId(with_tail(self.engine.ids.new_id(), known));
+        let run_id = RunId(with_tail(self.parts.engine.ids.new_id(), known));
         let spec = self.asked_spec(run_id, request, decision).await;
-        let Some(place) = AtWork::claim(&self.engine, run_id) else {
+        let Some(place) = AtWork::claim(&self.parts, run_id) else {
             return Ok(Found::Moving);
         };
         let lease = match reserve(store.as_ref(), session, run_id).await {
@@ -97,7 +97,7 @@ impl Orchestrator {
             Err(StoreError::Stale(_)) => return Ok(Found::Changed),
             reserved => reserved?,
         };
-        let reserved = Reserved::new(&self.engine, store, lease);
+        let reserved = Reserved::new(&self.parts.engine, store, lease);
         // Somebody may have been quicker before the session was held, and nobody can be any more.
         let earlier = find(store.as_ref(), session, known).await?;
         if earlier.iter().any(|run| run.run_id != run_id) {
@@ -122,7 +122,7 @@ impl Orchestrator {
         run: &RunSummary,
     ) -> Result<Found, RequestError> {
         let here = {
-            let at_work = self.engine.runs_at_work();
+            let at_work = self.parts.engine.runs_at_work();
             at_work.get(&run.run_id).map(|place| place.handle.clone())
         };
         match here {
@@ -184,7 +184,7 @@ impl Orchestrator {
         }
         // Or somebody drove it when it was looked for, and has come to the end.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
-        if self.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
+        if self.parts.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
             return Ok(Some(Found::Changed));
         }
         let run = (seen.records > 0).then_some(run);

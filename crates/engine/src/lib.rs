@@ -56,6 +56,7 @@ mod resilience;
 mod result;
 mod resume;
 mod run_handle;
+mod runs;
 mod sessions;
 mod steps;
 mod stored_run;
@@ -71,7 +72,7 @@ pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
-pub use execution::{Execution, ToolCallRecord, tool_calls};
+pub use execution::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use fork::{ForkError, ForkOptions};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
@@ -82,11 +83,12 @@ pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use resume::{Answer, ResumeError};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
+pub use runs::{HeldRun, Runs, TakenUpBy, WaitedFor};
 pub use sessions::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
-    EachRun, EachSession, ExportError, Exported, FindError, HeldRun, ImportError, Imported,
-    LogFileError, RecordedRun, ReplayFailure, SessionOverview, Sessions, TakenUpBy, UnfinishedRuns,
-    WaitedFor, check_archive, read_log_file,
+    EachRun, EachSession, ExportError, Exported, FindError, ImportError, Imported, LogFileError,
+    RecordedRun, ReplayFailure, SessionOverview, Sessions, UnfinishedRuns, check_archive,
+    read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};

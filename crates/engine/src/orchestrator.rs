@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_brainstem::{Policy, narrow_sub_agent};
+use neuraxis_brainstem::{DegradedRole, Policy, narrow_sub_agent};
 use neuraxis_core::{
     AgentSpec, Channel, Decision, Hook, Limits, Message, Mode, PlanName, Role, RunId, RunSpec,
     SessionId, ToolName,
@@ -19,11 +19,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_tool::AgentTool;
 use crate::approval_key::ApprovalKey;
+use crate::approvals::Approvals;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::decisions::Decisions;
 use crate::driver::{Driver, RunScope};
 use crate::event::Events;
+use crate::execution::Agent;
 use crate::health::SharedHealth;
 use crate::lost_runs::LostRuns;
 use crate::offers::Offers;
@@ -32,12 +34,22 @@ use crate::reservation::{self, AtWork, Held, Reserved};
 use crate::resilience::RetryPolicy;
 use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{NoResult, RunHandle, RunLink};
+use crate::runs::Runs;
+use crate::sessions::Sessions;
 use crate::vouching::Vouched;
 
 /// Runs governed, tool-using conversations. Cloning shares the engine.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
+    pub(crate) parts: Arc<Parts>,
+}
+
+/// What the services of one orchestrator share, beside the engine that drives their runs.
+#[derive(Debug)]
+pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
+    /// Where sessions and records are kept.
+    pub(crate) store: Arc<dyn SessionStore>,
 }
 
 /// Runs at work.
@@ -96,6 +108,10 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
     /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
     pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
         let model = self.model(&agent.role, None);
@@ -198,9 +214,29 @@ impl Orchestrator {
         OrchestratorBuilder::new()
     }
 
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self {
-            engine: Arc::new(engine),
+    pub(crate) const fn new(parts: Arc<Parts>) -> Self {
+        Self { parts }
+    }
+
+    /// Returns the service that begins runs, takes them up again and reaches them while they are at work.
+    #[must_use]
+    pub fn runs(&self) -> Runs {
+        Runs {
+            parts: Arc::clone(&self.parts),
+        }
+    }
+
+    /// Returns the service that lists, shows, checks, moves and removes sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(Arc::clone(&self.parts.store))
+    }
+
+    /// Returns the service for calls that wait for a person.
+    #[must_use]
+    pub fn approvals(&self) -> Approvals {
+        Approvals {
+            parts: Arc::clone(&self.parts),
         }
     }
 
@@ -240,13 +276,15 @@ impl Orchestrator {
     /// As there; but a run that an earlier request under the same idempotency key began is that request's to cancel.
     pub async fn handle(&self, request: UserRequest) -> Result<OrchestratorResult, RequestError> {
         // Boxed, so that what beginning needs is free while the run is waited for.
-        let handle = Box::pin(self.begin(request)).await?;
+        let handle = Box::pin(self.runs().begin(request)).await?;
         let guard = (!handle.is_repeat).then(|| CancelOnDrop(handle.link.clone()));
         let end = handle.link.end().await;
         drop(guard);
         match end {
             Ok(end) => Ok(result::of_run(&handle, &end)),
-            Err(NoResult::Stopped) if !self.is_shutting_down() => Ok(result::of_crashed(&handle)),
+            Err(NoResult::Stopped) if !self.parts.engine.is_shutting_down() => {
+                Ok(result::of_crashed(&handle))
+            }
             Err(source) => Err(RequestError::NoResult {
                 session: handle.session_id,
                 run: handle.link.run_id,
@@ -266,20 +304,86 @@ impl Orchestrator {
     ///
     /// Dropping the handle or the events leaves the run at work.
     pub async fn stream(&self, request: UserRequest) -> Result<(RunHandle, Events), RequestError> {
-        let handle = self.begin(request).await?;
+        let handle = self.runs().begin(request).await?;
         let events = handle.events();
         Ok((handle, events))
     }
 
-    async fn begin(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
-        if self.is_shutting_down() {
+    /// Returns the models there are, by the role that each was given for.
+    pub fn models(&self) -> impl Iterator<Item = (&Role, ModelInfo)> {
+        let models = self.parts.engine.models.iter();
+        models.map(|(role, model)| (role, model.info()))
+    }
+
+    /// Tells whether the store takes records at this moment, and so the engine turns.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub async fn probe_store(&self) -> Result<(), StoreError> {
+        self.parts.store.probe().await
+    }
+
+    /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Policy`] if policy refuses it.
+    pub fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
+        self.runs().decide(request)
+    }
+
+    /// Returns the roles whose models keep failing, so that others serve for them for a while, with why. As far as the
+    /// runs of this engine found out.
+    #[must_use]
+    pub fn degraded_roles(&self) -> Vec<DegradedRole> {
+        self.parts.engine.health.degraded()
+    }
+
+    /// Tells whether the engine takes no new runs any more.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.parts.engine.is_shutting_down()
+    }
+
+    /// Returns what runs without sessions and without governance on the same models and tools.
+    #[must_use]
+    pub fn agent(&self) -> Agent {
+        Agent {
+            engine: Arc::clone(&self.parts.engine),
+        }
+    }
+
+    /// Returns the policy that decides about requests.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.parts.engine.policy
+    }
+
+    /// Returns the tools there are.
+    #[must_use]
+    pub fn tools(&self) -> &ToolCatalog {
+        &self.parts.engine.catalog
+    }
+
+    /// Ends all runs, lets them record it, and takes no new ones.
+    pub async fn shutdown(&self) {
+        self.parts.engine.shutdown.cancel();
+        self.parts.engine.tasks.close();
+        self.parts.engine.tasks.wait().await;
+    }
+}
+
+impl Runs {
+    pub(crate) async fn begin(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
+        if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
         if request.message.trim().is_empty() {
             return Err(RequestError::EmptyMessage);
         }
-        let store = self.engine.store.as_ref().ok_or(RequestError::NoStore)?;
-        if self.engine.vouched.is_some() {
+        let store = &self.parts.store;
+        if self.parts.engine.vouched.is_some() {
             // Boxed, because most engines do not ask.
             Box::pin(self.vouch(store.as_ref(), &request.session_id)).await?;
         }
@@ -288,7 +392,7 @@ impl Orchestrator {
             return Box::pin(self.begin_once(store, request, key)).await;
         }
         let decision = self.govern(store.as_ref(), &request).await?;
-        let run_id = RunId(self.engine.ids.new_id());
+        let run_id = RunId(self.parts.engine.ids.new_id());
         let spec = self.asked_spec(run_id, &request, decision).await;
         self.launch(store, spec, request).await
     }
@@ -315,9 +419,9 @@ impl Orchestrator {
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
         // An id just made is nobody else's.
-        let place = AtWork::claim(&self.engine, run_id).ok_or(RequestError::ShuttingDown)?;
+        let place = AtWork::claim(&self.parts, run_id).ok_or(RequestError::ShuttingDown)?;
         let lease = reservation::reserve(store.as_ref(), &request.session_id, run_id).await?;
-        let reserved = Reserved::new(&self.engine, store, lease);
+        let reserved = Reserved::new(&self.parts.engine, store, lease);
         let held = Held { place, reserved };
         self.launch_held(store, spec, request, held).await
     }
@@ -332,7 +436,7 @@ impl Orchestrator {
     ) -> Result<RunHandle, RequestError> {
         let run_id = spec.run_id;
         let trace = request.trace.unwrap_or_else(|| trace_of(run_id));
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(&self.parts.engine);
         let lease = Some(reserved.lease.clone());
         let started = async {
             let history = store.history(&request.session_id).await?;
@@ -366,43 +470,6 @@ impl Orchestrator {
         Ok(handle)
     }
 
-    /// Returns the models there are, by the role that each was given for.
-    pub fn models(&self) -> impl Iterator<Item = (&Role, ModelInfo)> {
-        let models = self.engine.models.iter();
-        models.map(|(role, model)| (role, model.info()))
-    }
-
-    /// Tells whether the store takes records at this moment, and so the engine turns.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not.
-    pub async fn probe_store(&self) -> Result<(), StoreError> {
-        match &self.engine.store {
-            Some(store) => store.probe().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the policy that decides about requests.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.engine.policy
-    }
-
-    /// Returns the tools there are.
-    #[must_use]
-    pub fn tools(&self) -> &ToolCatalog {
-        &self.engine.catalog
-    }
-
-    /// Ends all runs, lets them record it, and takes no new ones.
-    pub async fn shutdown(&self) {
-        self.engine.shutdown.cancel();
-        self.engine.tasks.close();
-        self.engine.tasks.wait().await;
-    }
-
     /// Describes a run that adds no message yet.
     pub(crate) async fn run_spec(
         &self,
@@ -410,13 +477,13 @@ impl Orchestrator {
         request: &UserRequest,
         decision: Arc<Decision>,
     ) -> RunSpec {
-        let engine = &self.engine;
+        let engine = &self.parts.engine;
         let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
         engine.learn_contexts(roles).await;
         let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
         let offer = engine.offers.list(&engine.catalog, &decision.tools);
         agent.tools = offer.tools;
-        agent.system_prompt = self.engine.policy.system_prompt(&decision);
+        agent.system_prompt = self.parts.engine.policy.system_prompt(&decision);
         agent.limits = decision.limits;
         agent.max_output_tokens = decision.max_output_tokens;
         agent.temperature = decision.temperature;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunSummary, StoreError};
 
-use crate::orchestrator::Orchestrator;
 use crate::reservation::{AtWork, reserve};
 use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 /// What became of the runs that a process left behind.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Recovered {
     pub left: Vec<(RunId, ResumeError)>,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
     /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
     /// began is freed.
@@ -52,7 +52,7 @@ impl Orchestrator {
     ///
     /// Dropped, nothing is looked for any more.
     pub async fn keep_recovering(&self, every: Duration) {
-        let closing = &self.engine.closing;
+        let closing = &self.parts.engine.closing;
         let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
         let mut told = HashSet::new();
         while sleep().await.is_some() {
@@ -72,9 +72,9 @@ impl Orchestrator {
         &self,
         is_due: impl Fn(&RunSummary) -> bool,
     ) -> Result<Recovered, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let store = &self.parts.store;
         let mut recovered = Recovered::default();
-        let lost = &self.engine.lost;
+        let lost = &self.parts.engine.lost;
         let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
         for run in store.unfinished().await?.iter().filter(is_due) {
             match self.take_up(run).await {
@@ -108,8 +108,8 @@ impl Orchestrator {
     ///
     /// Dropped in the middle, the session may stay reserved.
     pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let _place = AtWork::claim(&self.engine, run).ok_or(ResumeError::AtWork(run))?;
+        let store = &self.parts.store;
+        let _place = AtWork::claim(&self.parts, run).ok_or(ResumeError::AtWork(run))?;
         if !store.records(run, Seq(0)).await?.is_empty() {
             return Err(ResumeError::AtWork(run));
         }

@@ -7,8 +7,9 @@ use backon::{ExponentialBuilder, Retryable};
 use neuraxis_core::{RunId, SessionId};
 use neuraxis_ports::{RunLease, SessionStore, StoreError};
 
-use crate::orchestrator::{Engine, Place};
+use crate::orchestrator::{Engine, Parts, Place};
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 /// Reserves a session for a run, as often as it takes: if only the answer was lost, the session is reserved already, and
 /// nobody but this run could free it.
@@ -28,19 +29,19 @@ pub(crate) async fn reserve(
 /// The place of a run among those at work here: nobody else can take it up meanwhile.
 #[derive(Debug)]
 pub(crate) struct AtWork {
-    engine: Arc<Engine>,
+    parts: Arc<Parts>,
     run: RunId,
 }
 
 impl AtWork {
     /// Takes the place of a run; `None` if it is taken.
-    pub(crate) fn claim(engine: &Arc<Engine>, run: RunId) -> Option<Self> {
-        match engine.runs_at_work().entry(run) {
+    pub(crate) fn claim(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
+        match parts.engine.runs_at_work().entry(run) {
             Entry::Vacant(place) => place.insert(Place::default()),
             Entry::Occupied(_) => return None,
         };
         Some(Self {
-            engine: Arc::clone(engine),
+            parts: Arc::clone(parts),
             run,
         })
     }
@@ -50,22 +51,29 @@ impl AtWork {
         self.run
     }
 
+    pub(crate) fn runs(&self) -> Runs {
+        Runs {
+            parts: Arc::clone(&self.parts),
+        }
+    }
+
     /// Lets what is posted to the run here reach it at once, and a repeated request its events.
     pub(crate) fn reached_by(&self, handle: &RunHandle) {
         let handle = Some(handle.clone());
-        self.engine
+        self.parts
+            .engine
             .runs_at_work()
             .entry(self.run)
             .or_default()
             .handle = handle;
-        self.engine.places.notify_waiters();
+        self.parts.engine.places.notify_waiters();
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        self.engine.runs_at_work().remove(&self.run);
-        self.engine.places.notify_waiters();
+        self.parts.engine.runs_at_work().remove(&self.run);
+        self.parts.engine.places.notify_waiters();
     }
 }
 

@@ -13,10 +13,11 @@ use neuraxis_ports::{SessionStore, StoreError};
 
 use crate::closing::Unresumable;
 use crate::driver::{Driver, Moment, RunScope, told};
-use crate::orchestrator::{Orchestrator, trace_of};
+use crate::orchestrator::trace_of;
 use crate::request::Delivery;
 use crate::reservation::{AtWork, reserve};
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 use crate::taking_up::{InForce, MAX_TIMES_IN_VAIN, Taker, spec_of};
 
 /// What somebody brings a run that waits.
@@ -132,7 +133,7 @@ struct Known {
     may_have_mail: bool,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
     /// it waits for. Its finished calls are not made again. Every other one is checked anew before it runs, by the tool and
     /// the policy as they are here and now, and of these and what is on record the stricter holds; one in doubt is made
@@ -163,21 +164,21 @@ impl Orchestrator {
         mut answers: Vec<Answer>,
         taker: Taker,
     ) -> Result<RunHandle, ResumeError> {
-        if self.is_shutting_down() {
+        if self.parts.engine.is_shutting_down() {
             return Err(ResumeError::ShuttingDown);
         }
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let place = AtWork::claim(&self.engine, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let store = &self.parts.store;
+        let place = AtWork::claim(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         let summary = store.run(run_id).await?;
         if summary.imported && taker == Taker::Engine {
             return Err(ResumeError::Imported(run_id));
         }
-        if self.engine.vouched.is_some() {
+        if self.parts.engine.vouched.is_some() {
             self.vouch(store.as_ref(), &summary.session).await?;
         }
         for answer in &mut answers {
             if let Answer::Approval(decided) = answer {
-                self.engine.approval_key.sign(run_id, decided);
+                self.parts.engine.approval_key.sign(run_id, decided);
             }
         }
         let records = match store.records(run_id, Seq(0)).await {
@@ -221,7 +222,7 @@ impl Orchestrator {
             Ok(run)
                 if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
                     && !summary.released
-                    && !self.engine.lost.contains(run_id) =>
+                    && !self.parts.engine.lost.contains(run_id) =>
             {
                 let why = Unresumable::InVain(run.tree.taken_up_in_vain());
                 return self.close(store, run_id, records, why, place).await;
@@ -249,7 +250,7 @@ impl Orchestrator {
     ) -> Result<RunHandle, ResumeError> {
         let (run_id, session_id) = (place.run(), known.session_id);
         let InForce { tools, limits } = known.in_force;
-        let asked = Moment::now(self.engine.clock.as_ref());
+        let asked = Moment::now(self.parts.engine.clock.as_ref());
         let lease = reserve(store.as_ref(), &session_id, run_id).await?;
         // What it waits for may have been posted: only whoever holds the run can tell.
         let posted = store.inbox(&lease).await?;
@@ -272,7 +273,7 @@ impl Orchestrator {
             decision: Some(known.decision),
             offered_now: Some(tools),
         };
-        let engine = Arc::clone(&self.engine);
+        let engine = Arc::clone(&self.parts.engine);
         let (driver, link) = Driver::take_up(engine, scope, (lease, asked), run).await?;
         let handle = RunHandle {
             link,
@@ -296,14 +297,14 @@ impl Orchestrator {
     ///
     /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
     pub async fn post(&self, run_id: RunId, mut input: InboxInput) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let store = &self.parts.store;
         if let InboxInput::ApprovalDecided(decided) = &mut input {
-            self.engine.approval_key.sign(run_id, decided);
+            self.parts.engine.approval_key.sign(run_id, decided);
         }
         let told = Box::new(input.input());
         store.post(run_id, &InboxEntry::new(input)).await?;
         let here = {
-            let at_work = self.engine.runs_at_work();
+            let at_work = self.parts.engine.runs_at_work();
             at_work.get(&run_id).and_then(|place| place.handle.clone())
         };
         if here.is_some_and(|here| here.link.inbox.try_send(told).is_ok()) {

@@ -6,7 +6,6 @@
 mod archive;
 mod export;
 mod find;
-mod held;
 mod import;
 mod recorded;
 
@@ -26,7 +25,6 @@ pub use archive::{
 };
 pub use export::{ExportError, Exported};
 pub use find::FindError;
-pub use held::{HeldRun, TakenUpBy, WaitedFor};
 pub use import::{ImportError, Imported, UnfinishedRuns};
 pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
 

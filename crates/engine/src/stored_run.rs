@@ -10,10 +10,11 @@ use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 use tokio::sync::{mpsc, watch};
 
 use crate::feed::Feed;
-use crate::orchestrator::{Orchestrator, trace_of};
+use crate::orchestrator::trace_of;
 use crate::run_handle::{RunEnd, RunHandle, RunLink};
+use crate::runs::Runs;
 
-impl Orchestrator {
+impl Runs {
     /// Makes a handle of a run that has ended or waits. Nothing can be sent to the run by it.
     pub(crate) async fn stored_run(
         &self,
@@ -50,7 +51,7 @@ impl Orchestrator {
                 inbox,
                 end,
                 feed,
-                ids: Arc::clone(&self.engine.ids),
+                ids: Arc::clone(&self.parts.engine.ids),
             },
             session_id: session.clone(),
             trace: trace_of(run_id),

@@ -9,6 +9,7 @@ use neuraxis_ports::{SessionStore, StoreError};
 use crate::driver::Driver;
 use crate::orchestrator::Orchestrator;
 use crate::reservation::{AtWork, reserve};
+use crate::runs::Runs;
 
 impl Orchestrator {
     /// Takes no new runs, lets those at work go on for a while, and leaves what has not ended then to be taken up by any
@@ -23,7 +24,7 @@ impl Orchestrator {
     ///
     /// Dropped, the engine takes no new runs, and some runs may be left until their leases have run out.
     pub async fn suspend(&self, grace: Duration) -> Vec<RunId> {
-        let engine = &self.engine;
+        let engine = &self.parts.engine;
         engine.closing.cancel();
         engine.tasks.close();
         let ended = tokio::time::timeout(grace, engine.tasks.wait()).await;
@@ -35,35 +36,17 @@ impl Orchestrator {
         engine.shutdown.cancel();
         engine.tasks.wait().await;
         let mut left = Vec::new();
-        if let Some(store) = &engine.store {
-            for (run, session) in stopped {
-                if self.leave(store.as_ref(), &session, run).await {
-                    left.push(run);
-                }
+        for (run, session) in stopped {
+            if self.leave(self.parts.store.as_ref(), &session, run).await {
+                left.push(run);
             }
         }
         left
     }
 
-    /// Tells whether the engine takes no new runs any more.
-    #[must_use]
-    pub fn is_shutting_down(&self) -> bool {
-        self.engine.closing.is_cancelled()
-    }
-
-    /// Lets a run go on in a task of its own.
-    pub(crate) fn set_to_work(&self, driver: Box<Driver>, place: AtWork) {
-        let run = place.run();
-        let task = self.engine.tasks.spawn(driver.drive(Some(place)));
-        // It may be over already.
-        if let Some(place) = self.engine.runs_at_work().get_mut(&run) {
-            place.task = Some(task.abort_handle());
-        }
-    }
-
     /// Stops the tasks of all runs, and waits until none of them does anything more.
     async fn stop_runs(&self) -> Vec<(RunId, SessionId)> {
-        let engine = &self.engine;
+        let engine = &self.parts.engine;
         let mut stopped = Vec::new();
         for (run, place) in engine.runs_at_work().iter() {
             if let (Some(task), Some(handle)) = (&place.task, &place.handle) {
@@ -97,6 +80,18 @@ impl Orchestrator {
                 tracing::warn!(%run, %error, "a run's lease was not given back; it runs out by itself");
                 true
             }
+        }
+    }
+}
+
+impl Runs {
+    /// Lets a run go on in a task of its own.
+    pub(crate) fn set_to_work(&self, driver: Box<Driver>, place: AtWork) {
+        let run = place.run();
+        let task = self.parts.engine.tasks.spawn(driver.drive(Some(place)));
+        // It may be over already.
+        if let Some(place) = self.parts.engine.runs_at_work().get_mut(&run) {
+            place.task = Some(task.abort_handle());
         }
     }
 }

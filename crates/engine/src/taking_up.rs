@@ -11,10 +11,10 @@ use neuraxis_core::{
     SessionId, ToolClass, ToolName, Verdict,
 };
 
-use crate::orchestrator::Orchestrator;
 use crate::request::UserRequest;
 use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
+use crate::runs::Runs;
 
 /// How often in a row a run is taken up without anything coming of it. The next time it is ended.
 pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
@@ -49,7 +49,7 @@ pub(crate) struct InForce {
     pub(crate) limits: Option<Box<Limits>>,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Takes up a run because a person wants that, who was shown its [open calls](Self::open_calls): one that was imported,
     /// too, and one of which nobody knows in which folder its tools worked. Every call is checked anew all the same.
     ///
@@ -70,7 +70,7 @@ impl Orchestrator {
     ///
     /// A [`ResumeError`] if the store cannot tell.
     pub async fn is_left_to_a_person(&self, run_id: RunId) -> Result<bool, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let store = &self.parts.store;
         if store.run(run_id).await?.imported {
             return Ok(true);
         }
@@ -85,7 +85,7 @@ impl Orchestrator {
     ///
     /// A [`ResumeError`] if the run cannot be read back.
     pub async fn open_calls(&self, run_id: RunId) -> Result<Vec<OpenCall>, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+        let store = &self.parts.store;
         let records = store.records(run_id, Seq(0)).await?;
         let history = store.history_before(run_id).await?;
         let (tree, _) = RunTree::restore(history, &records)?;
@@ -101,15 +101,15 @@ impl Orchestrator {
             rule: None,
         };
         let name = call.name.parse::<ToolName>().ok();
-        let tool = name.and_then(|name| self.engine.catalog.tool(&name));
+        let tool = name.and_then(|name| self.parts.engine.catalog.tool(&name));
         let verdict = match (tool, decision) {
             (None, _) => deny("There is no such tool here."),
             (_, None) => deny("Its log holds no decision of governance."),
             (Some(tool), Some(decision)) => {
                 let mut judged = Call::new(tool.spec(), &call.arguments);
                 judged.taint = tree.taint(call.agent);
-                judged.root = self.engine.root.as_deref();
-                self.engine.policy.judge(decision, &judged)
+                judged.root = self.parts.engine.root.as_deref();
+                self.parts.engine.policy.judge(decision, &judged)
             }
         };
         OpenCall {
@@ -168,7 +168,7 @@ impl Orchestrator {
         let Some(spec) = spec_of(records) else {
             return Ok(());
         };
-        match (&spec.folder, &self.engine.root) {
+        match (&spec.folder, &self.parts.engine.root) {
             (Some(folder), root) if root.as_ref() != Some(folder) => {
                 let folder = Arc::clone(folder);
                 Err(ResumeError::Elsewhere { run, folder })
@@ -185,7 +185,7 @@ impl Orchestrator {
         let agents = std::iter::once(&spec.root).chain(spec.agents.values());
         let mut offered = agents.flat_map(|agent| agent.tools.iter());
         offered.any(|offered| {
-            let tool = self.engine.catalog.tool(&offered.name);
+            let tool = self.parts.engine.catalog.tool(&offered.name);
             tool.is_some_and(|tool| works_on_files(tool.spec()))
         })
     }

@@ -12,9 +12,9 @@ use neuraxis_core::SessionId;
 use neuraxis_ports::{SessionStore, StoreError};
 use tokio::time::Instant;
 
-use crate::orchestrator::Orchestrator;
 use crate::request::RequestError;
 use crate::resume::ResumeError;
+use crate::runs::Runs;
 
 /// How long a session is taken to be whole at the least; it is twice as long at the most. Looking at one takes about as
 /// long as reading its log, which a conversation that goes on all the time then pays for a few times an hour.
@@ -100,14 +100,14 @@ pub(crate) enum Unvouched {
     Store(StoreError),
 }
 
-impl Orchestrator {
+impl Runs {
     /// Makes sure that a session is what was kept, if the engine was asked to and has not done so lately.
     pub(crate) async fn vouch(
         &self,
         store: &dyn SessionStore,
         session: &SessionId,
     ) -> Result<(), Unvouched> {
-        let Some(vouched) = &self.engine.vouched else {
+        let Some(vouched) = &self.parts.engine.vouched else {
             return Ok(());
         };
         let altered = |why| Unvouched::Altered {

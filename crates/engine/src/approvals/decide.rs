@@ -46,11 +46,11 @@ impl Approvals {
     /// # Errors
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
-    /// the time for it is over, which is all that is kept then; otherwise as [`post`](crate::Orchestrator::post).
+    /// the time for it is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
     ///
     /// # Cancel safety
     ///
-    /// As [`post`](crate::Orchestrator::post).
+    /// As [`post`](crate::Runs::post).
     pub async fn decide(
         &self,
         run_id: RunId,
@@ -59,7 +59,7 @@ impl Approvals {
         decision: ApprovalDecision,
         by: Option<String>,
     ) -> Result<(), ResumeError> {
-        let store = self.store()?;
+        let store = self.store();
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
         let mut open = read_open(&run.session, &records);
@@ -73,19 +73,18 @@ impl Approvals {
         let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
             return Err(ResumeError::NotAsked(call.clone()));
         };
-        let now = self.orchestrator.engine.clock.now();
+        let now = self.parts.engine.clock.now();
         if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
             // The run is told what became of the question, and nothing of the person.
             let expiry = expiry_of(&asked.request);
-            self.orchestrator.post(run_id, expiry).await?;
+            self.runs().post(run_id, expiry).await?;
             let call = call.clone();
             return Err(ResumeError::Expired { call, at });
         }
-        self.orchestrator
-            .check_folder(run_id, &records, Taker::Engine)?;
+        self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = self.decided(asked, decision, by);
         let decided = InboxInput::ApprovalDecided(decided);
-        self.orchestrator.post(run_id, decided).await
+        self.runs().post(run_id, decided).await
     }
 
     /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
@@ -98,7 +97,7 @@ impl Approvals {
     /// # Cancel safety
     ///
     /// Dropping the handle leaves the run at work. Dropping the future may leave the decision with a run that nobody
-    /// drives: [`recover`](crate::Orchestrator::recover) finds it.
+    /// drives: [`recover`](crate::Runs::recover) finds it.
     pub async fn decide_and_resume(
         &self,
         waiting: &WaitingApproval,
@@ -109,7 +108,7 @@ impl Approvals {
         let run = waiting.run_id;
         let decided = self.decided(waiting, decision, by);
         let answer = Answer::Approval(decided.clone());
-        match self.orchestrator.resume(run, vec![answer]).await {
+        match self.runs().resume(run, vec![answer]).await {
             Ok(handle) => Ok(Decided::GoesOn(handle)),
             Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
                 self.leave_to_holder(run, decided).await
@@ -119,10 +118,10 @@ impl Approvals {
     }
 
     /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
-    /// this service, [`resume`](crate::Orchestrator::resume) or [`post`](crate::Orchestrator::post) needs that.
+    /// this service, [`resume`](crate::Runs::resume) or [`post`](crate::Runs::post) needs that.
     #[must_use]
     pub fn sign(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
-        let key = &self.orchestrator.engine.approval_key;
+        let key = &self.parts.engine.approval_key;
         key.sign(run, &mut decided);
         decided
     }
@@ -135,13 +134,13 @@ impl Approvals {
     ) -> Result<Decided, DecideError> {
         let decided = self.sign(run, decided);
         let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
-        let store = self.store().map_err(DecideError::Resume)?;
+        let store = self.store();
         store
             .post(run, &entry)
             .await
             .map_err(DecideError::NotKept)?;
         // A lease that ran out meanwhile leaves nobody who would look for it.
-        match self.orchestrator.resume(run, Vec::new()).await {
+        match self.runs().resume(run, Vec::new()).await {
             Ok(handle) => Ok(Decided::GoesOn(handle)),
             Err(
                 ResumeError::AtWork(_)
@@ -166,7 +165,7 @@ impl Approvals {
         else {
             return Ok(());
         };
-        let tools = self.orchestrator.tools();
+        let tools = &self.parts.engine.catalog;
         match tools.check(&waiting.request.name, arguments) {
             // A tool that this process does not have is checked where it is.
             Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
@@ -181,7 +180,7 @@ impl Approvals {
         by: Option<String>,
     ) -> ApprovalDecided {
         ApprovalDecided {
-            id: InputId::new(self.orchestrator.engine.ids.new_id().to_string()),
+            id: InputId::new(self.parts.engine.ids.new_id().to_string()),
             tool_call_id: waiting.request.tool_call_id.clone(),
             // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
             arguments_hash: waiting.request.arguments_hash,

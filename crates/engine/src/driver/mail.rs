@@ -1,12 +1,10 @@
 //! What somebody posted to a run: it is kept in the run's inbox until the run takes it.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use neuraxis_core::{ClientResult, Input, InputId, RunId};
 
 use crate::driver::Driver;
-use crate::orchestrator::{Engine, Orchestrator};
+use crate::runs::Runs;
 
 impl Driver {
     /// Takes over what was posted to the run, by whichever process; true if there was anything.
@@ -42,11 +40,10 @@ impl Driver {
 }
 
 /// Lets a run go on that was put aside while somebody posted to it. As a task of its own: this one is over.
-pub(super) fn take_up_again(engine: Arc<Engine>, run_id: RunId) {
-    let tasks = engine.tasks.clone();
-    let orchestrator = Orchestrator { engine };
+pub(super) fn take_up_again(runs: Runs, run_id: RunId) {
+    let tasks = runs.parts.engine.tasks.clone();
     let resumed: BoxFuture<'static, ()> = Box::pin(async move {
-        if let Err(error) = orchestrator.resume(run_id, Vec::new()).await {
+        if let Err(error) = runs.resume(run_id, Vec::new()).await {
             tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");
         }
     });

@@ -76,7 +76,11 @@ impl Sessions {
     pub async fn find_run(&self, text: &str) -> Result<RunSummary, FindError> {
         let filter = RunFilter::beginning_with(text).filter(|_| !text.is_empty());
         let found = match filter {
-            Some(filter) => self.store.find_runs(&filter.limited_to(MAX_NAMED + 1)).await?,
+            Some(filter) => {
+                self.store
+                    .find_runs(&filter.limited_to(MAX_NAMED + 1))
+                    .await?
+            }
             None => Vec::new(),
         };
         let found = one_of(text, found, |run| run.run_id.to_string())?;
@@ -97,7 +101,10 @@ impl Sessions {
             return Ok(None);
         }
         let filter = SessionFilter::default().beginning_with(prefix);
-        let found = self.store.sessions(&filter.limited_to(MAX_NAMED + 1)).await?;
+        let found = self
+            .store
+            .sessions(&filter.limited_to(MAX_NAMED + 1))
+            .await?;
         let found = one_of(prefix, found, |session| session.id.to_string())?;
         Ok(found.map(|session| session.id))
     }

@@ -9,8 +9,8 @@ use neuraxis_ports::{ChainHead, RunLease, Session, SessionStore, StoreError};
 
 use super::Sessions;
 use super::archive::{ArchiveEntry, ArchiveError, ArchiveReader, ArchivedSession, check_archive};
-use super::held::{HeldRun, LeaseWait};
 use crate::resume::ResumeError;
+use crate::runs::{HeldRun, LeaseWait};
 
 /// The most records of one commit, and about the most bytes: fewer transactions than steps, and little in memory.
 const COMMIT_RECORDS: usize = 256;
@@ -275,10 +275,7 @@ struct Importing<'a> {
 }
 
 impl<'a> Importing<'a> {
-    async fn begin(
-        store: &'a dyn SessionStore,
-        session: Session,
-    ) -> Result<Self, ImportError> {
+    async fn begin(store: &'a dyn SessionStore, session: Session) -> Result<Self, ImportError> {
         let start = ChainHead::start(&session);
         let mut importing = Self {
             store,
@@ -303,11 +300,7 @@ impl<'a> Importing<'a> {
     }
 
     /// Keeps a record, after which the chain stands at `head`; nothing is done if the store has it.
-    async fn record(
-        &mut self,
-        record: Arc<Record>,
-        head: ChainHead,
-    ) -> Result<(), ImportError> {
+    async fn record(&mut self, record: Arc<Record>, head: ChainHead) -> Result<(), ImportError> {
         self.brought = head.records;
         if head.records <= self.there.records {
             return match head.records == self.there.records && head != self.there {

@@ -155,10 +155,9 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     let here = Sessions::new(world.store.clone());
     here.export(&session("s"), &mut archive).await.unwrap();
     let elsewhere = Arc::new(MemoryStore::new());
-    let (kept, nobody) = (
-        Sessions::new(elsewhere.clone()),
-        async |_: &_| Ok::<_, ImportError>(()),
-    );
+    let (kept, nobody) = (Sessions::new(elsewhere.clone()), async |_: &_| {
+        Ok::<_, ImportError>(())
+    });
     let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Refused, nobody);
     imported.await.unwrap();
     assert_eq!(used(&elsewhere).await, used_here);

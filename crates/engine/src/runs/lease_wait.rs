@@ -9,7 +9,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
+use super::Runs;
 use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
 
@@ -95,13 +95,13 @@ async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, Resume
 /// Who lets a run go on that is taken up once it is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenUpBy {
-    /// The engine, as by [`resume`](Orchestrator::resume).
+    /// The engine, as by [`resume`](Runs::resume).
     Engine,
-    /// A person who was shown what it has open, as by [`resume_by_person`](Orchestrator::resume_by_person).
+    /// A person who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
     Person,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Takes a run up once it is free. Where another process holds it, or held it when it died, its lease is waited for.
     ///
     /// # Errors
@@ -117,6 +117,7 @@ impl Orchestrator {
         by: TakenUpBy,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<RunHandle, E> {
+        let store = self.parts.store.as_ref();
         let mut wait = LeaseWait::default();
         loop {
             let resumed = match by {
@@ -125,7 +126,7 @@ impl Orchestrator {
             };
             match resumed {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                    wait.until_free(self.store()?, run, &mut pause).await?;
+                    wait.until_free(store, run, &mut pause).await?;
                 }
                 resumed => return Ok(resumed?),
             }
@@ -146,11 +147,12 @@ impl Orchestrator {
         run: &RunSummary,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<(), E> {
+        let store = self.parts.store.as_ref();
         let mut wait = LeaseWait::default();
         loop {
             match self.release(&run.session, run.run_id).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
-                    wait.until_free(self.store()?, run.run_id, &mut pause).await?;
+                    wait.until_free(store, run.run_id, &mut pause).await?;
                 }
                 released => return Ok(released?),
             }
@@ -174,11 +176,12 @@ impl Orchestrator {
         reason: &str,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<(), E> {
-        let id = InputId::new(self.engine.ids.new_id().to_string());
+        let id = InputId::new(self.parts.engine.ids.new_id().to_string());
         let cancelled = InboxInput::Cancelled(Cancelled::new(id, reason));
         self.post(run, cancelled).await?;
+        let store = self.parts.store.as_ref();
         loop {
-            let summary = look(self.store()?, run).await?;
+            let summary = look(store, run).await?;
             if summary.ended_at.is_some() {
                 return Ok(());
             }
@@ -196,9 +199,5 @@ impl Orchestrator {
             }
             pause(&HeldRun::of(&summary, WaitedFor::End)).await?;
         }
-    }
-
-    fn store(&self) -> Result<&dyn SessionStore, ResumeError> {
-        self.engine.store.as_deref().ok_or(ResumeError::NoStore)
     }
 }
