@@ -16,7 +16,6 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::Format;
 use crate::output::Output;
-use crate::wording::status_name;
 
 /// The most bytes of a file: a few of the longest runs.
 const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
@@ -141,7 +140,7 @@ fn in_text(run: &RecordedRun, came: &Replayed) -> String {
                 status,
                 ..
             } = report;
-            let status = status_name(*status);
+            let status = status.as_str();
             format!("run {name}: the same, {records} records in {steps} steps, {status}\n")
         }
         Err(ReplayFailure::Impossible(why)) => {
