@@ -169,9 +169,9 @@ impl Approvals {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::Store`] if there is no such session or the store cannot tell.
-    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, ResumeError> {
-        Ok(self.store().remembered(session).await?)
+    /// [`StoreError::NoSuchSession`].
+    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.store().remembered(session).await
     }
 
     /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
@@ -179,9 +179,9 @@ impl Approvals {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::Store`] if there is no such session or the store could not do its part.
-    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, ResumeError> {
-        Ok(self.store().revoke(session, answer).await?)
+    /// [`StoreError::NoSuchSession`].
+    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, StoreError> {
+        self.store().revoke(session, answer).await
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever

@@ -37,6 +37,16 @@ pub enum WaitedFor {
 }
 
 impl HeldRun {
+    /// A run that nobody has a lease of.
+    #[must_use]
+    pub const fn new(run_id: RunId, waited_for: WaitedFor) -> Self {
+        Self {
+            run_id,
+            leased_until: None,
+            waited_for,
+        }
+    }
+
     /// Waits until it is worth another look: 200 milliseconds.
     pub async fn pause(&self) {
         tokio::time::sleep(LOOK_EVERY).await;

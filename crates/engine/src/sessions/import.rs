@@ -59,6 +59,9 @@ pub enum ImportError {
         /// Its session.
         session: SessionId,
     },
+    /// The store could not tell what it has of the sessions. Nothing was kept.
+    #[error(transparent)]
+    Look(StoreError),
     /// The archive cannot be read a second time.
     #[error("cannot read the file again")]
     Again(#[source] io::Error),
@@ -162,10 +165,7 @@ impl Sessions {
                 Ok(_) | Err(StoreError::Damaged(_)) => {
                     return Err(ImportError::Conflict(id.clone()));
                 }
-                Err(source) => {
-                    let session = id.clone();
-                    return Err(ImportError::Store { session, source });
-                }
+                Err(error) => return Err(ImportError::Look(error)),
             }
             if let (Some(run), UnfinishedRuns::Refused) = (session.unfinished, unfinished) {
                 let session = id.clone();

@@ -1,35 +1,32 @@
 //! Who answers when a run asks: the person at this terminal, or nobody.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, RecordBody};
 use neuraxis::ports::Approver;
-use neuraxis_app::{App, Tape};
+use neuraxis_app::{App, Config, Tape};
 
 use super::waiting;
-use crate::approve::{self, Desk, Postponing, Surroundings, WhenAway};
+use crate::approve::{self, Postponing, Prompter, WhenAway};
 use crate::error::CommandError;
-use crate::setup::Setup;
+use crate::setup::Loaded;
 
 /// Who answers when a run asks.
 #[derive(Debug)]
-pub(in crate::command) struct Reception {
+pub(in crate::command) struct Attended {
     approver: Arc<dyn Approver>,
-    pub(in crate::command) desk: Desk,
-    project: PathBuf,
+    pub(in crate::command) prompter: Prompter,
     /// The store outlives this process.
     is_kept: bool,
     /// How a decision is put off here.
     pub(super) put_off: &'static str,
 }
 
-impl Reception {
+impl Attended {
     /// Looks who sits here, and what becomes of questions if nobody does.
-    pub(in crate::command) fn new(setup: &Setup, away: WhenAway) -> Result<Self, CommandError> {
-        let config = setup.config()?;
+    pub(in crate::command) fn new(config: &Config, away: WhenAway) -> Result<Self, CommandError> {
         let is_kept = !config.store().is_in_memory();
         if away == WhenAway::Wait && !is_kept {
             let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
@@ -41,11 +38,11 @@ impl Reception {
         } else {
             Postponing::NotOffered
         };
-        let (approver, desk) = approve::desk(away, postponing);
+        let project = config.project_root().to_owned();
+        let (approver, prompter) = approve::prompter(away, postponing, project);
         Ok(Self {
             approver,
-            desk,
-            project: config.project_root().to_owned(),
+            prompter,
             is_kept,
             put_off: waiting::WITH_OPTION,
         })
@@ -54,23 +51,16 @@ impl Reception {
     /// Wires an engine that asks here.
     pub(in crate::command) async fn app(
         &self,
-        setup: &Setup,
+        loaded: &Loaded,
         tape: Tape,
     ) -> Result<App, CommandError> {
-        setup.app_attended(tape, Arc::clone(&self.approver)).await
+        let app = loaded.app().tape(tape);
+        Ok(app.approver(Arc::clone(&self.approver)).build().await?)
     }
 
     /// Tells whether sessions and runs outlive this process.
     pub(in crate::command) const fn is_kept(&self) -> bool {
         self.is_kept
-    }
-
-    /// Returns what the person is told beside a question.
-    pub(in crate::command) fn surroundings(&self, app: &App) -> Surroundings {
-        Surroundings {
-            tools: app.orchestrator.tools().clone(),
-            project: self.project.clone(),
-        }
     }
 
     /// Who talks here has no option to decide later.
@@ -83,7 +73,7 @@ impl Reception {
     /// Returns why a person had to decide about a call of the run that was denied because nobody sits here; of several
     /// calls, about the last one.
     pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<String> {
-        if self.desk.is_attended() {
+        if self.prompter.is_attended() {
             return None;
         }
         let records = run.records();
