@@ -18,9 +18,7 @@ use neuraxis_core::{
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
 use crate::orchestrator::Parts;
-use crate::resume::ResumeError;
-use crate::runs::Runs;
-use crate::taking_up::Taker;
+use crate::runs::{ResumeError, Runs, Taker};
 
 pub use decide::{DecideError, Decided};
 
@@ -91,9 +89,13 @@ pub struct Approvals {
 }
 
 impl Approvals {
+    pub(crate) fn new(parts: &Arc<Parts>) -> Self {
+        let parts = Arc::clone(parts);
+        Self { parts }
+    }
+
     fn runs(&self) -> Runs {
-        let parts = Arc::clone(&self.parts);
-        Runs { parts }
+        Runs::new(&self.parts)
     }
 
     fn store(&self) -> &dyn SessionStore {
@@ -232,11 +234,8 @@ impl Approvals {
     async fn unended(&self, store: &dyn SessionStore) -> Result<Vec<RunSummary>, ResumeError> {
         let mut runs = store.unfinished().await?;
         let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
-        let at_work: Vec<RunId> = {
-            let at_work = self.parts.engine.runs_at_work();
-            at_work.keys().copied().collect()
-        };
-        for run in at_work.into_iter().filter(|run| !known.contains(run)) {
+        let active = self.parts.active.ids().into_iter();
+        for run in active.filter(|run| !known.contains(run)) {
             match store.run(run).await {
                 Ok(run) => runs.push(run),
                 // It is just being begun.

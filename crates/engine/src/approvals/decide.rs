@@ -8,9 +8,8 @@ use neuraxis_ports::StoreError;
 
 use super::{Approvals, WaitingApproval, expiry_of, read_open};
 use crate::catalog::ToolCallError;
-use crate::resume::{Answer, ResumeError};
 use crate::run_handle::RunHandle;
-use crate::taking_up::Taker;
+use crate::runs::{Answer, ResumeError, Taker};
 
 /// What a decision led to.
 #[derive(Debug)]

@@ -9,8 +9,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use super::Runs;
-use crate::resume::ResumeError;
+use super::{ResumeError, Runs};
 use crate::run_handle::RunHandle;
 
 /// How often it is looked whether a run is free.

@@ -9,8 +9,7 @@ use neuraxis_ports::{ChainHead, RunLease, Session, SessionStore, StoreError};
 
 use super::Sessions;
 use super::archive::{ArchiveEntry, ArchiveError, ArchiveReader, ArchivedSession, check_archive};
-use crate::resume::ResumeError;
-use crate::runs::{HeldRun, LeaseWait};
+use crate::runs::{HeldRun, LeaseWait, ResumeError};
 
 /// The most records of one commit, and about the most bytes: fewer transactions than steps, and little in memory.
 const COMMIT_RECORDS: usize = 256;

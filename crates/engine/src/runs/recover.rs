@@ -7,10 +7,9 @@ use std::time::Duration;
 use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunSummary, StoreError};
 
-use crate::reservation::{AtWork, reserve};
-use crate::resume::ResumeError;
+use super::slot::Claim;
+use super::{ResumeError, Runs};
 use crate::run_handle::RunHandle;
-use crate::runs::Runs;
 
 /// What became of the runs that a process left behind.
 #[derive(Debug, Default)]
@@ -54,12 +53,12 @@ impl Runs {
     pub async fn keep_recovering(&self, every: Duration) {
         let closing = &self.parts.engine.closing;
         let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         while sleep().await.is_some() {
             // Who was asked before about a run that waits is not asked again.
             let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
             match self.recover_each(is_due).await {
-                Ok(recovered) => told = tell(&recovered, &told),
+                Ok(recovered) => reported = report(&recovered, &reported),
                 Err(error) => {
                     let error: &(dyn Error + 'static) = &error;
                     tracing::warn!(error, "nobody knows which runs were left");
@@ -72,11 +71,10 @@ impl Runs {
         &self,
         is_due: impl Fn(&RunSummary) -> bool,
     ) -> Result<Recovered, ResumeError> {
-        let store = &self.parts.store;
         let mut recovered = Recovered::default();
-        let lost = &self.parts.engine.lost;
+        let lost = &self.parts.lost;
         let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
-        for run in store.unfinished().await?.iter().filter(is_due) {
+        for run in self.parts.store.unfinished().await?.iter().filter(is_due) {
             match self.take_up(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
                 // It waits, or somebody else was quicker.
@@ -108,22 +106,24 @@ impl Runs {
     ///
     /// Dropped in the middle, the session may stay reserved.
     pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
-        let store = &self.parts.store;
-        let _place = AtWork::claim(&self.parts, run).ok_or(ResumeError::AtWork(run))?;
-        if !store.records(run, Seq(0)).await?.is_empty() {
+        let claim = Claim::take(&self.parts, run).ok_or(ResumeError::AtWork(run))?;
+        if !self.parts.store.records(run, Seq(0)).await?.is_empty() {
             return Err(ResumeError::AtWork(run));
         }
-        let lease = reserve(store.as_ref(), session, run).await?;
-        Ok(store.abandon_run(&lease).await?)
+        Ok(claim.lease(session).await?.abandon().await?)
     }
 }
 
 /// Logs what came of it, and returns what is left: nobody needs to hear of that again and again.
-fn tell(recovered: &Recovered, told: &HashSet<RunId>) -> HashSet<RunId> {
+fn report(recovered: &Recovered, reported: &HashSet<RunId>) -> HashSet<RunId> {
     for run in &recovered.resumed {
         tracing::info!(run = %run.run_id(), "an interrupted run goes on");
     }
-    for (run, error) in recovered.left.iter().filter(|(run, _)| !told.contains(run)) {
+    for (run, error) in recovered
+        .left
+        .iter()
+        .filter(|(run, _)| !reported.contains(run))
+    {
         // With all that caused it.
         let error: &(dyn Error + 'static) = error;
         tracing::warn!(%run, error, "an interrupted run cannot go on");

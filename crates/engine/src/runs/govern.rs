@@ -1,18 +1,22 @@
-//! Asks governance about a request, and finds out for it what it needs to know: no more than matters to the policy.
+//! Asks governance about a request, finds out for it what it needs to know, no more than matters to the policy, and describes
+//! the run that it allows.
 
 use std::sync::Arc;
 
 use neuraxis_brainstem::{Request, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
-use neuraxis_core::{BudgetScope, Decision, PlanName, SessionId, SessionMetrics};
-use neuraxis_ports::{Session, SessionStore, StoreError, UsageOf};
+use neuraxis_core::{
+    AgentSpec, BudgetScope, Decision, Message, PlanName, RunId, RunSpec, SessionId, SessionMetrics,
+};
+use neuraxis_ports::{Session, StoreError, UsageOf};
 
+use super::Runs;
+use crate::engine::roles_besides;
 use crate::request::{RequestError, UserRequest};
-use crate::runs::Runs;
 
 /// What is known of a request beside what it says itself.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct RequestFacts {
     /// How many messages its conversation has, where that matters.
     history: Option<usize>,
     /// What the runs of its session used, where that matters.
@@ -28,23 +32,22 @@ impl Runs {
     ///
     /// [`RequestError::Policy`] if policy refuses it.
     pub(crate) fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
-        self.decide_knowing(request, Known::default())
+        self.decide_with(request, RequestFacts::default())
     }
 
     /// Decides about a request, and makes its session if there is none.
     pub(crate) async fn govern(
         &self,
-        store: &dyn SessionStore,
         request: &UserRequest,
     ) -> Result<Arc<Decision>, RequestError> {
-        let session = match store.session(&request.session_id).await {
+        let session = match self.parts.store.session(&request.session_id).await {
             Ok(session) => Some(session),
             Err(StoreError::NoSuchSession(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let decision = self.decision(store, request, session.as_ref()).await?;
+        let decision = self.decision(request, session.as_ref()).await?;
         if session.is_none() {
-            self.create_session(store, &request.session_id).await?;
+            self.create_session(&request.session_id).await?;
         }
         Ok(decision)
     }
@@ -52,7 +55,6 @@ impl Runs {
     /// Decides about a request; about those that get the same decision whatever they say, once.
     async fn decision(
         &self,
-        store: &dyn SessionStore,
         request: &UserRequest,
         session: Option<&Session>,
     ) -> Result<Arc<Decision>, RequestError> {
@@ -63,27 +65,27 @@ impl Runs {
             .policy
             .decides_alike(&request.channel, plan)
         {
-            let decide = || self.decide_knowing(request, Known::default());
-            return self.parts.engine.decisions.of(request, plan, decide);
+            let decide = || self.decide_with(request, RequestFacts::default());
+            return self.parts.governed.decision(request, plan, decide);
         }
-        let known = self.known(store, request, session).await?;
-        Ok(Arc::new(self.decide_knowing(request, known)?))
+        let facts = self.facts(request, session).await?;
+        Ok(Arc::new(self.decide_with(request, facts)?))
     }
 
-    fn decide_knowing(
+    fn decide_with(
         &self,
         request: &UserRequest,
-        known: Known,
+        facts: RequestFacts,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let mut asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
-            .with_spent(known.session, known.day)
+            .with_spent(facts.session, facts.day)
             .with_roles(&engine.roles);
         if let Some(plan) = self.plan_of(request) {
             asked = asked.with_plan(plan);
         }
-        if let Some(messages) = known.history {
+        if let Some(messages) = facts.history {
             asked = asked.with_history(messages);
         }
         Ok(engine.policy.evaluate_request(&asked)?)
@@ -102,52 +104,88 @@ impl Runs {
     }
 
     /// Finds out what matters to the policy. Nothing is asked of the store that does not.
-    async fn known(
+    async fn facts(
         &self,
-        store: &dyn SessionStore,
         request: &UserRequest,
         session: Option<&Session>,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<RequestFacts, StoreError> {
         let policy = &self.parts.engine.policy;
-        let mut known = Known::default();
+        let mut facts = RequestFacts::default();
         if policy.may_ask_back(&request.channel, &request.message) {
-            known.history = Some(match session {
-                Some(session) => store.history(&session.id).await?.len(),
+            facts.history = Some(match session {
+                Some(session) => self.parts.store.history(&session.id).await?.len(),
                 None => 0,
             });
         }
         let Some(plan) = self.plan_of(request) else {
-            return Ok(known);
+            return Ok(facts);
         };
         if let Some(session) = session
             && policy.counts(plan, BudgetScope::Session)
         {
-            let metrics = store.metrics(&session.id).await?;
-            known.session = spent(&metrics);
+            let metrics = self.parts.store.metrics(&session.id).await?;
+            facts.session = spent(&metrics);
         }
         if policy.counts(plan, BudgetScope::Day) {
             let of = UsageOf::Owner(session.and_then(|session| session.owner.clone()));
             let today = start_of_day(self.parts.engine.clock.now());
-            known.day = spent(&store.usage_since(&of, today).await?);
+            facts.day = spent(&self.parts.store.usage_since(&of, today).await?);
         }
-        Ok(known)
+        Ok(facts)
     }
 
     fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {
-        request.plan.as_ref().or(self.parts.engine.plan.as_ref())
+        request.plan.as_ref().or(self.parts.plan.as_ref())
     }
 
-    async fn create_session(
-        &self,
-        store: &dyn SessionStore,
-        id: &SessionId,
-    ) -> Result<(), StoreError> {
+    async fn create_session(&self, id: &SessionId) -> Result<(), StoreError> {
         let session = Session::new(id.clone(), self.parts.engine.clock.now());
-        match store.create_session(&session).await {
+        match self.parts.store.create_session(&session).await {
             // Somebody else was quicker.
             Err(StoreError::SessionExists(_)) => Ok(()),
             other => other,
         }
+    }
+
+    /// Describes the run of a request.
+    pub(crate) async fn asked_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Arc<Decision>,
+    ) -> RunSpec {
+        let mut spec = self.run_spec(run_id, request, decision).await;
+        spec.messages
+            .push(Arc::new(Message::user(request.message.as_str())));
+        spec
+    }
+
+    /// Describes a run that adds no message yet.
+    pub(crate) async fn run_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Arc<Decision>,
+    ) -> RunSpec {
+        let engine = &self.parts.engine;
+        let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
+        engine.learn_contexts(roles).await;
+        let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
+        let offered = self.parts.governed.tools(&engine.catalog, &decision.tools);
+        agent.tools = offered.specs;
+        agent.system_prompt = engine.policy.system_prompt(&decision);
+        agent.limits = decision.limits;
+        agent.max_output_tokens = decision.max_output_tokens;
+        agent.temperature = decision.temperature;
+        let mut root = engine.completed(agent);
+        let agents = engine.agent_specs(&decision.tools, Some((&decision, &root)));
+        engine.fit_to_all(&mut root, &decision);
+        let mut spec = RunSpec::new(run_id, [], root);
+        spec.agents = agents;
+        spec.session_id = Some(request.session_id.clone());
+        spec.folder = engine.root.clone().filter(|_| offered.work_on_files);
+        spec.decision = Some(decision);
+        spec
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is found out anew before a run is taken up. A log is no warrant: what stands in it lets no call run by itself, since
+//! What is checked anew before a run is taken up: the folder, the tools and limits in force, the open calls. A log is no warrant: what stands in it lets no call run by itself, since
 //! whoever can write to the store, or hands over a file to be imported, can write a log.
 //!
 //! Not the judging of calls, which the driver does for every run alike.
@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::{Call, works_on_files};
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    Decision, Limits, Message, OpenCall as Open, Record, RecordBody, RunId, RunSpec, RunTree, Seq,
-    SessionId, ToolClass, ToolName, Verdict,
+    Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
+    ToolClass, ToolName, Verdict,
 };
 
+use super::{ResumeError, Runs};
 use crate::request::UserRequest;
-use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
-use crate::runs::Runs;
 
 /// How often in a row a run is taken up without anything coming of it. The next time it is ended.
 pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
@@ -89,9 +89,9 @@ impl Runs {
         let records = store.records(run_id, Seq(0)).await?;
         let history = store.history_before(run_id).await?;
         let (tree, _) = RunTree::restore(history, &records)?;
-        let decision = decision_of(&records);
+        let view = RunView::of(&records);
         let calls = tree.open_calls().into_iter();
-        let judged = calls.map(|call| self.judged(&tree, decision.as_deref(), call));
+        let judged = calls.map(|call| self.judged(&tree, view.decision().map(Arc::as_ref), call));
         Ok(judged.collect())
     }
 
@@ -165,7 +165,8 @@ impl Runs {
         records: &[Arc<Record>],
         taker: Taker,
     ) -> Result<(), ResumeError> {
-        let Some(spec) = spec_of(records) else {
+        let view = RunView::of(records.get(..1).unwrap_or_default());
+        let Some(spec) = view.spec() else {
             return Ok(());
         };
         match (&spec.folder, &self.parts.engine.root) {
@@ -188,13 +189,5 @@ impl Runs {
             let tool = self.parts.engine.catalog.tool(&offered.name);
             tool.is_some_and(|tool| works_on_files(tool.spec()))
         })
-    }
-}
-
-/// Returns what a run was begun with.
-pub(crate) fn spec_of(records: &[Arc<Record>]) -> Option<&RunSpec> {
-    match &records.first()?.body {
-        RecordBody::RunStarted(started) => Some(&started.spec),
-        _ => None,
     }
 }

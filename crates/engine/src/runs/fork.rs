@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::{
-    Channel, ForkPoint, Message, Mode, Part, Role, RunId, Seq, SessionId, Transcript, Turn,
+    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint, Transcript, Turn,
     forked_history,
 };
-use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_ports::{Session, StoreError};
 
-use crate::answers::taint_until;
+use super::Runs;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
-use crate::runs::Runs;
 
 /// How a fork goes on.
 #[derive(Debug, Clone)]
@@ -120,7 +119,7 @@ impl Runs {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown.into());
         }
-        let store = &self.parts.store;
+        let store = self.parts.store.as_ref();
         let records = store
             .records(run_id, Seq(0))
             .await
@@ -162,8 +161,8 @@ impl Runs {
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
         let session = request.session_id.clone();
-        self.add_session(store.as_ref(), &session, seed).await?;
-        match self.launch(store, spec, request).await {
+        self.add_session(&session, seed).await?;
+        match self.launch(spec, request).await {
             Ok(handle) => Ok(handle),
             Err(error) => {
                 // Nobody has heard of it yet. If it stays all the same, it is only a conversation without a run.
@@ -173,14 +172,9 @@ impl Runs {
         }
     }
 
-    async fn add_session(
-        &self,
-        store: &dyn SessionStore,
-        id: &SessionId,
-        seed: Transcript,
-    ) -> Result<(), ForkError> {
+    async fn add_session(&self, id: &SessionId, seed: Transcript) -> Result<(), ForkError> {
         let session = Session::new(id.clone(), self.parts.engine.clock.now()).seeded(seed);
-        match store.create_session(&session).await {
+        match self.parts.store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
             other => other.map_err(ForkError::Store),
         }
@@ -188,7 +182,7 @@ impl Runs {
 }
 
 /// Tells whether a model has something to say next: unless it had the last word itself.
-pub(crate) fn waits_for_an_answer(history: &Transcript) -> bool {
+pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
     match history.messages().last().map(Arc::as_ref) {
         None | Some(Message::System { .. }) => false,
         Some(Message::User { .. } | Message::Tool(_)) => true,
@@ -204,4 +198,16 @@ fn last_words(history: &Transcript) -> String {
     let mut messages = history.messages().iter().rev();
     let user = messages.find(|message| matches!(message.as_ref(), Message::User { .. }));
     user.map(|message| message.text()).unwrap_or_default()
+}
+
+/// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,
+/// too: rather too much than too little.
+fn taint_until(records: &[Arc<Record>], turn: Turn) -> Taint {
+    let mut taint = Taint::default();
+    for record in records {
+        if record.agent != AgentId::ROOT || record.turn <= turn {
+            taint.read(record);
+        }
+    }
+    taint
 }

@@ -8,11 +8,11 @@ use neuraxis_core::{
 };
 use serde::Serialize;
 
-use crate::driver::{Driver, RunScope};
-use crate::orchestrator::{CancelOnDrop, Engine, trace_of};
+use crate::driver::{Driver, ReadyRun, RunScope};
+use crate::engine::{Engine, trace_of};
 use crate::request::{Delivery, RequestError};
 use crate::result;
-use crate::run_handle::{RunEnd, RunLink};
+use crate::run_handle::{CancelOnDrop, RunEnd, RunLink};
 use crate::traces::{TraceRecord, trace_records};
 
 /// What a run without a session came to.
@@ -134,9 +134,10 @@ impl Agent {
             decision: None,
             offered_now: None,
         };
+        let run = ReadyRun::new(&self.engine, spec, history.clone());
         let engine = Arc::clone(&self.engine);
-        let (driver, link) = Driver::start(engine, scope, None, spec, history.clone()).await?;
-        self.engine.tasks.spawn(driver.drive(None));
+        let (driver, first, link) = Driver::begin(engine, scope, None, run).await?;
+        self.engine.tasks.spawn(driver.drive(first));
         let guard = CancelOnDrop(link);
         let end = guard.0.end().await;
         Ok(execution(&guard.0, end.ok().as_deref(), &history))
@@ -151,7 +152,7 @@ impl Agent {
         // Calls of a client's tools can be handed over only by the agent that answers the caller.
         let specs = engine.catalog.specs();
         let run_here = specs.filter(|spec| spec.kind != ToolKind::Client);
-        let names: Vec<_> = run_here.map(|spec| &spec.name).collect();
+        let names: Vec<_> = run_here.map(|spec| spec.name.clone()).collect();
         let agents = engine.agent_specs(&names, None);
         let root = engine.completed(agent);
         let mut spec = RunSpec::new(run_id, [], root);

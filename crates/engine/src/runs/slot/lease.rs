@@ -18,13 +18,13 @@ const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
 
 /// A moment by both clocks. The one that is never set stands still while the machine sleeps, which the other shows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(super) struct Moment {
     steady: Instant,
     wall: Timestamp,
 }
 
 impl Moment {
-    pub(crate) fn now(clock: &dyn Clock) -> Self {
+    pub(super) fn now(clock: &dyn Clock) -> Self {
         Self {
             steady: Instant::now(),
             wall: clock.now(),

@@ -5,18 +5,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use backon::{ExponentialBuilder, Retryable};
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, ForkPoint, LogEnd, Record, RecordBody, RestoreError, RunId, Seq, Turn, closing_records,
+    AgentId, Decision, ForkPoint, LogEnd, Record, RestoreError, RunId, Seq, Turn, closing_records,
 };
-use neuraxis_ports::{RunLease, SessionStore, StoreError};
+use neuraxis_ports::StoreError;
 
-use crate::fork::waits_for_an_answer;
+use super::fork::waits_for_an_answer;
+use super::slot::Claim;
+use super::{ResumeError, Runs};
 use crate::request::{RequestError, UserRequest};
-use crate::reservation::{AtWork, reserve};
-use crate::resume::{ResumeError, decision_of};
 use crate::run_handle::RunHandle;
-use crate::runs::Runs;
 
 /// Why nobody goes on with a run.
 #[derive(Debug)]
@@ -50,17 +49,64 @@ impl fmt::Display for Unresumable {
 }
 
 impl Runs {
+    /// Ends a run that nobody drives as interrupted, because somebody wants that, and frees its session: its open calls get
+    /// results that say so, and nothing of it goes on. A run that is to hear of its end itself is
+    /// [cancelled](Self::cancel) instead.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if it is driven in this process; [`ResumeError::Store`] with
+    /// [`StoreError::SessionBusy`] if another drives it; [`ResumeError::Ended`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the run may have been ended all the same.
+    pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
+        let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let records = match self.parts.store.records(run_id, Seq(0)).await {
+            Err(StoreError::Damaged(_)) => Vec::new(),
+            records => records?,
+        };
+        self.end_as_interrupted(claim, records, why).await?;
+        Ok(())
+    }
+
     /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.
-    pub(crate) async fn close(
+    pub(super) async fn close_unresumable(
         &self,
-        store: &Arc<dyn SessionStore>,
-        run_id: RunId,
-        mut records: Vec<Arc<Record>>,
+        claim: Claim,
+        records: Vec<Arc<Record>>,
         why: Unresumable,
-        place: AtWork,
     ) -> Result<RunHandle, ResumeError> {
+        let (run_id, reason) = (claim.run(), why.to_string());
+        let records = self.end_as_interrupted(claim, records, &reason).await?;
+        if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
+            match self.go_on_from(&records).await {
+                Ok(Some(handle)) => return Ok(handle),
+                Ok(None) => {}
+                Err(error) => {
+                    let error: &(dyn std::error::Error + 'static) = &error;
+                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
+                }
+            }
+        }
+        Err(ResumeError::Closed {
+            run: run_id,
+            why: reason,
+        })
+    }
+
+    /// Writes the end of a run. Returns what was on record of it before.
+    async fn end_as_interrupted(
+        &self,
+        claim: Claim,
+        mut records: Vec<Arc<Record>>,
+        why: &str,
+    ) -> Result<Vec<Arc<Record>>, ResumeError> {
+        let (store, run_id) = (&self.parts.store, claim.run());
         let session = store.run(run_id).await?.session;
-        let lease = reserve(store.as_ref(), &session, run_id).await?;
+        let slot = claim.lease(&session).await?;
+        slot.note_recorded();
         // Whoever had it before may have gone on meanwhile, and no longer can.
         if let Some(last) = records.last().map(|record| record.seq) {
             records.extend(store.records(run_id, last).await?);
@@ -73,47 +119,28 @@ impl Runs {
             None => Seq(store.run(run_id).await?.records),
         };
         let at = self.parts.engine.clock.now();
-        let told = why.to_string();
-        let closing = closing_records(&records, LogEnd { run_id, last, at }, &told);
-        commit(store.as_ref(), &lease, &closing).await?;
+        let closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        slot.commit(&closing).await?;
         for sink in &self.parts.engine.sinks {
             for record in &closing {
                 sink.record(record);
             }
             sink.end(run_id);
         }
-        drop(place);
-        tracing::warn!(run = %run_id, why = %told, "the run was ended as interrupted");
-        if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
-            match self.go_on_from(store, &records).await {
-                Ok(Some(handle)) => return Ok(handle),
-                Ok(None) => {}
-                Err(error) => {
-                    let error: &(dyn std::error::Error + 'static) = &error;
-                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
-                }
-            }
-        }
-        Err(ResumeError::Closed {
-            run: run_id,
-            why: told,
-        })
+        tracing::warn!(run = %run_id, why, "the run was ended as interrupted");
+        Ok(records)
     }
 
     /// Begins a run that goes on where a closed one stopped. `None` if there is nothing more to say, or if what was said
     /// is not in the log.
-    async fn go_on_from(
-        &self,
-        store: &Arc<dyn SessionStore>,
-        records: &[Arc<Record>],
-    ) -> Result<Option<RunHandle>, RequestError> {
-        let Some(RecordBody::RunStarted(started)) = records.first().map(|first| &first.body) else {
+    async fn go_on_from(&self, records: &[Arc<Record>]) -> Result<Option<RunHandle>, RequestError> {
+        let view = RunView::of(records);
+        let (Some(spec), Some(session), Some(decision)) =
+            (view.spec(), view.session(), view.decision())
+        else {
             return Ok(None);
         };
-        let (spec, Some(session)) = (&started.spec, &started.session_id) else {
-            return Ok(None);
-        };
-        let history = store.history(session).await?;
+        let history = self.parts.store.history(session).await?;
         if spec.withheld().is_some() || !waits_for_an_answer(&history) {
             return Ok(None);
         }
@@ -124,11 +151,8 @@ impl Runs {
             turn,
         });
         spec.run_id = RunId(self.parts.engine.ids.new_id());
-        let Some(decision) = decision_of(records) else {
-            return Ok(None);
-        };
-        let in_force = self.in_force(session, &spec, &decision).await;
-        let mut decision = Arc::unwrap_or_clone(decision);
+        let in_force = self.in_force(session, &spec, decision).await;
+        let mut decision = Decision::clone(decision);
         decision.tools.retain(|tool| in_force.tools.contains(tool));
         spec.messages.clear();
         spec.decision = Some(Arc::new(decision));
@@ -140,7 +164,7 @@ impl Runs {
         spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);
         let request = UserRequest::new(session.clone(), String::new());
         // Boxed, because a run that is begun may come to take up another.
-        Box::pin(self.launch(store, spec, request)).await.map(Some)
+        Box::pin(self.launch(spec, request)).await.map(Some)
     }
 }
 
@@ -149,17 +173,4 @@ fn turns_of(records: &[Arc<Record>]) -> Turn {
         .iter()
         .filter(|record| record.agent == AgentId::ROOT);
     of_root.map(|record| record.turn).max().unwrap_or_default()
-}
-
-async fn commit(
-    store: &dyn SessionStore,
-    lease: &RunLease,
-    records: &[Arc<Record>],
-) -> Result<(), StoreError> {
-    let commit = || store.commit(lease, records);
-    commit
-        .retry(ExponentialBuilder::default().with_jitter())
-        .sleep(tokio::time::sleep)
-        .when(StoreError::is_retryable)
-        .await
 }

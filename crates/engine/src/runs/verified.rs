@@ -9,12 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::SessionId;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::StoreError;
 use tokio::time::Instant;
 
-use crate::request::RequestError;
-use crate::resume::ResumeError;
-use crate::runs::Runs;
+use super::Runs;
 
 /// How long a session is taken to be whole at the least; it is twice as long at the most. Looking at one takes about as
 /// long as reading its log, which a conversation that goes on all the time then pays for a few times an hour.
@@ -32,7 +30,7 @@ const MAX_ALTERED: usize = 256;
 
 /// What was found of sessions lately.
 #[derive(Debug)]
-pub(crate) struct Vouched(Mutex<Periods>);
+pub(crate) struct VerifiedSessions(Mutex<Periods>);
 
 #[derive(Debug)]
 struct Periods {
@@ -43,7 +41,7 @@ struct Periods {
     altered: HashMap<SessionId, (Instant, String)>,
 }
 
-impl Vouched {
+impl VerifiedSessions {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Periods {
             began: Instant::now(),
@@ -91,62 +89,40 @@ impl Periods {
     }
 }
 
-/// Why nobody vouches for a session.
-#[derive(Debug)]
-pub(crate) enum Unvouched {
-    /// It is not what was kept.
-    Altered { session: SessionId, why: String },
-    /// The store could not look.
-    Store(StoreError),
-}
-
 impl Runs {
-    /// Makes sure that a session is what was kept, if the engine was asked to and has not done so lately.
-    pub(crate) async fn vouch(
+    /// Returns why a session is not what was kept, as far as the engine was asked to look and has not done so lately; `None` if
+    /// it is, or if there is none.
+    pub(crate) async fn alteration(
         &self,
-        store: &dyn SessionStore,
         session: &SessionId,
-    ) -> Result<(), Unvouched> {
-        let Some(vouched) = &self.parts.engine.vouched else {
-            return Ok(());
-        };
-        let altered = |why| Unvouched::Altered {
-            session: session.clone(),
-            why,
-        };
-        if let Some(known) = vouched.with(|periods| periods.known(session)) {
-            return known.map_err(altered);
+    ) -> Result<Option<String>, StoreError> {
+        match &self.parts.verified {
+            // Boxed, because most engines do not look.
+            Some(verified) => Box::pin(self.look(verified, session)).await,
+            None => Ok(None),
         }
-        match store.verify(session, None).await {
+    }
+
+    async fn look(
+        &self,
+        verified: &VerifiedSessions,
+        session: &SessionId,
+    ) -> Result<Option<String>, StoreError> {
+        if let Some(known) = verified.with(|periods| periods.known(session)) {
+            return Ok(known.err());
+        }
+        match self.parts.store.verify(session, None).await {
             Ok(_) => {
-                vouched.with(|periods| periods.current.insert(session.clone()));
-                Ok(())
+                verified.with(|periods| periods.current.insert(session.clone()));
+                Ok(None)
             }
             // There is nothing to go on from.
-            Err(StoreError::NoSuchSession(_)) => Ok(()),
+            Err(StoreError::NoSuchSession(_)) => Ok(None),
             Err(StoreError::Damaged(why)) => {
-                vouched.with(|periods| periods.note_altered(session, &why));
-                Err(altered(why))
+                verified.with(|periods| periods.note_altered(session, &why));
+                Ok(Some(why))
             }
-            Err(error) => Err(Unvouched::Store(error)),
-        }
-    }
-}
-
-impl From<Unvouched> for RequestError {
-    fn from(why: Unvouched) -> Self {
-        match why {
-            Unvouched::Altered { session, why } => Self::Altered { session, why },
-            Unvouched::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<Unvouched> for ResumeError {
-    fn from(why: Unvouched) -> Self {
-        match why {
-            Unvouched::Altered { session, why } => Self::Altered { session, why },
-            Unvouched::Store(error) => error.into(),
+            Err(error) => Err(error),
         }
     }
 }
@@ -157,16 +133,16 @@ mod tests {
 
     #[test]
     fn no_more_sessions_are_remembered_than_two_periods_have() {
-        let vouched = Vouched::new();
+        let verified = VerifiedSessions::new();
         let session = |number: usize| -> SessionId { format!("s{number}").parse().unwrap() };
         let many = 3 * MAX_SESSIONS;
         for number in 0..many {
-            vouched.with(|periods| {
+            verified.with(|periods| {
                 periods.current.insert(session(number));
                 periods.note_altered(&session(many + number), "it was");
             });
         }
-        vouched.with(|periods| {
+        verified.with(|periods| {
             assert!(periods.current.len() + periods.last.len() <= 2 * MAX_SESSIONS);
             assert!(periods.altered.len() <= MAX_ALTERED);
             assert_eq!(periods.known(&session(0)), None);
