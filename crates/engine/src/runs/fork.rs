@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
 use neuraxis_core::{
-    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint, Transcript, Turn,
-    forked_history,
+    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint,
+    Transcript, Turn, forked_history,
 };
 use neuraxis_ports::{Session, StoreError};
 

@@ -7,8 +7,8 @@ use neuraxis_core::{Pending, Record, RunId, RunTree, RunUsage, SessionId, Transc
 use neuraxis_ports::StoreError;
 use tokio::sync::{mpsc, watch};
 
-use crate::feed::Feed;
 use crate::engine::trace_of;
+use crate::feed::Feed;
 use crate::run_handle::{RunEnd, RunHandle, RunLink};
 use crate::runs::Runs;
 
