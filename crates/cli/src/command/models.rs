@@ -7,7 +7,9 @@ use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
-use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
+use neuraxis_app::{
+    Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover,
+};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -15,7 +17,6 @@ use crate::harmless::one_line;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wording::described;
 
 /// How long an endpoint may take to say what it offers.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
@@ -215,4 +216,16 @@ fn in_json(listing: &Listing) -> Value {
         value.extend(more);
     }
     value
+}
+
+/// Describes a model's endpoint: which model, where, with which key.
+pub(crate) fn described(endpoint: &Endpoint) -> String {
+    let mut text = endpoint.info().model.to_string();
+    if let Some(address) = &endpoint.address {
+        text.push_str(&format!(" at {address}"));
+    }
+    match &endpoint.key {
+        KeySource::None => text,
+        source => format!("{text}, key in {source}"),
+    }
 }

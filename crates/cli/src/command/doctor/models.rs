@@ -14,7 +14,8 @@ use super::advice::fix;
 use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
-use crate::wording::{brief, described};
+use crate::command::models::described;
+use crate::quantities::brief;
 
 /// The provider of recordings, which this program makes itself.
 const RECORDING: &str = "cassette";
