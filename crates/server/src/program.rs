@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use neuraxis::Orchestrator;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources, Tape};
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
 
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
@@ -37,14 +37,14 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
     let plan = config.server().plan.clone();
-    let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+    let app = App::builder(&config, &environment).extend(|builder| {
         let builder = builder.verify_sessions();
         match plan {
             Some(plan) => builder.default_plan(plan),
             None => builder,
         }
-    })
-    .await?;
+    });
+    let app = app.build().await?;
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }

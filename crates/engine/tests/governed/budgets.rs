@@ -1,5 +1,6 @@
 //! What sessions and days may use, counted over runs: money by a table of prices, and the time that runs were active.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use neuraxis_core::{
     ApprovalDecision, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
     RunStatus, SessionMetrics, TokenCount, Usage,
 };
-use neuraxis_engine::{ArchiveReader, export_session, import_archive};
+use neuraxis_engine::{ImportError, Sessions, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionStore;
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
@@ -151,13 +152,13 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     );
 
     let mut archive = Vec::new();
-    export_session(world.store.as_ref(), &session("s"), &mut archive)
-        .await
-        .unwrap()
-        .unwrap();
-    let elsewhere = MemoryStore::new();
-    import_archive(&elsewhere, ArchiveReader::new(archive.as_slice()), |_| true)
-        .await
-        .unwrap();
+    let here = Sessions::new(world.store.clone());
+    here.export(&session("s"), &mut archive).await.unwrap();
+    let elsewhere = Arc::new(MemoryStore::new());
+    let (kept, nobody) = (Sessions::new(elsewhere.clone()), async |_: &_| {
+        Ok::<_, ImportError>(())
+    });
+    let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Refused, nobody);
+    imported.await.unwrap();
     assert_eq!(used(&elsewhere).await, used_here);
 }

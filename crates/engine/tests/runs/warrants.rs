@@ -1,5 +1,6 @@
 //! What stands in a log, or was put into a store behind the engine's back, lets nothing run by itself.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,8 +11,8 @@ use neuraxis_core::{
     ToolClass, ToolFailure, ToolResult, ToolSpec, Transcript, Verdict,
 };
 use neuraxis_engine::{
-    ApprovalKey, ArchiveReader, Orchestrator, OrchestratorBuilder, ResumeError, UserRequest,
-    UuidV7, export_session, import_archive,
+    ApprovalKey, ImportError, Orchestrator, OrchestratorBuilder, ResumeError, Sessions,
+    UnfinishedRuns, UserRequest, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -172,12 +173,11 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
     let put = Arc::new(put(spec("put").idempotent()));
     process().block_on(async {
         let mut archive = Vec::new();
-        let exported = export_session(left.store.as_ref(), &session(), &mut archive).await;
-        exported.unwrap().unwrap();
-        let archive = ArchiveReader::new(archive.as_slice());
-        import_archive(store.as_ref(), archive, |_| true)
-            .await
-            .unwrap();
+        let exported = Sessions::new(left.store.clone());
+        exported.export(&session(), &mut archive).await.unwrap();
+        let (kept, nobody) = (Sessions::new(store.clone()), async |_: &_| Ok::<_, ImportError>(()));
+        let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Taken, nobody);
+        imported.await.unwrap();
         let engine = engine(&store, &left.model, &put).build().unwrap();
         let recovered = engine.recover().await.unwrap();
         assert!(recovered.resumed.is_empty());

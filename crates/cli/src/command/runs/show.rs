@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use neuraxis::core::{Decision, Record, RecordBody, Seq, SessionMetrics};
-use neuraxis::engine::run_steps;
-use neuraxis::ports::{RunSummary, SessionStore};
+use neuraxis::core::{Decision, Record, RecordBody, SessionMetrics};
+use neuraxis::engine::{Sessions, run_steps};
+use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
 use super::{outline, run_in_json};
@@ -48,10 +48,10 @@ enum Format {
 }
 
 impl Show {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let run = lookup::run(store, &self.id).await?;
-        lookup::warn_if_altered(store, &run.session).await;
-        let records = store.records(run.run_id, Seq(0)).await?;
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let run = sessions.find_run(&self.id).await?;
+        lookup::warn_if_altered(sessions, &run.session).await;
+        let records = sessions.records(run.run_id).await?;
         let mut output = Output::new();
         match self.format {
             Format::Text => {
