@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{PendingKind, RunId};
 use neuraxis::engine::{HeldRun, Sessions, TakenUpBy, WaitedFor};
 use neuraxis::ports::RunSummary;
@@ -14,7 +15,6 @@ use super::ask;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::Progress;
-use crate::wording::counted;
 
 /// Takes a run up. Where a process holds it that may have died, its lease is waited for.
 pub(in crate::command) async fn take_up(
