@@ -11,7 +11,11 @@
 
 mod finding;
 
-use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting};
+use std::collections::BTreeSet;
+
+use neuraxis_core::{
+    AskCause, Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict, Vetting,
+};
 
 use crate::config::Permission;
 use crate::policy::Policy;
@@ -361,6 +365,17 @@ impl<'a> Assessment<'a> {
         }
     }
 
+    /// Returns what asks, each kind once.
+    fn causes(&self) -> Vec<AskCause> {
+        let asking = self
+            .findings()
+            .filter(|finding| finding.answer == Answer::Ask);
+        let causes: BTreeSet<AskCause> = asking
+            .filter_map(|finding| finding.cause.that_asks())
+            .collect();
+        causes.into_iter().collect()
+    }
+
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         let decided = self.decided();
         match decided.answer {
@@ -368,6 +383,7 @@ impl<'a> Assessment<'a> {
             Permission::Ask if self.grant.is_some() => Verdict::Allow,
             Permission::Ask => Verdict::Ask {
                 reason: self.question(decided, decision, call),
+                causes: self.causes(),
                 rule: decided.rule(),
                 remember: self.remember(),
             },
