@@ -80,6 +80,8 @@ pub struct Usage {
     pub cached: TokenCount,
     /// The part of the completion that was tool calls.
     pub action: TokenCount,
+    /// The part of the prompt that the provider wrote to its cache, which some bill apart; none where it counts no writes.
+    pub cache_written: Option<TokenCount>,
 }
 
 impl Usage {
@@ -91,18 +93,20 @@ impl Usage {
         reasoning: TokenCount::UNKNOWN,
         cached: TokenCount::UNKNOWN,
         action: TokenCount::UNKNOWN,
+        cache_written: None,
     };
 
-    const FIELDS: [&'static str; 6] = [
+    const FIELDS: [&'static str; 7] = [
         "prompt_tokens",
         "completion_tokens",
         "total_tokens",
         "reasoning_tokens",
         "cached_tokens",
         "action_tokens",
+        "cache_write_tokens",
     ];
 
-    fn counts(&self) -> [TokenCount; 6] {
+    fn counts(&self) -> [TokenCount; 7] {
         [
             self.prompt,
             self.completion,
@@ -110,6 +114,7 @@ impl Usage {
             self.reasoning,
             self.cached,
             self.action,
+            self.cache_written.unwrap_or_default(),
         ]
     }
 }
@@ -122,6 +127,9 @@ impl AddAssign for Usage {
         self.reasoning += other.reasoning;
         self.cached += other.cached;
         self.action += other.action;
+        if let Some(written) = other.cache_written {
+            *self.cache_written.get_or_insert_default() += written;
+        }
     }
 }
 
@@ -140,6 +148,8 @@ struct UsageWire {
     cached_tokens: u64,
     #[serde(default)]
     action_tokens: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, CountLabel>,
 }
@@ -155,6 +165,7 @@ impl From<Usage> for UsageWire {
             reasoning_tokens: usage.reasoning.tokens,
             cached_tokens: usage.cached.tokens,
             action_tokens: usage.action.tokens,
+            cache_write_tokens: usage.cache_written.map(|count| count.tokens),
             labels: labels
                 .map(|(field, count)| ((*field).to_owned(), count.label))
                 .collect(),
@@ -179,6 +190,9 @@ impl From<UsageWire> for Usage {
             reasoning: count("reasoning_tokens", wire.reasoning_tokens),
             cached: count("cached_tokens", wire.cached_tokens),
             action: count("action_tokens", wire.action_tokens),
+            cache_written: wire
+                .cache_write_tokens
+                .map(|tokens| count("cache_write_tokens", tokens)),
         }
     }
 }
@@ -245,6 +259,7 @@ impl std::ops::Index<&Role> for RoleUsage {
             reasoning: TokenCount::measured(0),
             cached: TokenCount::measured(0),
             action: TokenCount::measured(0),
+            cache_written: None,
         };
         self.get(role).unwrap_or(&NONE)
     }
@@ -316,6 +331,24 @@ mod tests {
             text.ends_with(r#""labels":{"reasoning_tokens":"unknown"}}"#),
             "{text}"
         );
+        assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
+    }
+    #[test]
+    fn what_was_written_to_a_cache_is_added_up_and_told_only_by_who_counts_it() {
+        let text = serde_json::to_string(&Usage::default()).unwrap();
+        assert!(!text.contains("cache_write"), "{text}");
+        let mut usage = Usage {
+            cache_written: Some(TokenCount::measured(5)),
+            ..Usage::default()
+        };
+        usage += Usage::UNKNOWN;
+        usage += Usage {
+            cache_written: Some(TokenCount::estimated(2)),
+            ..Usage::default()
+        };
+        assert_eq!(usage.cache_written, Some(TokenCount::estimated(7)));
+        let text = serde_json::to_string(&usage).unwrap();
+        assert!(text.contains(r#""cache_write_tokens":7"#), "{text}");
         assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
     }
 }

@@ -67,6 +67,7 @@ mod tests {
             reasoning: TokenCount::measured(3),
             cached: TokenCount::measured(40),
             action: TokenCount::measured(0),
+            cache_written: None,
         };
         assert_eq!(usage, expected);
     }

@@ -93,6 +93,13 @@ impl Route {
         Self(url)
     }
 
+    /// Adds a field to the query of the address.
+    #[must_use]
+    pub fn with_query(mut self, name: &str, value: &str) -> Self {
+        self.0.query_pairs_mut().append_pair(name, value);
+        self
+    }
+
     pub(super) const fn url(&self) -> &Url {
         &self.0
     }

@@ -24,6 +24,8 @@ pub struct EndpointConfig {
     pub key_header: KeyHeader,
     /// What else is sent with each request: names and values. The values are kept secret.
     pub headers: Vec<(String, Secret)>,
+    /// What else is sent with each request and may be shown, such as a version: names and values.
+    pub plain_headers: Vec<(String, String)>,
     /// What is added to each address as its query, such as a version: names and values.
     pub query: Vec<(String, String)>,
     /// How many replies may come in at the same time; any number if none is said. Who asks for more waits, within the
@@ -52,6 +54,7 @@ impl EndpointConfig {
             api_key: None,
             key_header: KeyHeader::Bearer,
             headers: Vec::new(),
+            plain_headers: Vec::new(),
             query: Vec::new(),
             max_concurrent: None,
             ca_file: None,

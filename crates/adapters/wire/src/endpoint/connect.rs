@@ -102,6 +102,11 @@ pub(super) fn headers(config: &EndpointConfig) -> Result<HeaderMap, EndpointErro
     for (name, value) in &config.headers {
         headers.insert(header_name(name)?, secret_value(name, value.expose())?);
     }
+    for (name, value) in &config.plain_headers {
+        let value = HeaderValue::try_from(value)
+            .map_err(|_| EndpointError::HeaderValue(name.to_owned()))?;
+        headers.insert(header_name(name)?, value);
+    }
     Ok(headers)
 }
 

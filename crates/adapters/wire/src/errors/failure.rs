@@ -13,14 +13,24 @@ use super::retry_after::{limits_reset, retry_after, should_retry};
 use super::{ServerErrors, clean, rules};
 
 /// Words after which servers write the size of the context.
-const LIMIT_FOLLOWS: [&str; 3] = [
+const LIMIT_FOLLOWS: [&str; 4] = [
     "maximum context length is ",
     "context length of only ",
     "available context size (",
+    " tokens > ",
 ];
 
 /// Words after which servers write what the request needed.
-const NEEDED_FOLLOWS: [&str; 4] = ["requested ", "resulted in ", "keep the first ", "request ("];
+const NEEDED_FOLLOWS: [&str; 5] = [
+    "requested ",
+    "resulted in ",
+    "keep the first ",
+    "request (",
+    "prompt is too long: ",
+];
+
+/// The headers by which servers name a request.
+const REQUEST_IDS: [&str; 2] = ["x-request-id", "request-id"];
 
 /// What a server said went wrong.
 #[derive(Debug, Default)]
@@ -63,8 +73,9 @@ impl Failure {
             failure.retry_after = limits_reset(headers);
         }
         failure.should_retry = should_retry(headers);
-        let request = headers.get("x-request-id").map(HeaderValue::to_str);
-        failure.request = request.and_then(Result::ok).unwrap_or_default().to_owned();
+        let request = REQUEST_IDS.iter().find_map(|name| headers.get(*name));
+        let request = request.map(HeaderValue::to_str).and_then(Result::ok);
+        request.unwrap_or_default().clone_into(&mut failure.request);
         failure
     }
 
@@ -78,17 +89,21 @@ impl Failure {
 
     /// Reads what stands at `error`.
     pub(crate) fn of_error(error: &Value) -> Self {
-        let text = |field: &str| match error.get(field) {
+        let written = |value: Option<&Value>| match value {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
             _ => String::new(),
         };
+        let text = |field: &str| written(error.get(field));
         let count = |field: &str| error.get(field).and_then(Value::as_u64);
         let message = match error {
             Value::String(message) => message.clone(),
             _ => [text("message"), text("detail")].concat(),
         };
-        let code = text("code");
+        let mut code = text("code");
+        if code.is_empty() {
+            code = written(error.pointer("/details/error_code"));
+        }
         Self {
             status: code
                 .parse()

@@ -46,6 +46,7 @@ impl TokenCounts {
             ),
             cached: measured(self.cached),
             action: share(shares.calls, shares, self.completion),
+            cache_written: None,
         }
     }
 }

@@ -75,6 +75,14 @@ impl<R: MessageEncoder> Prefix<R> {
         &self.bytes
     }
 
+    /// Returns where what is written of the first messages ends in [`bytes`](Self::bytes): 0 of none of them.
+    #[must_use]
+    pub fn end_of(&self, messages: usize) -> usize {
+        let last = messages.checked_sub(1);
+        last.and_then(|last| self.ends.get(last).copied())
+            .unwrap_or(0)
+    }
+
     fn is_of(&self, messages: &[Arc<Message>]) -> bool {
         self.messages.len() <= messages.len()
             && self

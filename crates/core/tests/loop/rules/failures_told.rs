@@ -123,6 +123,7 @@ fn estimated_counts_stay_estimated_and_all_six_add_up_per_role() {
         reasoning: TokenCount::measured(n + 3),
         cached: TokenCount::measured(n + 4),
         action: TokenCount::measured(n + 5),
+        cache_written: None,
     };
     let mut run = Script::start(spec());
     let mut reply = calls_to(&[READ]);

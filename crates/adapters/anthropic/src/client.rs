@@ -1,0 +1,146 @@
+//! The client of one model.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
+use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_wire::request::Delivery;
+use neuraxis_wire::{Endpoint, EndpointConfig, KeyHeader, Route};
+
+use crate::config::{AnthropicConfig, AnthropicError, Auth};
+use crate::context::Context;
+use crate::decode::Decoder;
+use crate::encode::Encoder;
+use crate::errors::RULES;
+use crate::thinking::RefusedThinking;
+
+/// How many models are listed: as many as the service lists at once.
+const LISTED_MODELS: &str = "1000";
+
+/// The client of one model of Anthropic.
+///
+/// Makes one attempt a call. Cancelling a call, or dropping it, closes its connection, or its part of it over HTTP/2.
+///
+/// Where the service refuses what the model thought earlier in a conversation, since it was thought about another
+/// beginning, the call fails so that it may be repeated, and from then on that conversation is sent without it.
+#[derive(Debug)]
+pub struct AnthropicClient {
+    endpoint: Endpoint,
+    route: Route,
+    encoder: Encoder,
+    refused: RefusedThinking,
+    context: Context,
+    info: ModelInfo,
+}
+
+impl AnthropicClient {
+    /// Prepares a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`AnthropicError`], when the configuration contradicts itself, the address cannot be used, or TLS cannot be set up.
+    pub fn new(config: AnthropicConfig) -> Result<Self, AnthropicError> {
+        config.check()?;
+        let model = ModelRef::new(crate::PROVIDER, config.model.as_str());
+        let encoder = Encoder::new(model.clone(), &config);
+        let mut info = ModelInfo::new(model);
+        info.loads_within = Some(config.timeouts.loading);
+        let context = Context::new(config.context_tokens());
+        let endpoint = Endpoint::new(reached(config))?;
+        Ok(Self {
+            route: endpoint.route("v1/messages"),
+            endpoint,
+            encoder,
+            refused: RefusedThinking::default(),
+            context,
+            info,
+        })
+    }
+
+    /// Asks the server for the names of its models, within a time.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
+        let route = self.endpoint.route("v1/models");
+        let route = route.with_query("limit", LISTED_MODELS);
+        neuraxis_wire::models(&self.endpoint, &route, within).await
+    }
+
+    fn body(&self, request: &ModelRequest, delivery: Delivery) -> Result<Bytes, LlmError> {
+        let no_thinking_until = self.refused.without_until(request.messages.messages());
+        self.encoder.body(request, delivery, no_thinking_until)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder::new(self.info.model.clone())
+    }
+}
+
+#[async_trait]
+impl LlmClient for AnthropicClient {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        let body = self.body(request, Delivery::Whole)?;
+        let answer = self
+            .endpoint
+            .ask(&self.route, body, &ctx.cancellation)
+            .await
+            .map_err(|error| self.refused.learn(error, request.messages.messages()))?;
+        self.decoder().whole(&answer, self.endpoint.errors())
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        let body = self.body(request, Delivery::Streamed)?;
+        self.endpoint
+            .stream(&self.route, body, &ctx.cancellation, self.decoder())
+            .await
+            .map_err(|error| self.refused.learn(error, request.messages.messages()))
+    }
+
+    fn info(&self) -> ModelInfo {
+        let mut info = self.info.clone();
+        info.context_tokens = self.context.known();
+        info
+    }
+
+    async fn learn_context(&self) {
+        self.context
+            .learn(&self.endpoint, &self.info.model.model)
+            .await;
+    }
+}
+
+/// Returns how the server is reached.
+pub(crate) fn reached(config: AnthropicConfig) -> EndpointConfig {
+    let mut reached = EndpointConfig::new(config.base_url);
+    reached.api_key = config.api_key;
+    reached.key_header = match config.auth {
+        Auth::ApiKey => KeyHeader::Named("x-api-key".to_owned()),
+        Auth::Bearer => KeyHeader::Bearer,
+    };
+    reached
+        .plain_headers
+        .push(("anthropic-version".to_owned(), config.version));
+    if !config.betas.is_empty() {
+        let betas = config.betas.join(",");
+        reached
+            .plain_headers
+            .push(("anthropic-beta".to_owned(), betas));
+    }
+    reached.max_concurrent = config.max_concurrent;
+    reached.ca_file = config.ca_file;
+    reached.proxy = config.proxy;
+    reached.timeouts = config.timeouts;
+    reached.errors = &RULES;
+    reached
+}

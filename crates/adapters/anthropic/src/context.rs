@@ -1,0 +1,63 @@
+//! How much context a model has, as far as its name does not tell: its server is asked once, when it is first needed.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use neuraxis_core::LlmErrorKind;
+use neuraxis_wire::Endpoint;
+use serde::Deserialize;
+
+/// How long a server may take to tell: somebody waits for an answer.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
+
+/// The context of a model, once it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// In tokens; 0 until it is known.
+    tokens: AtomicU64,
+    was_asked: AtomicBool,
+}
+
+/// What a server says of a model.
+#[derive(Deserialize)]
+struct Model {
+    #[serde(default)]
+    max_input_tokens: Option<u64>,
+}
+
+impl Context {
+    pub(crate) fn new(known: Option<u64>) -> Self {
+        Self {
+            tokens: AtomicU64::new(known.unwrap_or_default()),
+            was_asked: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn known(&self) -> Option<u64> {
+        Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+    }
+
+    /// Asks the server, unless it is known or the server was asked before. A name that would lead to another place is not asked about.
+    pub(crate) async fn learn(&self, endpoint: &Endpoint, model: &str) {
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+        if self.known().is_some()
+            || !model.chars().all(is_name)
+            || self.was_asked.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let route = endpoint.route(&format!("v1/models/{model}"));
+        let told = endpoint.get(&route, TOLD_WITHIN).await;
+        let told = told.map(|body| serde_json::from_slice::<Model>(&body));
+        match told {
+            Ok(Ok(Model {
+                max_input_tokens: Some(tokens),
+            })) => self.tokens.store(tokens, Ordering::Relaxed),
+            // It may tell when it is there.
+            Err(error) if error.kind == LlmErrorKind::Connection => {
+                self.was_asked.store(false, Ordering::Relaxed);
+            }
+            _ => tracing::debug!(model, "the server does not tell the context size"),
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Turns the events of a stream, or a whole message, into the blocks of a reply, and refuses what contradicts itself.
+//!
+//! Blocks keep the order in which they begin. What a reply holds that is not known here is skipped or goes back as it came:
+//! the service adds events and kinds of blocks within a version.
+
+mod block;
+mod event;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    BlockIndex, LlmError, LlmErrorKind, MAX_REPLY_BYTES, ModelRef, Reply, ReplyDelta, ReplyEnd,
+    ReplyFinish, TokenCount, Usage,
+};
+use neuraxis_wire::reply::{
+    EventOutcome, ReplyDecoder, Shares, Text, assemble, clean, invalid, parse,
+};
+use neuraxis_wire::{ServerErrors, SseEvent};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use self::block::{Block, Content, text_of};
+use self::event::{Event, Message, Stop, UsageField};
+
+/// The most blocks and the most tool calls of one reply: far more than any model means.
+const MAX_BLOCKS: usize = 1_000;
+const MAX_CALLS: usize = 300;
+
+/// The most bytes of all blocks together, signatures and sealed data included, as JSON.
+const MAX_BYTES: usize = 4 * MAX_REPLY_BYTES;
+
+/// A reply that is coming in.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// The model that was asked, to which a reply's thinking goes back.
+    asked: ModelRef,
+    /// The model that answers.
+    model: ModelRef,
+    blocks: Vec<Block>,
+    bytes: usize,
+    usage: Option<UsageField>,
+    shares: Shares,
+    finish: Option<ReplyFinish>,
+}
+
+impl Decoder {
+    /// Begins a reply of a model, unless the server says that another one gives it.
+    pub(crate) fn new(asked: ModelRef) -> Self {
+        Self {
+            model: asked.clone(),
+            asked,
+            blocks: Vec::new(),
+            bytes: 0,
+            usage: None,
+            shares: Shares::default(),
+            finish: None,
+        }
+    }
+
+    /// Decodes a message that comes whole. It goes the way of a stream, so that both give the same.
+    pub(crate) fn whole(mut self, body: &[u8], errors: &ServerErrors) -> Result<Reply, LlmError> {
+        let mut out = VecDeque::new();
+        self.take_whole(body, &mut out, errors)
+            .map_err(|error| self.with_usage(error))?;
+        assemble(out)
+    }
+
+    fn take_whole(
+        &mut self,
+        body: &[u8],
+        out: &mut VecDeque<ReplyDelta>,
+        errors: &ServerErrors,
+    ) -> Result<(), LlmError> {
+        let text = std::str::from_utf8(body).map_err(|_| invalid("the reply is not UTF-8"))?;
+        let head: Event<'_> = parse(text)?;
+        match Text::of(head.kind).as_deref() {
+            Some("message") => {}
+            _ if head.error.is_some() => {
+                return Err(error_of(head.error, head.request_id, errors));
+            }
+            _ => return Err(invalid("the server sent something that is no message")),
+        }
+        let message: Message<'_> = parse(text)?;
+        let blocks = message.content.unwrap_or_default();
+        self.update_usage(message.usage);
+        self.name_model(message.model);
+        for (number, block) in (0..).zip(blocks) {
+            self.begin(number, Some(block), out)?;
+            self.end_block(number, out)?;
+        }
+        let stop = Stop {
+            stop_reason: message.stop_reason,
+            stop_details: message.stop_details,
+        };
+        self.stop(stop, errors)?;
+        self.end(out)
+    }
+
+    fn take(
+        &mut self,
+        event: &SseEvent<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+        errors: &ServerErrors,
+    ) -> Result<EventOutcome, LlmError> {
+        let json: Event<'_> = parse(event.data)?;
+        let kind = Text::of(json.kind).unwrap_or(Cow::Borrowed(event.name));
+        let number = json.index.unwrap_or_default();
+        match &*kind {
+            "message_start" => {
+                if let Some(message) = json.message {
+                    let message: Message<'_> = parse(message.get())?;
+                    self.update_usage(message.usage);
+                    self.name_model(message.model);
+                }
+                return Ok(EventOutcome::Nothing);
+            }
+            "content_block_start" => self.begin(number, json.content_block, out)?,
+            "content_block_delta" => self.go_on(number, json.delta, out)?,
+            "content_block_stop" => self.end_block(number, out)?,
+            "message_delta" => {
+                self.update_usage(json.usage);
+                let delta = json.delta.map(|delta| parse(delta.get())).transpose()?;
+                if let Some(stop) = delta {
+                    self.stop(stop, errors)?;
+                }
+                return Ok(EventOutcome::Nothing);
+            }
+            "message_stop" => {
+                self.update_usage(json.usage);
+                self.end(out)?;
+                return Ok(EventOutcome::End);
+            }
+            "error" => return Err(error_of(json.error, json.request_id, errors)),
+            _ if json.error.is_some() => {
+                return Err(error_of(json.error, json.request_id, errors));
+            }
+            "" => return Err(invalid("the server sent something that is no event")),
+            // A ping, or something newer than this adapter.
+            _ => return Ok(EventOutcome::Nothing),
+        }
+        Ok(EventOutcome::Output)
+    }
+
+    fn begin(
+        &mut self,
+        number: u64,
+        raw: Option<&RawValue>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        let raw = raw.ok_or_else(|| invalid("a block of the reply begins without content"))?;
+        self.grow(raw.get().len())?;
+        if self.blocks.iter().any(|block| block.number == number) {
+            return Err(invalid(format!("block {number} of the reply begins twice")));
+        }
+        if self.blocks.len() >= MAX_BLOCKS {
+            let said = format!("more than {MAX_BLOCKS} blocks in one reply");
+            return Err(invalid(said));
+        }
+        let place = self
+            .blocks
+            .last()
+            .map_or(BlockIndex(0), |block| block.place.next());
+        let block = Block::begin(number, place, raw, &mut self.shares, out)?;
+        if let Content::Call { id, .. } = &block.content {
+            let same_id = |call: &Content| matches!(call, Content::Call { id: other, .. } if id.is_some() && other == id);
+            if self.blocks.iter().any(|block| same_id(&block.content)) {
+                return Err(invalid("two tool calls have the same id"));
+            }
+            if self.calls().count() >= MAX_CALLS {
+                let said = format!("more than {MAX_CALLS} tool calls in one reply");
+                return Err(invalid(said));
+            }
+        }
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    fn go_on(
+        &mut self,
+        number: u64,
+        raw: Option<&RawValue>,
+        out: &mut VecDeque<ReplyDelta>,
+    ) -> Result<(), LlmError> {
+        let raw = raw.ok_or_else(|| invalid("an event that brings a piece has none"))?;
+        self.grow(raw.get().len())?;
+        let (block, shares) = self.block(number)?;
+        block.go_on(raw, shares, out)
+    }
+
+    fn end_block(&mut self, number: u64, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
+        let asked = self.asked.clone();
+        let (block, shares) = self.block(number)?;
+        block.end(&asked, shares, out);
+        Ok(())
+    }
+
+    /// Returns a block that has begun and not ended.
+    fn block(&mut self, number: u64) -> Result<(&mut Block, &mut Shares), LlmError> {
+        let mut blocks = self.blocks.iter_mut().rev();
+        match blocks.find(|block| block.number == number) {
+            Some(block) if !block.is_done => Ok((block, &mut self.shares)),
+            Some(_) => Err(invalid(format!(
+                "block {number} of the reply goes on after its end"
+            ))),
+            None => Err(invalid(format!(
+                "an event is about block {number} of the reply, which has not begun"
+            ))),
+        }
+    }
+
+    fn calls(&self) -> impl Iterator<Item = &Block> {
+        let mut blocks = self.blocks.iter();
+        std::iter::from_fn(move || {
+            blocks.find(|block| matches!(block.content, Content::Call { .. }))
+        })
+    }
+
+    /// Takes note of why the model stopped.
+    fn stop(&mut self, stop: Stop<'_>, errors: &ServerErrors) -> Result<(), LlmError> {
+        let Some(reason) = Text::of(stop.stop_reason) else {
+            return Ok(());
+        };
+        self.finish = Some(match &*reason {
+            "end_turn" | "stop_sequence" => ReplyFinish::Stop,
+            "tool_use" => ReplyFinish::ToolCalls,
+            "max_tokens" | "model_context_window_exceeded" => ReplyFinish::Length,
+            "refusal" => {
+                let details = stop.stop_details;
+                let (category, explanation) = details.map_or_else(Default::default, |details| {
+                    (text_of(details.category), text_of(details.explanation))
+                });
+                let mut said = "the model refused to answer".to_owned();
+                if !category.is_empty() {
+                    said = format!("{said} (category {})", clean(&category, 60));
+                }
+                if !explanation.is_empty() {
+                    said = format!("{said}: {}", errors.tidy(&explanation));
+                }
+                return Err(LlmError::new(LlmErrorKind::ContentFiltered, said));
+            }
+            // The service paused a turn of its own tools, of which none is offered; or stopped for a reason that is newer than
+            // this adapter. Each so far was one to stop early, whose calls may not be whole.
+            other => {
+                tracing::warn!("the model stopped early: {}", clean(other, 60));
+                ReplyFinish::Length
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends the reply, which the server says is whole.
+    fn end(&mut self, out: &mut VecDeque<ReplyDelta>) -> Result<(), LlmError> {
+        let Some(said) = self.finish else {
+            let said = "the reply ended without a reason to stop";
+            return Err(LlmError::new(LlmErrorKind::Incomplete, said));
+        };
+        let has_calls = self.calls().next().is_some();
+        let finish = match said {
+            ReplyFinish::Stop if has_calls => ReplyFinish::ToolCalls,
+            ReplyFinish::ToolCalls if !has_calls => {
+                return Err(invalid("the reply stopped for its tool calls but has none"));
+            }
+            said => said,
+        };
+        if finish == ReplyFinish::ToolCalls && self.calls().any(|call| !call.is_done) {
+            return Err(invalid(
+                "the reply is complete but a tool call in it never ended",
+            ));
+        }
+        out.push_back(ReplyDelta::End(Box::new(ReplyEnd {
+            finish,
+            usage: self.usage(),
+            model: self.model.clone(),
+        })));
+        Ok(())
+    }
+
+    fn name_model(&mut self, said: Option<Text<'_>>) {
+        if let Some(name) = Text::of(said)
+            && *name != *self.model.model
+        {
+            self.model.model = Arc::from(clean(&name, 200));
+        }
+    }
+
+    fn update_usage(&mut self, said: Option<UsageField>) {
+        if let Some(said) = said {
+            self.usage.get_or_insert_default().update(said);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let Some(field) = self.usage else {
+            return Usage::UNKNOWN;
+        };
+        let counts = field.counts();
+        let mut usage = counts.usage(self.shares);
+        let is_hidden = |block: &Block| {
+            matches!(
+                block.content,
+                Content::Thinking {
+                    is_hidden: true,
+                    ..
+                } | Content::Sealed(_)
+            )
+        };
+        if counts.reasoning.is_none() && self.blocks.iter().any(is_hidden) {
+            usage.reasoning = TokenCount::UNKNOWN;
+        }
+        usage.cache_written = field.written().map(TokenCount::measured);
+        usage
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), LlmError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MAX_BYTES {
+            let said = format!("the reply is larger than {MAX_BYTES} bytes");
+            return Err(invalid(said));
+        }
+        Ok(())
+    }
+}
+
+impl ReplyDecoder for Decoder {
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        out: &mut VecDeque<ReplyDelta>,
+        errors: &ServerErrors,
+    ) -> Result<EventOutcome, LlmError> {
+        match event.data {
+            "" => Ok(EventOutcome::Nothing),
+            _ => self.take(&event, out, errors),
+        }
+    }
+
+    fn with_usage(&self, error: LlmError) -> LlmError {
+        if error.usage.is_none() && self.usage.is_some() {
+            return error.with_usage(self.usage());
+        }
+        error
+    }
+}
+
+/// Reads the error that came in place of a reply, or inside one.
+fn error_of(
+    error: Option<&RawValue>,
+    request: Option<Text<'_>>,
+    errors: &ServerErrors,
+) -> LlmError {
+    let error = error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
+    let mut error = errors.of_json(&error.unwrap_or_default());
+    if let Some(request) = Text::of(request) {
+        let request = errors.tidy(&request);
+        error.message = format!("{} (request {request})", error.message);
+    }
+    error
+}

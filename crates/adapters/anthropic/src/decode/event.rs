@@ -1,0 +1,160 @@
+//! What comes over the wire: the events of a stream, and a message that comes whole.
+//!
+//! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them. What
+//! is not known here is skipped: the service adds fields, events and kinds of blocks within a version.
+
+use neuraxis_wire::reply::{Text, TokenCounts, known_count};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// An event of a stream, or a whole message, or an error in place of either.
+#[derive(Debug, Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Option<Text<'a>>,
+    /// The number of the block that it is about.
+    #[serde(default)]
+    pub(super) index: Option<u64>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) usage: Option<UsageField>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) request_id: Option<Text<'a>>,
+}
+
+/// A message: the beginning of one in a stream, without content, or a whole one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow, default)]
+    pub(super) model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    pub(super) usage: Option<UsageField>,
+    #[serde(borrow, default)]
+    pub(super) stop_reason: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) stop_details: Option<StopDetails<'a>>,
+}
+
+/// Why a model stopped, which a stream tells in an event of its own.
+#[derive(Debug, Deserialize)]
+pub(super) struct Stop<'a> {
+    #[serde(borrow, default)]
+    pub(super) stop_reason: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) stop_details: Option<StopDetails<'a>>,
+}
+
+/// What is said of a refusal.
+#[derive(Debug, Deserialize)]
+pub(super) struct StopDetails<'a> {
+    #[serde(borrow, default)]
+    pub(super) category: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) explanation: Option<Text<'a>>,
+}
+
+/// The kind of a block or of a piece of one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Option<Text<'a>>,
+}
+
+/// A block as it begins, or a whole one.
+#[derive(Debug, Deserialize)]
+pub(super) struct StartedBlock<'a> {
+    #[serde(borrow, default)]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) input: Option<&'a RawValue>,
+}
+
+/// A piece of a block.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) partial_json: Option<Text<'a>>,
+}
+
+/// Token counts. Signed, since some gateways write -1 for what they do not know.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct UsageField {
+    /// What of the prompt was neither read from the cache nor written to it.
+    #[serde(default)]
+    input_tokens: Option<i64>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<i64>,
+    #[serde(default)]
+    cache_read_input_tokens: Option<i64>,
+    #[serde(default)]
+    output_tokens: Option<i64>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    thinking_tokens: Option<i64>,
+}
+
+impl UsageField {
+    /// Takes what a later event says. Counts grow over a stream and are told in all each time; some gateways tell a count
+    /// once and 0 at another time.
+    pub(super) fn update(&mut self, later: Self) {
+        self.input_tokens = self.input_tokens.max(later.input_tokens);
+        self.cache_creation_input_tokens = self
+            .cache_creation_input_tokens
+            .max(later.cache_creation_input_tokens);
+        self.cache_read_input_tokens = self
+            .cache_read_input_tokens
+            .max(later.cache_read_input_tokens);
+        self.output_tokens = self.output_tokens.max(later.output_tokens);
+        self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+    }
+
+    /// Returns what was counted. The parts of the prompt are counted apart.
+    pub(super) fn counts(&self) -> TokenCounts {
+        let read = known_count(self.cache_read_input_tokens).unwrap_or(0);
+        let fresh = known_count(self.input_tokens);
+        let written = self.written().unwrap_or(0);
+        let details = self.output_tokens_details;
+        TokenCounts {
+            prompt: fresh.map(|fresh| fresh.saturating_add(read).saturating_add(written)),
+            completion: known_count(self.output_tokens),
+            total: None,
+            reasoning: known_count(details.and_then(|details| details.thinking_tokens)),
+            cached: Some(read),
+        }
+    }
+
+    /// Returns what of the prompt was written to the cache, if that is told.
+    pub(super) fn written(&self) -> Option<u64> {
+        known_count(self.cache_creation_input_tokens)
+    }
+}

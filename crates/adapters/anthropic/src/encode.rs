@@ -1,0 +1,167 @@
+//! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
+//! also makes sure that a prompt's beginning stays the same byte for byte, as the service's cache and signatures demand.
+
+mod media;
+mod message;
+mod schema;
+mod settings;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use neuraxis_core::{LlmError, Message, ModelRef, ModelRequest};
+use neuraxis_wire::StrictTools;
+use neuraxis_wire::request::{
+    Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
+};
+
+use self::message::{Position, Rules, write_text};
+use self::schema::object_schema;
+use self::settings::{Demand, Settings};
+use crate::config::AnthropicConfig;
+
+/// What a model is told that would go on with its own message: such a conversation is refused.
+const GO_ON: &str = "Please go on.";
+
+/// How many blocks of the conversation are marked for the cache: with the tools and the instructions as many as may be.
+/// The last mark of this request is the one before the last of the next.
+const MARKS: usize = 2;
+
+/// Encodes the requests to one model.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    /// The body up to the conversation.
+    head: String,
+    rules: Rules,
+    prefixes: PrefixCache<Rules>,
+    tools: ToolsCache,
+    settings: Settings,
+}
+
+impl Encoder {
+    pub(crate) fn new(model: ModelRef, config: &AnthropicConfig) -> Self {
+        let mut head = Vec::new();
+        let mut json = JsonWriter::new(&mut head);
+        json.raw(r#"{"model":"#);
+        json.string(&model.model);
+        json.raw(",");
+        let rules = Rules {
+            model,
+            cache: config.cache,
+            no_thinking_until: 0,
+        };
+        Self {
+            head: String::from_utf8(head).unwrap_or_default(),
+            tools: ToolsCache::new(StrictTools::Unsaid, write_tool),
+            rules,
+            prefixes: PrefixCache::default(),
+            settings: Settings::new(config),
+        }
+    }
+
+    /// Encodes a request, without the thinking of as many of its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`BadRequest`](neuraxis_core::LlmErrorKind::BadRequest) for what this protocol cannot express.
+    pub(crate) fn body(
+        &self,
+        request: &ModelRequest,
+        delivery: Delivery,
+        no_thinking_until: usize,
+    ) -> Result<Bytes, LlmError> {
+        check_named_tool(request)?;
+        let tools = match request.tools.is_empty() {
+            true => Bytes::new(),
+            false => self.tools.encoded(&request.tools)?,
+        };
+        let demand = self.settings.demand(request)?;
+        let messages = request.messages.messages();
+        let rules = Rules {
+            no_thinking_until,
+            ..self.rules.clone()
+        };
+        let prefix = self.prefixes.encoded(messages, &rules)?;
+        let room = self.head.len() + prefix.bytes().len() + tools.len() + 512;
+        let mut body = Vec::with_capacity(room);
+        let mut json = JsonWriter::new(&mut body);
+        json.raw(&self.head);
+        write_marked(&prefix, messages, rules.mark(), &mut json);
+        self.prefixes.keep(prefix);
+        write_end(messages, &rules, &demand, &mut json);
+        if let Some(tools) = tools.strip_suffix(b"}]") {
+            json.raw(r#","tools":"#);
+            json.bytes(tools);
+            json.raw(rules.mark());
+            json.raw("}]");
+        }
+        self.settings.write(&demand, &mut json);
+        if delivery == Delivery::Streamed {
+            json.raw(r#","stream":true"#);
+        }
+        json.raw("}");
+        Ok(body.into())
+    }
+}
+
+/// Writes what is encoded of a conversation, and marks the ends of the last messages of the user in it for the cache.
+fn write_marked(
+    prefix: &Prefix<Rules>,
+    messages: &[Arc<Message>],
+    mark: &str,
+    json: &mut JsonWriter<'_>,
+) {
+    let bytes = prefix.bytes();
+    let mut written = 0;
+    let mut places = [0; MARKS];
+    if !mark.is_empty() {
+        for (place, end) in places.iter_mut().rev().zip(ends_of_user(messages)) {
+            // Before the brace that ends the block.
+            *place = prefix.end_of(end).saturating_sub(1);
+        }
+    }
+    for place in places.into_iter().filter(|place| *place > 0) {
+        json.bytes(bytes.get(written..place).unwrap_or_default());
+        json.raw(mark);
+        written = place;
+    }
+    json.bytes(bytes.get(written..).unwrap_or_default());
+}
+
+/// Returns after how many messages the user has spoken and the model has its turn, the last time first.
+fn ends_of_user(messages: &[Arc<Message>]) -> impl Iterator<Item = usize> {
+    let mut answered = true;
+    (1..=messages.len()).rev().filter(move |count| {
+        let was_answered = answered;
+        let before = messages.get(..*count).unwrap_or_default();
+        answered = matches!(before.last().map(Arc::as_ref), Some(Message::Assistant(_)));
+        was_answered && Position::after(before) == Position::User
+    })
+}
+
+/// Ends the conversation: with what this request alone says, and always with a message of the user.
+fn write_end(messages: &[Arc<Message>], rules: &Rules, demand: &Demand, json: &mut JsonWriter<'_>) {
+    let position = Position::after(messages);
+    if position != Position::User {
+        rules.end(position, json);
+        rules.begin(position, Position::User, json);
+        if demand.said.is_empty() {
+            write_text([GO_ON], json);
+        }
+    }
+    for said in &demand.said {
+        write_text([said.as_str()], json);
+    }
+    json.raw("]}]");
+}
+
+/// Writes a tool as the protocol has it.
+fn write_tool(tool: &ToolDefinition<'_>, json: &mut JsonWriter<'_>) {
+    json.raw(r#"{"name":"#);
+    json.string(tool.name);
+    json.raw(r#","description":"#);
+    json.string(tool.description);
+    json.raw(r#","input_schema":"#);
+    json.raw(&object_schema(tool.schema));
+    json.raw("}");
+}

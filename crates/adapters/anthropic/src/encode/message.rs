@@ -1,0 +1,364 @@
+//! Encodes one message after others: as blocks of the instructions at the beginning, or of a turn of user or assistant.
+//!
+//! The protocol has two roles that take turns, and instructions in a field of their own. So what speaks with the voice of
+//! the user goes into one message with what stands beside it: results of tools, what was said, and late instructions. What
+//! ends a block or a message is written by whatever comes next, or by the end of the request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AssistantMessage, ContentHash, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall,
+    ToolMessage,
+};
+use neuraxis_wire::request::{
+    JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::media::write_media;
+use crate::config::Cache;
+use crate::thinking::BlockState;
+
+/// What stands before instructions that come late, where the protocol has room for what the user says alone.
+const FROM_THE_SYSTEM: &str = "[System message] ";
+
+/// What stands for messages without anything that could be sent: an empty one is refused.
+const NOTHING_SAID: &str = "(nothing)";
+const NO_ANSWER: &str = "(no answer)";
+
+/// The most bytes of the id of a call, and of a tool's name.
+const LONGEST_CALL_ID: usize = 64;
+const LONGEST_NAME: usize = 64;
+
+/// How many digits of a hash stand for an id that the service does not take.
+const ID_DIGITS: usize = 32;
+
+/// What decides how a message is written, besides itself and those before it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) model: ModelRef,
+    pub(crate) cache: Cache,
+    /// Up to how many messages no thinking is sent.
+    pub(crate) no_thinking_until: usize,
+}
+
+/// Where in a request the next block is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// Before everything.
+    Start,
+    /// After instructions.
+    System,
+    /// In a message of the user.
+    User,
+    /// In a message of the assistant.
+    Assistant,
+}
+
+impl Position {
+    /// Returns the position after some messages.
+    pub(crate) fn after(messages: &[Arc<Message>]) -> Self {
+        let last = messages.iter().rev().find(|message| !is_blank(message));
+        match last.map(Arc::as_ref) {
+            None => Self::Start,
+            Some(Message::Assistant(_)) => Self::Assistant,
+            Some(Message::System { .. }) if is_beginning(messages) => Self::System,
+            Some(_) => Self::User,
+        }
+    }
+}
+
+impl MessageEncoder for Rules {
+    fn same_until(&self, old: &Self) -> usize {
+        if self.no_thinking_until == old.no_thinking_until {
+            usize::MAX
+        } else {
+            self.no_thinking_until.min(old.no_thinking_until)
+        }
+    }
+
+    fn write(
+        &self,
+        message: &Message,
+        before: &[Arc<Message>],
+        json: &mut JsonWriter<'_>,
+    ) -> Result<(), LlmError> {
+        if is_blank(message) {
+            return Ok(());
+        }
+        match message {
+            Message::System { text } if is_beginning(before) => {
+                json.raw(match Position::after(before) {
+                    Position::Start => r#""system":[{"type":"text","text":"#,
+                    _ => r#"},{"type":"text","text":"#,
+                });
+                json.string(text);
+            }
+            Message::System { text } => {
+                self.begin_message(Position::User, before, json);
+                write_text([FROM_THE_SYSTEM, text], json);
+            }
+            Message::User { parts } => {
+                self.begin_message(Position::User, before, json);
+                write_user(parts, json)?;
+            }
+            Message::Tool(result) => {
+                self.begin_message(Position::User, before, json);
+                self.write_result(result, before, json);
+            }
+            Message::Assistant(message) => {
+                self.begin_message(Position::Assistant, before, json);
+                self.write_assistant(message, before.len(), json)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rules {
+    /// Ends what stands before and begins a message of this role, unless that is the one under way.
+    fn begin_message(&self, role: Position, before: &[Arc<Message>], json: &mut JsonWriter<'_>) {
+        let position = Position::after(before);
+        if position != role {
+            self.end(position, json);
+            self.begin(position, role, json);
+        }
+    }
+
+    /// Ends the message or the instructions under way.
+    pub(crate) fn end(&self, position: Position, json: &mut JsonWriter<'_>) {
+        match position {
+            Position::Start => {}
+            Position::System => {
+                json.raw(self.mark());
+                json.raw("}],");
+            }
+            Position::User | Position::Assistant => json.raw("]},"),
+        }
+    }
+
+    /// Begins a message of a role after what was ended before.
+    pub(crate) fn begin(&self, position: Position, role: Position, json: &mut JsonWriter<'_>) {
+        if matches!(position, Position::Start | Position::System) {
+            json.raw(r#""messages":["#);
+        }
+        json.role(if role == Position::Assistant {
+            "assistant"
+        } else {
+            "user"
+        });
+        json.raw("[");
+    }
+
+    /// Returns what marks a block up to which the service is to keep the prompt, written at its end.
+    pub(crate) const fn mark(&self) -> &'static str {
+        match self.cache {
+            Cache::FiveMinutes => r#","cache_control":{"type":"ephemeral"}"#,
+            Cache::OneHour => r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#,
+            Cache::Off => "",
+        }
+    }
+
+    fn write_result(
+        &self,
+        result: &ToolMessage,
+        before: &[Arc<Message>],
+        json: &mut JsonWriter<'_>,
+    ) {
+        let id = id_of_call(result, before, |message, call| self.call_id(message, call));
+        json.begin_item();
+        json.raw(r#"{"type":"tool_result","tool_use_id":"#);
+        json.string(&id.unwrap_or_else(|| known_id(result.tool_call_id.as_str())));
+        json.raw(r#","content":"#);
+        json.string(result_text(result));
+        if is_error(result.content.as_str()) {
+            json.raw(r#","is_error":true"#);
+        }
+        json.raw("}");
+    }
+
+    /// Writes what the model answered, in its order. A message without content is refused, so that there is always some.
+    fn write_assistant(
+        &self,
+        message: &AssistantMessage,
+        index: usize,
+        json: &mut JsonWriter<'_>,
+    ) -> Result<(), LlmError> {
+        let mut is_empty = true;
+        for part in &message.parts {
+            let is_written = match part {
+                Part::Reasoning(part) => {
+                    index >= self.no_thinking_until && self.write_thinking(part, message, json)
+                }
+                Part::Text(part) => write_text_unless_blank(&part.text, json),
+                Part::ToolCall(call) => {
+                    self.write_call(message, call, json);
+                    true
+                }
+                _ => return Err(unsupported("an assistant message with media")),
+            };
+            is_empty &= !is_written;
+        }
+        if is_empty {
+            write_text([NO_ANSWER], json);
+        }
+        Ok(())
+    }
+
+    /// Writes a block of thinking if this model gave it and signed it, exactly as it came; so also a block of a kind that
+    /// is not known here. False if it is left out.
+    fn write_thinking(
+        &self,
+        part: &ReasoningPart,
+        message: &AssistantMessage,
+        json: &mut JsonWriter<'_>,
+    ) -> bool {
+        let state = part.state.as_ref();
+        let state = state.filter(|_| is_from(crate::PROVIDER, message));
+        let Some(state) = state.and_then(|state| BlockState::read(state, &self.model)) else {
+            return false;
+        };
+        if let Some(block) = state.block {
+            json.begin_item();
+            json.raw(block.get());
+            return true;
+        }
+        let Some(signature) = part.signature.as_ref().filter(|text| !text.is_empty()) else {
+            return false;
+        };
+        json.begin_item();
+        json.raw(r#"{"type":"thinking","thinking":"#);
+        json.string(&part.text);
+        json.raw(r#","signature":"#);
+        json.string(signature);
+        json.raw("}");
+        true
+    }
+
+    fn write_call(&self, message: &AssistantMessage, call: &ToolCall, json: &mut JsonWriter<'_>) {
+        json.begin_item();
+        json.raw(r#"{"type":"tool_use","id":"#);
+        json.string(&self.call_id(message, call));
+        json.raw(r#","name":"#);
+        json.string(&tool_name(&call.name));
+        json.raw(r#","input":"#);
+        let arguments = call.arguments.as_str();
+        // Unlike text that is skipped, its strings are decoded: the service refuses half of a surrogate pair.
+        if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
+            json.raw(arguments);
+        } else if arguments.trim().is_empty() {
+            json.raw("{}");
+        } else {
+            json.raw(r#"{"invalid_arguments":"#);
+            json.string(arguments);
+            json.raw("}");
+        }
+        json.raw("}");
+    }
+
+    /// Returns the id by which a call is named to the service: its own if it gave one, else the loop's.
+    fn call_id<'a>(&self, message: &AssistantMessage, call: &'a ToolCall) -> Cow<'a, str> {
+        match &call.provider_id {
+            Some(id) if !id.is_empty() && is_from(crate::PROVIDER, message) => known_id(id),
+            _ => known_id(call.id.as_str()),
+        }
+    }
+}
+
+/// Tells whether a message is one of no words, which is left out where nobody misses it.
+fn is_blank(message: &Message) -> bool {
+    matches!(message, Message::System { text } if text.trim().is_empty())
+}
+
+/// Tells whether messages are nothing but instructions.
+fn is_beginning(messages: &[Arc<Message>]) -> bool {
+    messages
+        .iter()
+        .all(|message| matches!(**message, Message::System { .. }))
+}
+
+/// Writes what the user said. A message without content is refused, so that there is always some.
+fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+    let mut is_empty = true;
+    for part in parts {
+        let is_written = match part {
+            Part::Text(part) => write_text_unless_blank(&part.text, json),
+            Part::Media(part) => {
+                json.begin_item();
+                write_media(part, json)?;
+                true
+            }
+            _ => return Err(unsupported("a user message of anything but text and media")),
+        };
+        is_empty &= !is_written;
+    }
+    if is_empty {
+        write_text([NOTHING_SAID], json);
+    }
+    Ok(())
+}
+
+/// Writes a block of text; one that is blank is refused, and left out. False if it is.
+fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
+    let is_blank = text.trim().is_empty();
+    if !is_blank {
+        write_text([text], json);
+    }
+    !is_blank
+}
+
+/// Writes several texts as one block.
+pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mut JsonWriter<'_>) {
+    json.begin_item();
+    json.raw(r#"{"type":"text","text":"#);
+    json.joined(texts);
+    json.raw("}");
+}
+
+/// Returns an id that the service takes: letters, digits, `_` and `-`.
+fn known_id(id: &str) -> Cow<'_, str> {
+    if is_plain(id, LONGEST_CALL_ID) {
+        return id.into();
+    }
+    let hash = ContentHash::of(id.as_bytes()).to_string();
+    format!("call_{hash:.ID_DIGITS$}").into()
+}
+
+/// Returns a name that the service takes: a model may have called a tool that does not exist, by any name.
+fn tool_name(name: &str) -> Cow<'_, str> {
+    if is_plain(name, LONGEST_NAME) {
+        return name.into();
+    }
+    let plain = |letter: char| match letter {
+        letter if is_plain_letter(letter) => letter,
+        _ => '_',
+    };
+    let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
+    if name.is_empty() {
+        "_".into()
+    } else {
+        name.into()
+    }
+}
+
+fn is_plain(text: &str, longest: usize) -> bool {
+    !text.is_empty() && text.len() <= longest && text.chars().all(is_plain_letter)
+}
+
+const fn is_plain_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+/// Tells whether a result is that of a call which failed: the loop writes those as an object of an error alone.
+fn is_error(content: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Failed<'a> {
+        #[serde(borrow)]
+        error: Cow<'a, str>,
+    }
+    content.starts_with(r#"{"error":"#)
+        && serde_json::from_str::<Failed<'_>>(content).is_ok_and(|failed| !failed.error.is_empty())
+}

@@ -1,0 +1,117 @@
+//! Which schemas of a reply the service can hold a model to, and which schemas of tools it takes.
+
+use std::borrow::Cow;
+
+use neuraxis_wire::strict_schema;
+use serde_json::{Map, Value};
+
+/// Keywords that strict schemas of others know and this service refuses.
+const REFUSED: [&str; 8] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "pattern",
+];
+
+/// Returns the form of a schema that the service can hold a model to, or nothing if it has none
+/// (docs.claude.com/en/docs/build-with-claude/structured-outputs, "JSON Schema limitations").
+pub(super) fn native_schema(schema: &str) -> Option<String> {
+    let strict = strict_schema(schema)?;
+    let Ok(Value::Object(root)) = serde_json::from_str(&strict) else {
+        return None;
+    };
+    is_taken(&root, false).then_some(strict)
+}
+
+/// Tells whether the service takes a schema. A definition that refers to another may lead back to itself.
+fn is_taken(schema: &Map<String, Value>, is_definition: bool) -> bool {
+    let one = |value: &Value, is_definition| {
+        value
+            .as_object()
+            .is_none_or(|schema| is_taken(schema, is_definition))
+    };
+    schema
+        .iter()
+        .all(|(keyword, value)| match (&**keyword, value) {
+            ("properties", Value::Object(all)) => {
+                all.values().all(|value| one(value, is_definition))
+            }
+            ("$defs" | "definitions", Value::Object(all)) => {
+                all.values().all(|value| one(value, true))
+            }
+            ("anyOf", Value::Array(all)) => all.iter().all(|value| one(value, is_definition)),
+            ("items", value) => one(value, is_definition),
+            ("$ref", value) => !is_definition && value != "#",
+            (keyword, _) => !REFUSED.contains(&keyword),
+        })
+}
+
+/// Returns the schema of a tool with the type that the service demands of it, if it says none.
+pub(super) fn object_schema(schema: &str) -> Cow<'_, str> {
+    match serde_json::from_str::<Value>(schema) {
+        Ok(Value::Object(root)) if !root.contains_key("type") => {
+            let typed = [("type".to_owned(), Value::from("object"))];
+            let typed: Map<String, Value> = typed.into_iter().chain(root).collect();
+            Value::Object(typed).to_string().into()
+        }
+        _ => schema.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(property: &str) -> String {
+        format!(
+            r#"{{"type":"object","properties":{{"minimum":{property}}},"required":["minimum"],
+                "$defs":{{"a":{{"type":"string"}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn schemas_that_the_service_takes_are_strict_and_hold_nothing_that_it_refuses() {
+        for property in [
+            r#"{"type":"string"}"#,
+            r##"{"$ref":"#/$defs/a"}"##,
+            r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#,
+        ] {
+            let native = native_schema(&object(property));
+            assert!(
+                native.is_some_and(|native| native.contains(r#""additionalProperties":false"#)),
+                "{property}"
+            );
+        }
+        for property in [
+            r#"{"type":"integer","minimum":1}"#,
+            r#"{"type":"array","items":{"type":"string","pattern":"a"}}"#,
+            r#"{"anyOf":[{"type":"array","items":{"type":"string"},"maxItems":2}]}"#,
+            r##"{"$ref":"#"}"##,
+            "{}",
+        ] {
+            assert_eq!(native_schema(&object(property)), None, "{property}");
+        }
+        let recursive = r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"required":["a"],
+            "$defs":{"b":{"type":"array","items":{"$ref":"#/$defs/b"}}}}"##;
+        assert_eq!(native_schema(recursive), None);
+    }
+
+    #[test]
+    fn the_schema_of_a_tool_is_that_of_an_object() {
+        for (schema, expected) in [
+            ("{}", r#"{"type":"object"}"#),
+            (r#"{"type": "object"}"#, r#"{"type": "object"}"#),
+            (
+                r##"{"$ref":"#/$defs/a"}"##,
+                r##"{"type":"object","$ref":"#/$defs/a"}"##,
+            ),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(object_schema(schema), expected);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What is asked of a model besides the conversation: how it thinks, what it may call, and the form of its reply.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, ToolChoice};
+use neuraxis_wire::Temperature;
+use neuraxis_wire::request::{JsonWriter, schema_of};
+
+use super::schema::native_schema;
+use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking, Thinking};
+use crate::model::ModelTraits;
+
+/// What is asked of one model. What it does not take is left out or put into words, and said once.
+#[derive(Debug)]
+pub(super) struct Settings {
+    thinking: ThinkingMode,
+    shown: Option<ShownThinking>,
+    effort: Option<Effort>,
+    /// The most tokens of a reply if a request names no number, and in any case.
+    max_tokens: (u32, u32),
+    takes_temperature: bool,
+    can_be_forced: bool,
+    one_call_at_a_time: bool,
+    said_temperature: AtomicBool,
+    said_choice: AtomicBool,
+}
+
+/// Whether and how long a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ThinkingMode {
+    Unsaid,
+    Adaptive,
+    /// For as many tokens.
+    Budget(u32),
+    Off,
+}
+
+/// What is asked for in one request.
+#[derive(Debug)]
+pub(super) struct Demand<'a> {
+    /// What the model is told after the conversation, in this request alone.
+    pub(super) said: Vec<String>,
+    choice: Option<Choice<'a>>,
+    thinking: ThinkingMode,
+    max_tokens: u32,
+    temperature: Option<f32>,
+    /// The schema that the text of the reply cannot but fit.
+    schema: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice<'a> {
+    Auto,
+    None,
+    Any,
+    Tool(&'a str),
+}
+
+impl Settings {
+    pub(super) fn new(config: &AnthropicConfig) -> Self {
+        let traits = ModelTraits::of(&config.model);
+        let thinking = match (config.thinking, config.thinking_budget) {
+            (_, Some(budget)) => ThinkingMode::Budget(budget),
+            (Thinking::ModelDefault, None) => ThinkingMode::Unsaid,
+            (Thinking::Adaptive, None) => ThinkingMode::Adaptive,
+            (Thinking::Off, None) => ThinkingMode::Off,
+        };
+        Self {
+            thinking,
+            shown: config.show_thinking,
+            effort: config.effort,
+            max_tokens: (
+                config.max_output_tokens.get(),
+                traits.max_output_tokens.unwrap_or(u32::MAX),
+            ),
+            takes_temperature: config
+                .temperature
+                .map_or(traits.takes_temperature, |said| said == Temperature::Sent),
+            can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
+            one_call_at_a_time: config.parallel_tool_calls == Some(false),
+            said_temperature: AtomicBool::new(false),
+            said_choice: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns what a request asks for, as far as the model takes it.
+    pub(super) fn demand<'a>(&self, request: &'a ModelRequest) -> Result<Demand<'a>, LlmError> {
+        let (usual, most) = self.max_tokens;
+        let max_tokens = request.max_output_tokens.unwrap_or(usual).clamp(1, most);
+        let mut said = Vec::new();
+        let choice = self.choice(request, &mut said);
+        let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
+        let thinking = match self.thinking {
+            // Which tool is called matters more to whoever asks than how it was thought about.
+            ThinkingMode::Budget(_) if is_forced => ThinkingMode::Off,
+            // The budget has to leave room for an answer.
+            ThinkingMode::Budget(budget) => match budget.min(max_tokens - 1) {
+                left if left < LEAST_BUDGET => ThinkingMode::Off,
+                left => ThinkingMode::Budget(left),
+            },
+            other => other,
+        };
+        Ok(Demand {
+            choice,
+            thinking,
+            max_tokens,
+            temperature: self.temperature(request, thinking),
+            schema: form_of(request, &mut said)?,
+            said,
+        })
+    }
+
+    /// Returns what is said about calling tools. Definitions stay where they are, whatever the choice.
+    fn choice<'a>(&self, request: &'a ModelRequest, said: &mut Vec<String>) -> Option<Choice<'a>> {
+        if request.tools.is_empty() {
+            return None;
+        }
+        let (choice, in_words) = match &request.tool_choice {
+            ToolChoice::Auto => return self.one_call_at_a_time.then_some(Choice::Auto),
+            ToolChoice::None => return Some(Choice::None),
+            ToolChoice::Required => (Choice::Any, "Call one of your tools now.".to_owned()),
+            ToolChoice::Named(name) => (
+                Choice::Tool(name.as_str()),
+                format!("Call the tool {name} now."),
+            ),
+        };
+        if self.can_be_forced {
+            return Some(choice);
+        }
+        if !self.said_choice.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "this model cannot be made to call a tool: it is asked for the call in words"
+            );
+        }
+        said.push(in_words);
+        self.one_call_at_a_time.then_some(Choice::Auto)
+    }
+
+    fn temperature(&self, request: &ModelRequest, thinking: ThinkingMode) -> Option<f32> {
+        let asked = request.temperature.filter(|number| number.is_finite())?;
+        let thinks = matches!(thinking, ThinkingMode::Adaptive | ThinkingMode::Budget(_));
+        if self.takes_temperature && !thinks {
+            return Some(asked.clamp(0.0, 1.0));
+        }
+        if !self.said_temperature.swap(true, Ordering::Relaxed) {
+            tracing::warn!("this model takes no temperature: it is left out");
+        }
+        None
+    }
+
+    /// Writes what a request asks for, as fields at the end of its body.
+    pub(super) fn write(&self, demand: &Demand<'_>, json: &mut JsonWriter<'_>) {
+        if let Some(choice) = demand.choice {
+            self.write_choice(choice, json);
+        }
+        json.raw(r#","max_tokens":"#);
+        json.raw(&demand.max_tokens.to_string());
+        if let Some(temperature) = demand.temperature {
+            json.raw(r#","temperature":"#);
+            json.raw(&temperature.to_string());
+        }
+        self.write_thinking(demand.thinking, json);
+        let effort = self.effort.map(Effort::as_str);
+        if effort.is_none() && demand.schema.is_none() {
+            return;
+        }
+        json.raw(r#","output_config":{"#);
+        if let Some(effort) = effort {
+            json.raw(r#""effort":"#);
+            json.string(effort);
+        }
+        if let Some(schema) = &demand.schema {
+            json.raw(if effort.is_some() { "," } else { "" });
+            json.raw(r#""format":{"type":"json_schema","schema":"#);
+            json.raw(schema);
+            json.raw("}");
+        }
+        json.raw("}");
+    }
+
+    fn write_choice(&self, choice: Choice<'_>, json: &mut JsonWriter<'_>) {
+        json.raw(r#","tool_choice":{"type":"#);
+        json.raw(match choice {
+            Choice::Auto => r#""auto""#,
+            Choice::None => r#""none""#,
+            Choice::Any => r#""any""#,
+            Choice::Tool(_) => r#""tool""#,
+        });
+        if let Choice::Tool(name) = choice {
+            json.raw(r#","name":"#);
+            json.string(name);
+        }
+        if self.one_call_at_a_time && choice != Choice::None {
+            json.raw(r#","disable_parallel_tool_use":true"#);
+        }
+        json.raw("}");
+    }
+
+    fn write_thinking(&self, thinking: ThinkingMode, json: &mut JsonWriter<'_>) {
+        match thinking {
+            ThinkingMode::Unsaid => return,
+            ThinkingMode::Off => {
+                json.raw(r#","thinking":{"type":"disabled"}"#);
+                return;
+            }
+            ThinkingMode::Adaptive => json.raw(r#","thinking":{"type":"adaptive""#),
+            ThinkingMode::Budget(tokens) => {
+                json.raw(r#","thinking":{"type":"enabled","budget_tokens":"#);
+                json.raw(&tokens.to_string());
+            }
+        }
+        if let Some(shown) = self.shown {
+            json.raw(r#","display":"#);
+            json.string(shown.as_str());
+        }
+        json.raw("}");
+    }
+}
+
+/// Returns the schema that the reply has to fit, where the service can hold the model to it. Where it cannot, the model is
+/// told the schema.
+fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<String>, LlmError> {
+    let Some((name, schema)) = schema_of(&request.reply_format) else {
+        return Ok(None);
+    };
+    if serde_json::from_str::<serde::de::IgnoredAny>(schema).is_err() {
+        let error = format!("the schema of the reply format {name} is not JSON");
+        return Err(LlmError::new(LlmErrorKind::BadRequest, error));
+    }
+    let native = native_schema(schema);
+    if native.is_none() {
+        said.push(format!(
+            "Reply with one JSON object, {name}, and nothing else. It must fit this JSON Schema: {schema}"
+        ));
+    }
+    Ok(native)
+}

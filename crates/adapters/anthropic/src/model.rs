@@ -1,0 +1,155 @@
+//! What models differ in, as far as their names tell.
+//!
+//! After docs.claude.com/en/docs/about-claude/models and the guides to thinking and to tools there. A name that tells
+//! nothing is taken for that of a model which accepts what the newest do.
+
+/// A version of a family of models, such as 4.6.
+type Version = (u32, u32);
+
+/// The first version that takes no temperature.
+const FIRST_WITHOUT_TEMPERATURE: Version = (4, 7);
+
+/// The first version with a context of a million tokens, and with replies of twice the size.
+const FIRST_WITH_LONG_CONTEXT: Version = (4, 6);
+
+/// The first version of most families that cannot be made to call a tool.
+const FIRST_UNFORCED: Version = (5, 5);
+
+/// What is known of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ModelTraits {
+    /// It can be made to call a tool.
+    pub(crate) can_be_forced: bool,
+    /// It takes a temperature, as long as it does not think.
+    pub(crate) takes_temperature: bool,
+    /// The most tokens of a conversation with its reply.
+    pub(crate) context_tokens: Option<u64>,
+    /// The most tokens of a reply, thinking included.
+    pub(crate) max_output_tokens: Option<u32>,
+}
+
+impl ModelTraits {
+    /// What is taken for granted of a model whose name tells nothing.
+    const UNKNOWN: Self = Self {
+        can_be_forced: true,
+        takes_temperature: false,
+        context_tokens: None,
+        max_output_tokens: None,
+    };
+
+    /// Returns what the name of a model tells.
+    pub(crate) fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let Some((_, rest)) = name.split_once("claude-") else {
+            return Self::UNKNOWN;
+        };
+        let (family, version) = family_and_version(rest);
+        let Some(version) = version else {
+            return Self::UNKNOWN;
+        };
+        let is_long = version >= FIRST_WITH_LONG_CONTEXT;
+        let is_always_thinking = matches!(family, "fable" | "mythos");
+        let is_unforced = version >= FIRST_UNFORCED && family != "haiku";
+        Self {
+            can_be_forced: !is_always_thinking && !is_unforced,
+            takes_temperature: version < FIRST_WITHOUT_TEMPERATURE,
+            context_tokens: Some(if is_long { 1_000_000 } else { 200_000 }),
+            max_output_tokens: Some(match version {
+                _ if is_long => 128_000,
+                (4, 5) | (3, 7) => 64_000,
+                (4, _) if family == "sonnet" => 64_000,
+                (4, _) => 32_000,
+                (3, 5) => 8_192,
+                _ => 4_096,
+            }),
+        }
+    }
+}
+
+/// Reads what follows `claude-`: `opus-4-8`, `sonnet-4-5-20250929`, or, of older models, `3-5-haiku-latest`.
+fn family_and_version(rest: &str) -> (&str, Option<Version>) {
+    let end = rest
+        .find(|letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '-' | '.'))
+        .unwrap_or(rest.len());
+    let words = || {
+        let rest = rest.get(..end).unwrap_or_default();
+        rest.split(['-', '.'])
+    };
+    let family = words().find(|word| word.starts_with(|letter: char| letter.is_ascii_alphabetic()));
+    // A date has eight digits.
+    let mut numbers = words()
+        .filter(|word| word.len() <= 2)
+        .filter_map(|word| word.parse().ok());
+    let version = numbers
+        .next()
+        .map(|major| (major, numbers.next().unwrap_or(0)));
+    (family.unwrap_or_default(), version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_models_do() {
+        for (name, forced, temperature, context, output) in [
+            ("claude-fable-5-2", false, false, 1_000_000, 128_000),
+            ("claude-mythos-5", false, false, 1_000_000, 128_000),
+            ("claude-opus-5-5", false, false, 1_000_000, 128_000),
+            ("claude-opus-7", false, false, 1_000_000, 128_000),
+            (
+                "claude-sonnet-5-5-20261001",
+                false,
+                false,
+                1_000_000,
+                128_000,
+            ),
+            ("claude-haiku-5-5", true, false, 1_000_000, 128_000),
+            ("claude-opus-5", true, false, 1_000_000, 128_000),
+            ("claude-opus-5-20260601", true, false, 1_000_000, 128_000),
+            ("claude-opus-4-8", true, false, 1_000_000, 128_000),
+            ("claude-sonnet-4-6", true, true, 1_000_000, 128_000),
+            (
+                "anthropic/claude-sonnet-4.6",
+                true,
+                true,
+                1_000_000,
+                128_000,
+            ),
+            (
+                "us.anthropic.claude-opus-4-6-v1:0",
+                true,
+                true,
+                1_000_000,
+                128_000,
+            ),
+            ("claude-sonnet-4-5-20250929", true, true, 200_000, 64_000),
+            ("claude-sonnet-4@20250514", true, true, 200_000, 64_000),
+            ("claude-opus-4-1-20250805", true, true, 200_000, 32_000),
+            ("claude-3-7-sonnet-latest", true, true, 200_000, 64_000),
+            ("claude-3-5-haiku-20241022", true, true, 200_000, 8_192),
+            ("claude-3-haiku-20240307", true, true, 200_000, 4_096),
+        ] {
+            let expected = ModelTraits {
+                can_be_forced: forced,
+                takes_temperature: temperature,
+                context_tokens: Some(context),
+                max_output_tokens: Some(output),
+            };
+            assert_eq!(ModelTraits::of(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_tells_nothing_is_taken_for_that_of_a_new_model() {
+        for name in [
+            "",
+            "my-gateway-model",
+            "claude-",
+            "claude-opus",
+            "claude-opus-20991231",
+        ] {
+            assert_eq!(ModelTraits::of(name), ModelTraits::UNKNOWN, "{name}");
+        }
+    }
+}

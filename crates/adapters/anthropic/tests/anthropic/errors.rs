@@ -1,0 +1,216 @@
+//! What becomes of the errors that Anthropic documents.
+
+use std::time::Duration;
+
+use neuraxis_core::{LlmErrorKind, TokenCount};
+use neuraxis_testkit::request;
+use serde_json::json;
+
+use crate::loopback::{Answer, Loopback};
+use crate::shapes::{message, named_events, pieces, streamed, text};
+use crate::{CANARY, both, client, stream};
+
+const fn server(status: u16) -> LlmErrorKind {
+    LlmErrorKind::server(Some(status))
+}
+
+/// Status, type, message, and what it means.
+const DOCUMENTED: [(u16, &str, &str, LlmErrorKind); 17] = [
+    (
+        400,
+        "invalid_request_error",
+        "max_tokens: Field required",
+        LlmErrorKind::BadRequest,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 215000 tokens > 200000 maximum",
+        LlmErrorKind::ContextOverflow {
+            limit: Some(200_000),
+            needed: Some(215_000),
+        },
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000",
+        LlmErrorKind::ContextOverflow {
+            limit: None,
+            needed: None,
+        },
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "Your credit balance is too low to use this service.",
+        LlmErrorKind::QuotaExhausted,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "You have reached your specified API usage limits.",
+        LlmErrorKind::QuotaExhausted,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "Output blocked by content filtering policy",
+        LlmErrorKind::ContentFiltered,
+    ),
+    (
+        401,
+        "authentication_error",
+        "invalid x-api-key sk-ant-canary-5f1e",
+        LlmErrorKind::Unauthorized,
+    ),
+    (402, "billing_error", "pay", LlmErrorKind::QuotaExhausted),
+    (403, "permission_error", "no", LlmErrorKind::Unauthorized),
+    (
+        404,
+        "not_found_error",
+        "model: claude-x",
+        LlmErrorKind::ModelNotFound,
+    ),
+    (
+        404,
+        "not_found_error",
+        "Not found",
+        LlmErrorKind::BadRequest,
+    ),
+    (409, "conflict_error", "again", server(409)),
+    (
+        413,
+        "request_too_large",
+        "Request exceeds the maximum size",
+        LlmErrorKind::BadRequest,
+    ),
+    (
+        429,
+        "rate_limit_error",
+        "slow down",
+        LlmErrorKind::RateLimited { retry_after: None },
+    ),
+    (500, "api_error", "Internal server error", server(500)),
+    (504, "timeout_error", "timed out", server(504)),
+    (529, "overloaded_error", "Overloaded", server(529)),
+];
+
+#[tokio::test]
+async fn each_documented_error_is_its_kind() {
+    for (status, kind, message, expected) in DOCUMENTED {
+        let error = json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": null});
+        let body = error.to_string();
+        let server = Loopback::start(move |_| {
+            Answer::whole(status, "content-type: application/json", &body)
+        })
+        .await;
+        for error in both(&client(&server), &request("hi")).await {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind, expected, "{status} {message}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_other_shapes_are_told_in_their_own_words() {
+    for (status, headers, body, said) in [
+        (
+            413,
+            "content-type: text/html",
+            "<html>Too large</html>",
+            "text/html",
+        ),
+        (
+            400,
+            "content-type: application/json",
+            r#"{"error":"just text"}"#,
+            "just text",
+        ),
+        (400, "x: y", "", "the server gave no reason"),
+    ] {
+        let server = Loopback::start(move |_| Answer::whole(status, headers, body)).await;
+        for error in both(&client(&server), &request("hi")).await {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind, LlmErrorKind::BadRequest, "{error}");
+            assert!(error.message.contains(said), "{said}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_tells_how_the_service_calls_the_request() {
+    let server = Loopback::start(|_| Answer::whole(500, "request-id: req_7", "{}")).await;
+    for error in both(&client(&server), &request("hi")).await {
+        let error = error.unwrap_err();
+        assert!(error.message.contains("request req_7"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_tells_how_long_to_wait_and_one_on_money_not_to() {
+    let limited = r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#;
+    let spent = r#"{"type":"error","error":{"type":"rate_limit_error","message":"no",
+        "details":{"error_code":"enforced_spend_limit_reached"}}}"#;
+    let wait = |millis| LlmErrorKind::RateLimited {
+        retry_after: Some(Duration::from_millis(millis)),
+    };
+    for (headers, body, expected) in [
+        ("retry-after: 7", limited, wait(7_000)),
+        (
+            "retry-after-ms: 1500\r\nretry-after: 7",
+            limited,
+            wait(1_500),
+        ),
+        ("retry-after: 7", spent, LlmErrorKind::QuotaExhausted),
+        (
+            "x-should-retry: false",
+            limited,
+            LlmErrorKind::QuotaExhausted,
+        ),
+    ] {
+        let server = Loopback::start(move |_| Answer::whole(429, headers, body)).await;
+        for error in both(&client(&server), &request("hi")).await {
+            assert_eq!(error.unwrap_err().kind, expected, "{headers}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_what_its_type_says_and_tells_what_was_used() {
+    for (kind, expected) in [
+        ("overloaded_error", LlmErrorKind::server(None)),
+        ("api_error", LlmErrorKind::server(None)),
+        ("timeout_error", LlmErrorKind::server(None)),
+        ("something_new", LlmErrorKind::server(None)),
+        (
+            "rate_limit_error",
+            LlmErrorKind::RateLimited { retry_after: None },
+        ),
+        ("invalid_request_error", LlmErrorKind::BadRequest),
+        ("billing_error", LlmErrorKind::QuotaExhausted),
+    ] {
+        let mut events = streamed(&message(&[text("Good day.")], "end_turn"));
+        events.truncate(5);
+        let error = json!({"type": kind, "message": format!("busy {CANARY}")});
+        events.push(json!({"type": "error", "error": error, "request_id": "req_8"}));
+        let server = Loopback::start(move |_| pieces(&named_events(&events))).await;
+        let error = stream(&client(&server), &request("hi")).await.unwrap_err();
+        assert_eq!(error.kind, expected, "{kind}");
+        assert!(error.message.contains("busy [redacted]"), "{error}");
+        assert!(error.message.contains("req_8"), "{error}");
+        let used = error.usage.expect("the usage is kept");
+        assert_eq!(used.prompt, TokenCount::measured(50));
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_place_of_a_message_is_what_it_says() {
+    let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+    let server = Loopback::start(move |_| Answer::json(body)).await;
+    for error in both(&client(&server), &request("hi")).await {
+        let error = error.unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::server(None));
+        assert!(error.message.contains("busy"), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! By which way the server is reached, what models it has, and how much context they have.
+
+use std::time::Duration;
+
+use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, AnthropicError, EndpointError};
+use neuraxis_core::LlmErrorKind;
+use neuraxis_ports::LlmClient;
+
+use crate::loopback::{Answer, Loopback};
+use crate::{client, config};
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn models_are_listed_as_far_as_they_can_be_named() {
+    let server = Loopback::start(|seen| {
+        assert_eq!(seen.line, "GET /v1/models?limit=1000");
+        assert!(seen.headers.contains("anthropic-version: 2023-06-01"));
+        Answer::json(r#"{"data":[{"type":"model","id":"claude-opus-5-5","display_name":"x"},{"id":"bad\u0000name"},{"id":"claude-haiku-5-5"}],"has_more":false}"#)
+    })
+    .await;
+    let models = client(&server).models(WITHIN).await.unwrap();
+    assert_eq!(models, ["claude-opus-5-5", "claude-haiku-5-5"]);
+    let server = Loopback::start(|_| Answer::whole(401, "x: y", "{}")).await;
+    let error = client(&server).models(WITHIN).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_server_is_asked_once_how_much_context_a_model_has() {
+    let server = Loopback::start(|seen| {
+        assert_eq!(seen.line, "GET /v1/models/claude-opus-4-8");
+        Answer::json(r#"{"id":"claude-opus-4-8","max_input_tokens":12345,"max_tokens":9}"#)
+    })
+    .await;
+    let client = client(&server);
+    assert_eq!(
+        client.info().context_tokens,
+        None,
+        "it is not Anthropic's own"
+    );
+    for _ in 0..2 {
+        client.learn_context().await;
+        assert_eq!(client.info().context_tokens, Some(12_345));
+    }
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_is_not_asked_again_and_one_that_is_not_there_is() {
+    for answer in ["{}", "[]", "nonsense"] {
+        let server = Loopback::start(move |_| Answer::json(answer)).await;
+        let client = client(&server);
+        for _ in 0..2 {
+            client.learn_context().await;
+            assert_eq!(client.info().context_tokens, None);
+        }
+        assert_eq!(server.seen().len(), 1, "{answer}");
+    }
+    let server = Loopback::start(|_| Answer::json("{}")).await;
+    let mut odd = config(&server);
+    odd.model = "../../elsewhere".to_owned();
+    AnthropicClient::new(odd).unwrap().learn_context().await;
+    assert!(server.seen().is_empty(), "such a name leads elsewhere");
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_in_place_of_the_server() {
+    let proxy = Loopback::start(|_| Answer::json(r#"{"data":[]}"#)).await;
+    let mut config = AnthropicConfig::new("m");
+    config.base_url = "http://models.example".to_owned();
+    config.proxy = Some(proxy.url());
+    let client = AnthropicClient::new(config).unwrap();
+    client.models(WITHIN).await.unwrap();
+    assert_eq!(
+        proxy.seen()[0].line,
+        "GET http://models.example/v1/models?limit=1000"
+    );
+}
+
+#[test]
+fn what_cannot_be_reached_as_configured_is_named() {
+    let mut unreadable = AnthropicConfig::new("m");
+    unreadable.ca_file = Some("/nowhere/ca.pem".into());
+    let error = AnthropicClient::new(unreadable).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/ca.pem"), "{error}");
+    let mut odd = AnthropicConfig::new("m");
+    odd.betas = vec!["a\nb".to_owned()];
+    let error = AnthropicClient::new(odd).unwrap_err();
+    let header = "anthropic-beta".to_owned();
+    assert_eq!(
+        error,
+        AnthropicError::Endpoint(EndpointError::HeaderValue(header))
+    );
+}

@@ -1,0 +1,363 @@
+//! What is sent, byte for byte.
+
+use neuraxis_anthropic::{Auth, Cache, Effort, ShownThinking, Temperature, Thinking};
+use neuraxis_core::{
+    JsonText, LlmErrorKind, MediaPart, MediaSource, Message, ModelRequest, Part, ReplyFormat,
+    ToolChoice,
+};
+use neuraxis_testkit::{messages, request, request_of, spec};
+use serde_json::{Value, json};
+
+use crate::loopback::Loopback;
+use crate::shapes::answer;
+use crate::{CANARY, body, both, client, config, json, respond, sent, stream};
+use neuraxis_anthropic::AnthropicClient;
+
+/// A request that has all that a request can have.
+fn everything() -> ModelRequest {
+    let mut request = request_of([
+        Message::system("Be brief."),
+        Message::user("What is here?"),
+        messages::calls([("c1", "list", r#"{"path":"."}"#), ("c2", "find", "")]),
+        messages::result("c1", "list", r#"["a"]"#),
+        messages::result("c2", "find", r#"{"error":"denied by a rule"}"#),
+        Message::assistant("One file."),
+        Message::user("Thanks."),
+        Message::system("Answer now."),
+    ]);
+    request.tools = [
+        spec("list")
+            .describe("Lists files.")
+            .schema(
+                r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#,
+            )
+            .build(),
+        spec("find")
+            .describe("Finds files.")
+            .schema(r#"{"properties":{"name":{"type":"string"}}}"#)
+            .build(),
+    ]
+    .into();
+    request.tool_choice = ToolChoice::Named("list".parse().unwrap());
+    request.max_output_tokens = Some(256);
+    request.temperature = Some(0.2);
+    request.reply_format = ReplyFormat::JsonSchema {
+        name: "answer".into(),
+        schema: JsonText::from_text(
+            r#"{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}"#,
+        ),
+    };
+    request
+}
+
+#[tokio::test]
+async fn a_request_looks_like_this() {
+    let seen = sent(&everything(), |config| {
+        config.thinking = Thinking::Adaptive;
+        config.show_thinking = Some(ShownThinking::Summarized);
+        config.effort = Some(Effort::Low);
+        config.parallel_tool_calls = Some(false);
+    })
+    .await;
+    assert_eq!(seen.line, "POST /v1/messages");
+    insta::assert_snapshot!(seen.body);
+}
+
+#[tokio::test]
+async fn the_least_request_looks_like_this() {
+    let mut bodies = Vec::new();
+    for cache in [Cache::FiveMinutes, Cache::OneHour, Cache::Off] {
+        bodies.push(
+            sent(&request("hi"), |config| config.cache = cache)
+                .await
+                .body,
+        );
+    }
+    insta::assert_snapshot!(bodies.join("\n"));
+}
+
+#[tokio::test]
+async fn the_key_the_version_and_the_betas_are_headers_and_the_key_is_shown_nowhere() {
+    let mut shown = String::new();
+    let seen = sent(&request("hi"), |config| {
+        config.betas = vec!["one-2026-01-01".to_owned(), "two".to_owned()];
+        let client = AnthropicClient::new(config.clone()).unwrap();
+        shown = format!("{config:?} {client:?}");
+    })
+    .await;
+    for header in [
+        &format!("x-api-key: {CANARY}"),
+        "anthropic-version: 2023-06-01",
+        "anthropic-beta: one-2026-01-01,two",
+        "accept: application/json",
+    ] {
+        assert!(seen.headers.contains(header), "{header}: {}", seen.headers);
+    }
+    assert!(!seen.headers.contains("authorization"), "{}", seen.headers);
+    assert!(!shown.contains("canary"), "{shown}");
+    let seen = sent(&request("hi"), |config| config.auth = Auth::Bearer).await;
+    let bearer = format!("authorization: bearer {CANARY}");
+    assert!(seen.headers.contains(&bearer), "{}", seen.headers);
+    assert!(!seen.headers.contains("x-api-key"), "{}", seen.headers);
+    assert!(!seen.headers.contains("anthropic-beta"), "{}", seen.headers);
+}
+
+#[tokio::test]
+async fn a_stream_is_asked_for() {
+    let server = Loopback::start(answer).await;
+    stream(&client(&server), &request("hi")).await.unwrap();
+    let seen = server.seen();
+    assert!(
+        seen[0].body.ends_with(r#","stream":true}"#),
+        "{}",
+        seen[0].body
+    );
+    assert!(seen[0].headers.contains("accept: text/event-stream"));
+}
+
+#[tokio::test]
+async fn the_most_tokens_of_a_reply_are_always_said_and_never_more_than_the_model_gives() {
+    for (model, asked, expected) in [
+        ("claude-opus-5-5", None, 32_000),
+        ("claude-opus-5-5", Some(200_000), 128_000),
+        ("claude-3-5-haiku-latest", None, 8_192),
+        ("my-model", Some(200_000), 200_000),
+        ("my-model", Some(0), 1),
+    ] {
+        let mut request = request("hi");
+        request.max_output_tokens = asked;
+        let body = body(&request, |config| config.model = model.to_owned()).await;
+        assert_eq!(body["max_tokens"], expected, "{model} {asked:?}");
+        for unsaid in ["temperature", "top_p", "top_k", "thinking", "output_config"] {
+            assert_eq!(body.get(unsaid), None, "{unsaid}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
+    let mut request = request("hi");
+    request.temperature = Some(1.5);
+    for (model, thinking, expected) in [
+        ("claude-sonnet-4-6", Thinking::ModelDefault, Some(1.0)),
+        ("claude-sonnet-4-6", Thinking::Off, Some(1.0)),
+        ("claude-sonnet-4-6", Thinking::Adaptive, None),
+        ("claude-opus-4-7", Thinking::ModelDefault, None),
+        ("my-model", Thinking::ModelDefault, None),
+    ] {
+        let set_up = |config: &mut neuraxis_anthropic::AnthropicConfig| {
+            config.model = model.to_owned();
+            config.thinking = thinking;
+        };
+        let body = body(&request, set_up).await;
+        assert_eq!(
+            body["temperature"].as_f64(),
+            expected,
+            "{model} {thinking:?}"
+        );
+    }
+    let sent = body(&request, |config| {
+        config.temperature = Some(Temperature::Sent)
+    })
+    .await;
+    assert_eq!(sent["temperature"], 1.0);
+}
+
+#[tokio::test]
+async fn a_budget_for_thinking_leaves_room_for_the_answer() {
+    for (most, expected) in [
+        (
+            None,
+            json!({"type": "enabled", "budget_tokens": 4_096, "display": "omitted"}),
+        ),
+        (
+            Some(2_048),
+            json!({"type": "enabled", "budget_tokens": 2_047, "display": "omitted"}),
+        ),
+        (Some(1_024), json!({"type": "disabled"})),
+    ] {
+        let mut request = request("hi");
+        request.max_output_tokens = most;
+        let body = body(&request, |config| {
+            config.thinking_budget = Some(4_096);
+            config.show_thinking = Some(ShownThinking::Omitted);
+        })
+        .await;
+        assert_eq!(body["thinking"], expected, "{most:?}");
+    }
+}
+
+/// A request with a tool and this choice.
+fn choosing(choice: ToolChoice) -> ModelRequest {
+    let mut request = request("hi");
+    request.tools = [spec("look").build()].into();
+    request.tool_choice = choice;
+    request
+}
+
+#[tokio::test]
+async fn definitions_stay_whatever_the_choice() {
+    let named = || ToolChoice::Named("look".parse().unwrap());
+    for (choice, parallel, expected) in [
+        (ToolChoice::Auto, None, Value::Null),
+        (
+            ToolChoice::Auto,
+            Some(false),
+            json!({"type": "auto", "disable_parallel_tool_use": true}),
+        ),
+        (ToolChoice::None, Some(false), json!({"type": "none"})),
+        (ToolChoice::Required, None, json!({"type": "any"})),
+        (
+            named(),
+            Some(false),
+            json!({"type": "tool", "name": "look", "disable_parallel_tool_use": true}),
+        ),
+    ] {
+        let body = body(&choosing(choice), |config| {
+            config.parallel_tool_calls = parallel;
+        })
+        .await;
+        assert_eq!(body["tool_choice"], expected);
+        assert_eq!(body["tools"][0]["name"], "look");
+    }
+    let mut no_tools = choosing(ToolChoice::None);
+    no_tools.tools = [].into();
+    let body = body(&no_tools, |_| {}).await;
+    assert_eq!((body.get("tools"), body.get("tool_choice")), (None, None));
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
+    for (choice, words) in [
+        (ToolChoice::Required, "Call one of your tools now."),
+        (
+            ToolChoice::Named("look".parse().unwrap()),
+            "Call the tool look now.",
+        ),
+    ] {
+        let request = choosing(choice);
+        let forced = body(&request, |config| {
+            config.model = "claude-opus-5-5".to_owned()
+        })
+        .await;
+        assert_eq!(forced.get("tool_choice"), None);
+        let content = &forced["messages"][0]["content"];
+        assert_eq!(content[1]["text"], words);
+        assert_eq!(
+            content[1].get("cache_control"),
+            None,
+            "only this request says so"
+        );
+        let overridden = body(&request, |config| {
+            config.model = "claude-opus-5-5".to_owned();
+            config.forced_tool_choice = Some(true);
+        })
+        .await;
+        assert!(overridden["tool_choice"].is_object());
+    }
+}
+
+#[tokio::test]
+async fn a_model_with_a_budget_does_not_think_where_it_has_to_call() {
+    let body = body(&choosing(ToolChoice::Required), |config| {
+        config.model = "claude-sonnet-4-5".to_owned();
+        config.thinking_budget = Some(2_048);
+    })
+    .await;
+    assert_eq!(body["thinking"], json!({"type": "disabled"}));
+    assert_eq!(body["tool_choice"], json!({"type": "any"}));
+}
+
+#[tokio::test]
+async fn a_tool_that_must_be_called_and_is_not_offered_is_refused_unsent() {
+    let server = Loopback::start(answer).await;
+    let request = choosing(ToolChoice::Named("other".parse().unwrap()));
+    let error = respond(&client(&server), &request).await.unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::BadRequest);
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_schema_that_the_service_cannot_hold_a_model_to_is_told_to_it() {
+    let mut request = request("hi");
+    request.reply_format = ReplyFormat::JsonSchema {
+        name: "age".into(),
+        schema: JsonText::from_text(
+            r#"{"type":"object","properties":{"x":{"type":"integer","minimum":1}},"required":["x"]}"#,
+        ),
+    };
+    let told = body(&request, |_| {}).await;
+    assert_eq!(told.get("output_config"), None);
+    let words = told["messages"][0]["content"][1]["text"].as_str().unwrap();
+    assert!(words.contains(r#""minimum":1"#), "{words}");
+    request.reply_format = ReplyFormat::JsonSchema {
+        name: "age".into(),
+        schema: JsonText::from_text("nonsense"),
+    };
+    let server = Loopback::start(answer).await;
+    for error in both(&client(&server), &request).await {
+        assert_eq!(error.unwrap_err().kind, LlmErrorKind::BadRequest);
+    }
+}
+
+fn media(media_type: &str, source: MediaSource) -> ModelRequest {
+    request_of([Message::User {
+        parts: vec![
+            Part::text("What is this?"),
+            Part::Media(MediaPart {
+                media_type: media_type.to_owned(),
+                source,
+            }),
+        ],
+    }])
+}
+
+#[tokio::test]
+async fn images_and_documents_are_blocks() {
+    let data = || MediaSource::Base64("aGk=".into());
+    for (kind, block, expected) in [
+        ("image/png", "image", "image/png"),
+        ("image/jpg", "image", "image/jpeg"),
+        ("application/pdf", "document", "application/pdf"),
+    ] {
+        let body = body(&media(kind, data()), |config| config.cache = Cache::Off).await;
+        let source = json!({"type": "base64", "media_type": expected, "data": "aGk="});
+        let content = &body["messages"][0]["content"];
+        assert_eq!(content[1], json!({"type": block, "source": source}));
+    }
+    let url = MediaSource::Url("https://example.com/a.webp".to_owned());
+    let body = body(&media("image/webp", url), |_| {}).await;
+    let source = &body["messages"][0]["content"][1]["source"];
+    assert_eq!(source["url"], "https://example.com/a.webp");
+}
+
+#[tokio::test]
+async fn media_that_the_protocol_has_no_form_for_is_refused_unsent() {
+    let server = Loopback::start(answer).await;
+    for (kind, source) in [
+        ("audio/wav", MediaSource::Base64("aGk=".into())),
+        (
+            "image/png",
+            MediaSource::Url("file:///etc/passwd".to_owned()),
+        ),
+    ] {
+        let error = respond(&client(&server), &media(kind, source))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, LlmErrorKind::BadRequest, "{kind}");
+    }
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_of_a_request_is_lost_when_it_is_sent_again() {
+    let server = Loopback::start(answer).await;
+    let client = AnthropicClient::new(config(&server)).unwrap();
+    let request = everything();
+    for _ in 0..2 {
+        respond(&client, &request).await.unwrap();
+    }
+    let seen = server.seen();
+    assert_eq!(seen[0].body, seen[1].body);
+    assert_eq!(json(&seen[0])["messages"].as_array().unwrap().len(), 5);
+}
