@@ -11,9 +11,10 @@ use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
 
 use crate::approval_key::{self, ApprovalKeyError};
-use crate::config::{Config, ConfigError, Origin, Provider};
+use crate::config::{Config, ConfigError, Origin};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
+use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
 
@@ -129,7 +130,7 @@ impl App {
             .root(root(config))
             .store(opened.sessions())
             .tools(tools(config, environment, recording)?);
-        let Cast {
+        let Models {
             models,
             mut notices,
             tapes,
@@ -173,8 +174,8 @@ impl App {
     }
 }
 
-/// Who answers.
-struct Cast {
+/// The models that answer, by their roles.
+struct Models {
     models: Vec<(Role, Arc<dyn LlmClient>)>,
     notices: Vec<String>,
     tapes: Tapes,
@@ -185,7 +186,7 @@ async fn discovered(
     config: &Config,
     environment: &Environment,
     file: Option<PathBuf>,
-) -> Result<Cast, BuildError> {
+) -> Result<Models, BuildError> {
     let discovery = discover(config, environment).await;
     let mut notices = Vec::from_iter(discovery.notices());
     let mut tapes = Tapes::replaying(discovery.cassettes);
@@ -197,7 +198,7 @@ async fn discovered(
                 fault,
             })?;
             // Whoever configured it may not remember that it is no model.
-            if endpoint.provider() == Provider::Cassette {
+            if endpoint.provider() == Provider::of::<CassetteConfig>() {
                 let notice = endpoint.info().notice.into_iter();
                 notices.extend(notice.map(|notice| format!("{role}: {notice}")));
             }
@@ -213,7 +214,7 @@ async fn discovered(
         let client = tapes.before(&role, client);
         (role, client)
     });
-    Ok(Cast {
+    Ok(Models {
         models: models.collect(),
         notices,
         tapes,
@@ -225,7 +226,7 @@ fn replayed(
     config: &Config,
     environment: &Environment,
     recorded: &CassetteConfig,
-) -> Result<Cast, BuildError> {
+) -> Result<Models, BuildError> {
     let redactor = secrets_of(config, environment);
     let cassette = Cassette::open(recorded, redactor)?;
     let models = cassette.roles().into_iter().map(|role| {
@@ -239,7 +240,7 @@ fn replayed(
         });
     }
     let file = recorded.file.display();
-    Ok(Cast {
+    Ok(Models {
         models,
         notices: vec![format!("replaying {file}: no model is asked")],
         tapes: Tapes::replaying(vec![cassette]),

@@ -2,10 +2,11 @@
 
 mod addresses;
 mod change;
+pub(crate) mod discovery;
 mod error;
 mod found;
 mod layer;
-mod models;
+pub(crate) mod models;
 mod named;
 mod origin;
 mod place;
@@ -27,18 +28,19 @@ use neuraxis_tools::OwnFiles;
 use toml::Table;
 
 pub use change::Change;
+pub use discovery::DiscoveryConfig;
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
 use layer::Layer;
+pub use models::ModelConfig;
 use models::Providers;
-pub use models::{ModelConfig, Provider, ProviderConfig};
 pub use named::AbsentTools;
 pub use origin::Origin;
 use place::ancestry;
 use read::Reading;
 pub use secret::shown_setting;
-pub use sections::{DiscoveryConfig, ServerConfig, ToolsConfig};
 use sections::{RETIRED_KEY, Sections};
+pub use sections::{ServerConfig, ToolsConfig};
 pub use settings::Setting;
 pub use sources::Sources;
 pub use store::StoreConfig;

@@ -6,23 +6,21 @@ mod found;
 mod key;
 mod local;
 mod owner;
-mod unnamed;
 
 use std::collections::BTreeMap;
 
-use neuraxis_cassette::{Cassette, CassetteError, Redactor};
+use neuraxis_cassette::{Cassette, Redactor};
 use neuraxis_core::Role;
-use neuraxis_llama::{EndpointError, Secret};
-use neuraxis_openai::OpenAiError;
+use neuraxis_ports::{ConnectError, Secret};
 
 use crate::config::{Config, Origin};
 use crate::environment::Environment;
+use crate::providers::Provider;
 
-pub use endpoint::{Endpoint, Offer, Readiness};
+pub use endpoint::{Endpoint, UnnamedModel};
 pub use found::FoundKey;
 pub use key::{KeyError, KeySource};
 pub use local::{LocalServer, Obstacle, PassedOver};
-pub use unnamed::UnnamedModel;
 
 /// The models that serve, and why these.
 #[derive(Debug)]
@@ -87,29 +85,35 @@ pub enum ModelError {
         /// Why not.
         source: KeyError,
     },
-    /// Its address cannot be used.
-    #[error("models.{role}: {source}")]
-    Address {
+    /// A variable that is to hold a secret header is not set.
+    #[error(
+        "models.{role}: the environment variable {variable}, which is to hold the header {header}, is not set"
+    )]
+    Header {
         /// The role.
         role: Role,
-        /// Why not.
-        source: EndpointError,
+        /// The variable; hidden where it may be a key.
+        variable: String,
+        /// The header; hidden where it may be a key.
+        header: String,
     },
-    /// The address that a variable names cannot be used.
+    /// The address that a variable names, or the key in one, cannot be used.
     #[error("{source}")]
     Variable {
         /// The variable.
         variable: &'static str,
         /// Why not.
-        source: EndpointError,
+        source: ConnectError,
     },
-    /// The section contradicts itself, or its server cannot be used.
+    /// The table contradicts itself, its server cannot be used, or its recording cannot be replayed.
     #[error("models.{role}: {source}")]
-    OpenAi {
+    Connect {
         /// The role.
         role: Role,
+        /// The provider.
+        provider: Provider,
         /// Why not.
-        source: OpenAiError,
+        source: ConnectError,
     },
     /// No model is named, and the provider has none that would be meant by that.
     #[error("models.{role}: no model is named: set model to one that `neuraxis models` lists")]
@@ -119,14 +123,6 @@ pub enum ModelError {
         /// The provider, which can be asked for its models.
         server: Box<UnnamedModel>,
     },
-    /// The recording cannot be replayed.
-    #[error("models.{role}: {source}")]
-    Cassette {
-        /// The role.
-        role: Role,
-        /// Why not.
-        source: Box<CassetteError>,
-    },
 }
 
 impl ModelError {
@@ -135,39 +131,25 @@ impl ModelError {
     pub fn origin(&self, config: &Config) -> Origin {
         let (role, key) = match self {
             Self::Key { role, source } => (role, source.key()),
-            Self::Address { role, source } => (role, key_of(source)),
-            Self::OpenAi { role, source } => match source {
-                OpenAiError::Endpoint(source) => (role, key_of(source)),
-                OpenAiError::OnlyResponses { setting } => (role, *setting),
-                OpenAiError::NoVariable { .. } | OpenAiError::UnreadHeader { .. } => {
-                    (role, "headers_env")
-                }
-                _ => (role, "provider"),
-            },
+            Self::Header { role, .. } => (role, "headers_env"),
+            Self::Connect { role, source, .. } => (role, source.key()),
             Self::NoModel { role, .. } => (role, "provider"),
-            Self::Cassette { role, .. } => (role, "file"),
             Self::Variable { variable, .. } => return Origin::Variable((*variable).to_owned()),
         };
         config.origin_around(&format!("models.{role}.{key}"))
     }
 }
 
-/// Returns the key of the section that is wrong.
-const fn key_of(error: &EndpointError) -> &'static str {
-    match error {
-        EndpointError::CaFile { .. } => "ca_file",
-        EndpointError::Proxy { .. } => "proxy",
-        EndpointError::HeaderName(_) | EndpointError::HeaderValue(_) => "headers",
-        _ => "base_url",
-    }
-}
-
 /// Returns what takes the keys out of a text: those of configured models, and those in the usual variables.
 #[must_use]
 pub fn secrets_of(config: &Config, environment: &Environment) -> Redactor {
+    Redactor::new(secrets(config, environment).iter().map(Secret::expose))
+}
+
+fn secrets(config: &Config, environment: &Environment) -> Vec<Secret> {
     let mut secrets = configured::secrets(config.models(), environment);
     secrets.extend(found::secrets(environment));
-    Redactor::new(secrets.iter().map(Secret::expose))
+    secrets
 }
 
 /// Chooses the models. Without any that are configured, a provider serves whose key is in the environment, without one a
@@ -176,7 +158,7 @@ pub async fn discover(config: &Config, environment: &Environment) -> Discovery {
     if config.models().is_empty() {
         found::find(config.discovery(), environment).await
     } else {
-        let redactor = secrets_of(config, environment);
-        configured::all(config.models(), environment, redactor)
+        let secrets = secrets(config, environment);
+        configured::all(config.models(), environment, &secrets)
     }
 }

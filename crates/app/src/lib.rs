@@ -31,6 +31,7 @@ mod config;
 mod discover;
 mod environment;
 mod names;
+mod providers;
 mod store;
 mod tape;
 mod template;
@@ -40,15 +41,16 @@ pub use app::{App, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
     AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,
-    Origin, Provider, ProviderConfig, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig,
-    shown_setting,
+    Origin, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,
-    Offer, PassedOver, Readiness, UnnamedModel, discover, secrets_of,
+    PassedOver, UnnamedModel, discover, secrets_of,
 };
 pub use environment::Environment;
+pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_sql::{Contents, OpenError};
+pub use providers::{Provider, ProviderConfig};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use template::template;

@@ -3,7 +3,6 @@
 //! Nothing is checked here but the form; [`Policy::layered`](crate::Policy::layered) checks what it means.
 
 mod channel;
-mod duration;
 mod mode;
 mod operation;
 mod origins;
@@ -20,7 +19,6 @@ pub use channel::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, SelfChecks, UnlistedTools,
 };
-pub(crate) use duration::text as duration_text;
 pub use mode::{Answer, ModeConfig, ToolAnswersConfig};
 pub use operation::{HealthConfig, PriceConfig, TaintConfig, TrustConfig};
 pub use origins::{Origins, Place};

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use neuraxis::RunStatus;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::{CountLabel, TokenCount};
-use neuraxis_app::{Endpoint, KeySource, Provider};
+use neuraxis_app::{Endpoint, KeySource};
 
 /// Describes a model's endpoint: which model, where, with which key.
 pub(crate) fn described(endpoint: &Endpoint) -> String {
@@ -18,14 +18,6 @@ pub(crate) fn described(endpoint: &Endpoint) -> String {
         KeySource::None => text,
         source => format!("{text}, key in {source}"),
     }
-}
-
-/// Tells whether a name that an endpoint lists is that of the model it is asked for.
-pub(crate) fn offers(endpoint: &Endpoint, name: &str) -> bool {
-    let asked = endpoint.info().model.model;
-    // A llama-server that serves one model takes any name for it, and Ollama adds a tag to those that have none.
-    let any = endpoint.provider() == Provider::Llama && *asked == *"default";
-    any || name == &*asked || name.strip_suffix(":latest") == Some(&*asked)
 }
 
 /// Says how long something took.

@@ -9,7 +9,7 @@ use neuraxis_core::Role;
 use super::Layers;
 use super::error::ConfigError;
 use super::layer::Layer;
-use super::models::{ModelConfig, ProviderConfig};
+use super::models::ModelConfig;
 use super::secret::without_secrets;
 
 /// Checks that each key is named by the same file as the address that it is sent to, if that is the file of the working
@@ -40,7 +40,11 @@ pub(super) fn check_keys(
 pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers) -> Vec<String> {
     let mut notices = Vec::new();
     for (role, model) in models {
-        let Some(url) = base_url(model).filter(|url| is_open_to_others(url)) else {
+        let Some(url) = model
+            .provider
+            .base_url()
+            .filter(|url| is_open_to_others(url))
+        else {
             continue;
         };
         if let Some(key) = keys(role, model).first() {
@@ -56,7 +60,7 @@ pub(super) fn unprotected(models: &BTreeMap<Role, ModelConfig>, layers: &Layers)
 
 /// Returns the dotted paths of what names the keys of a model that is reached over a network.
 fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
-    if base_url(model).is_none() {
+    if model.provider.base_url().is_none() {
         return Vec::new();
     }
     let mut keys = Vec::new();
@@ -66,20 +70,9 @@ fn keys(role: &Role, model: &ModelConfig) -> Vec<String> {
     if model.api_key_file.is_some() {
         keys.push(format!("models.{role}.api_key_file"));
     }
-    if let ProviderConfig::OpenAi(config) = &model.provider {
-        let headers = config.headers_env.keys();
-        keys.extend(headers.map(|name| format!("models.{role}.headers_env.{name}")));
-    }
+    let headers = model.provider.secret_headers();
+    keys.extend(headers.map(|(name, _)| format!("models.{role}.headers_env.{name}")));
     keys
-}
-
-fn base_url(model: &ModelConfig) -> Option<&str> {
-    match &model.provider {
-        ProviderConfig::OpenAi(config) => Some(&config.base_url),
-        ProviderConfig::DeepSeek(config) => Some(&config.base_url),
-        ProviderConfig::Llama(config) => Some(&config.base_url),
-        ProviderConfig::Offline | ProviderConfig::Cassette(_) => None,
-    }
 }
 
 impl Layers {
@@ -99,7 +92,7 @@ impl Layers {
 
     /// Returns the dotted path of what the file of the working directory says about where a model is, if it does.
     fn found_address(&self, role: &Role, model: &ModelConfig) -> Option<String> {
-        base_url(model)?;
+        model.provider.base_url()?;
         let path = |key: &str| format!("models.{role}.{key}");
         // Where no address is named, that of the provider is meant.
         let address = match self.sets(&path("base_url")) {

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 
 use neuraxis_brainstem::PolicyError;
+use neuraxis_offline::OfflineConfig;
+use neuraxis_ports::Provider as _;
 use toml::{Table, Value};
 
+use super::Layers;
 use super::secret::{self, HIDDEN, is_variable_name, may_be_key};
 use super::settings::on_one_line;
-use super::{Layers, Provider};
 use crate::names::{is_shown_whole, shown};
 
 /// The most characters of a value that are shown. What is cut cannot be trusted by a yes, so that this is rare.
@@ -194,7 +196,7 @@ fn of_model(role: &str, rest: &[&str], text: &str, keys: &Keys<'_>) -> (u8, Stri
                 format!("lets whoever has the certificates in {file} read along"),
             )
         }
-        ["provider"] if text == Provider::Offline.as_str() => {
+        ["provider"] if text == OfflineConfig::NAME => {
             (6, "lets rules answer, without a model".to_owned())
         }
         ["provider"] => (1, format!("lets {} answer", cut(text))),

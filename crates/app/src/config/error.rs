@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use figment::error::{Actual, Kind};
 use neuraxis_brainstem::PolicyError;
 
-use super::models::{OUR_KEYS, Provider};
+use super::models::OUR_KEYS;
 use super::origin::Origin;
 use super::secret::may_be_key;
 use crate::names::{Choices, shown};
+use crate::providers::Provider;
 
 /// The sections whose values may be shown: they hold no secrets.
 const OPEN_SECTIONS: [&str; 8] = POLICY_SECTIONS;
@@ -135,7 +136,7 @@ pub enum Fault {
         missing: String,
     },
     /// A model has no provider.
-    #[error("the key \"provider\" is missing in [models.{role}]; known: {}", Provider::ALL.map(Provider::as_str).join(", "))]
+    #[error("the key \"provider\" is missing in [models.{role}]; known: {}", Provider::names().join(", "))]
     NoProvider {
         /// The role.
         role: String,

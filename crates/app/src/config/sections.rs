@@ -10,12 +10,11 @@ use neuraxis_brainstem::{
     RuleConfig, TaintConfig, TrustConfig,
 };
 use neuraxis_core::{Channel, Mode, PlanName, Role};
-use neuraxis_deepseek::DeepSeekConfig;
-use neuraxis_llama::LlamaConfig;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::discovery::DiscoveryConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -66,43 +65,6 @@ pub(super) const RETIRED_KEY: &str = "config.project_policy";
 struct RetiredConfig {
     #[serde(rename = "project_policy")]
     _project_policy: IgnoredAny,
-}
-
-/// `[discovery]`: what is looked for when no model is configured.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct DiscoveryConfig {
-    /// Whether the keys of OpenAI and DeepSeek are looked for, in `OPENAI_API_KEY` and `DEEPSEEK_API_KEY`. `true`.
-    pub keys: bool,
-    /// The model that is asked where only a key of OpenAI is there. `gpt-5.4-mini`.
-    pub openai_model: String,
-    /// The model that is asked where only a key of DeepSeek is there. `deepseek-flash`.
-    pub deepseek_model: String,
-    /// Whether model servers on this machine are looked for. `true`.
-    pub local_servers: bool,
-}
-
-impl Default for DiscoveryConfig {
-    fn default() -> Self {
-        Self {
-            keys: true,
-            openai_model: "gpt-5.4-mini".to_owned(),
-            deepseek_model: DeepSeekConfig::default().model,
-            local_servers: true,
-        }
-    }
-}
-
-impl DiscoveryConfig {
-    /// Returns where to look: llama-server, Ollama and LM Studio on their usual ports.
-    pub(crate) fn places(&self) -> Vec<LlamaConfig> {
-        if self.local_servers {
-            LlamaConfig::usual_places().into()
-        } else {
-            Vec::new()
-        }
-    }
 }
 
 /// `[tools]`: what the built-in tools may see.

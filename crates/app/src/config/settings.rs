@@ -38,22 +38,7 @@ impl Config {
                 self.add(&mut list, format!("models.{role}.{name}"), &value);
             }
         }
-        let discovery = [
-            ("keys", Value::Boolean(self.discovery.keys)),
-            (
-                "openai_model",
-                Value::String(self.discovery.openai_model.clone()),
-            ),
-            (
-                "deepseek_model",
-                Value::String(self.discovery.deepseek_model.clone()),
-            ),
-            (
-                "local_servers",
-                Value::Boolean(self.discovery.local_servers),
-            ),
-        ];
-        for (name, value) in discovery {
+        for (name, value) in self.discovery.settings() {
             self.add(&mut list, format!("discovery.{name}"), &value);
         }
         if let Some(file) = &self.approval_key_file {

@@ -6,6 +6,7 @@ mod project;
 use std::error::Error;
 use std::fs;
 
+use neuraxis_cassette::CassetteConfig;
 use neuraxis_core::{ContentHash, Mode};
 use tempfile::TempDir;
 
@@ -337,7 +338,8 @@ fn a_recording_counts_from_the_file_that_names_it() {
     let text = "[models.coding]\nprovider = 'cassette'\nfile = 'a.cassette'\n";
     let machine = Machine::new().with_file("user/neuraxis.toml", text);
     let config = machine.load().unwrap();
-    let ProviderConfig::Cassette(cassette) = &config.models()[&Role::CODING].provider else {
+    let provider = &config.models()[&Role::CODING].provider;
+    let Some(cassette) = provider.get::<CassetteConfig>() else {
         panic!("another provider")
     };
     assert_eq!(cassette.file, machine.folder.path().join("user/a.cassette"));

@@ -5,24 +5,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuraxis_core::Role;
-use neuraxis_deepseek::{DeepSeekClient, DeepSeekConfig, Secret};
-use neuraxis_offline::OfflineModel;
-use neuraxis_openai::{OpenAiClient, OpenAiConfig, OpenAiError};
+use neuraxis_llama::LlamaConfig;
+use neuraxis_offline::{OfflineConfig, OfflineModel};
+use neuraxis_ports::{
+    ConnectContext, ConnectError, KeyDiscovery, LlmClient, ModelSource, Secret, Shared,
+};
+use toml::Value;
 
-use super::endpoint::{Client, Endpoint};
+use super::endpoint::Endpoint;
 use super::key::{self, KeySource};
 use super::local::{self, Search};
 use super::{Choice, Discovery, ModelError};
+use crate::config::DiscoveryConfig;
+use crate::config::discovery::discoveries;
 use crate::config::secret::without_secrets;
-use crate::config::{DiscoveryConfig, Provider};
 use crate::environment::Environment;
 use crate::names::shown;
-
-/// The variables that usually hold the keys and addresses of providers.
-const OPENAI_KEY: &str = "OPENAI_API_KEY";
-const OPENAI_URL: &str = "OPENAI_BASE_URL";
-const DEEPSEEK_KEY: &str = "DEEPSEEK_API_KEY";
-const DEEPSEEK_URL: &str = "DEEPSEEK_BASE_URL";
+use crate::providers::Provider;
 
 /// A provider whose key was found in its usual variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +50,8 @@ impl fmt::Display for FoundKey {
 
 /// Finds a model for the role that all others fall back to.
 pub(super) async fn find(discovery: &DiscoveryConfig, environment: &Environment) -> Discovery {
-    if let Some((endpoint, choice)) = by_key(discovery, environment) {
-        return only(endpoint, choice);
+    if let Some(found) = by_key(discovery, environment) {
+        return found;
     }
     by_search(local::find(discovery.places()).await)
 }
@@ -62,12 +61,11 @@ fn by_search(search: Search) -> Discovery {
     let chosen = match found {
         Some((client, server)) => {
             let address = Some(server.base_url.clone());
-            let endpoint = endpoint(Client::Llama(client), address, KeySource::None);
+            let endpoint = keyless::<LlamaConfig>(client, address);
             only(Ok(endpoint), Choice::Found(server))
         }
         None => {
-            let client = Client::Offline(Arc::new(OfflineModel::new()));
-            let endpoint = endpoint(client, None, KeySource::None);
+            let endpoint = keyless::<OfflineConfig>(Arc::new(OfflineModel::new()), None);
             only(Ok(endpoint), Choice::Offline)
         }
     };
@@ -79,77 +77,88 @@ fn by_search(search: Search) -> Discovery {
 
 /// Returns the keys in the usual variables, whether they are used or not.
 pub(super) fn secrets(environment: &Environment) -> impl Iterator<Item = Secret> + '_ {
-    let variables = [OPENAI_KEY, DEEPSEEK_KEY].into_iter();
-    variables.filter_map(|variable| key::in_variable(variable, environment))
+    discoveries().filter_map(|(_, discovery)| key::in_variable(discovery.key, environment))
 }
 
-type Found = (Result<Endpoint, ModelError>, Choice);
-
-fn by_key(discovery: &DiscoveryConfig, environment: &Environment) -> Option<Found> {
+/// Connects to the first provider whose key is in its usual variable.
+fn by_key(discovery: &DiscoveryConfig, environment: &Environment) -> Option<Discovery> {
     if !discovery.keys {
         return None;
     }
-    let openai = key::in_variable(OPENAI_KEY, environment);
-    let deepseek = || key::in_variable(DEEPSEEK_KEY, environment);
-    match openai {
-        Some(key) => Some(openai_with(key, discovery, environment)),
-        None => deepseek().map(|key| deepseek_with(key, discovery, environment)),
-    }
+    discoveries().find_map(|(provider, usual)| {
+        let key = key::in_variable(usual.key, environment)?;
+        let model = discovery.model(provider)?.to_owned();
+        Some(with_key(provider, usual, key, model, environment))
+    })
 }
 
-fn openai_with(key: Secret, discovery: &DiscoveryConfig, environment: &Environment) -> Found {
-    let mut config = OpenAiConfig::new(&discovery.openai_model);
-    let address = address(OPENAI_URL, environment);
-    config.base_url = address.clone().unwrap_or(config.base_url);
-    config.api_key = Some(key);
-    let url = without_secrets(&config.base_url);
-    let client = OpenAiClient::new(config).map_err(|source| match source {
-        OpenAiError::Endpoint(source) => ModelError::Variable {
-            variable: OPENAI_URL,
+fn with_key(
+    provider: Provider,
+    usual: KeyDiscovery,
+    key: Secret,
+    model: String,
+    environment: &Environment,
+) -> Discovery {
+    let address = address(usual.base_url, environment);
+    let made = connect(provider, usual, key, &model, address.as_deref());
+    let found = FoundKey {
+        provider,
+        model,
+        variable: usual.key,
+        address: address.as_deref().map(without_secrets),
+    };
+    only(made, Choice::Key(found))
+}
+
+fn connect(
+    provider: Provider,
+    usual: KeyDiscovery,
+    key: Secret,
+    model: &str,
+    address: Option<&str>,
+) -> Result<Endpoint, ModelError> {
+    let said = [("model", Some(model)), ("base_url", address)];
+    let said = said
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?.to_owned()))));
+    let role = Role::REASONING;
+    let wrong = |source: ConnectError| match source.key() {
+        "base_url" => ModelError::Variable {
+            variable: usual.base_url,
             source,
         },
-        source => ModelError::OpenAi {
+        "headers" => ModelError::Variable {
+            variable: usual.key,
+            source,
+        },
+        _ => ModelError::Connect {
             role: Role::REASONING,
+            provider,
             source,
         },
-    });
-    let source = KeySource::Variable(OPENAI_KEY.to_owned());
-    let made =
-        client.map(|client| endpoint(Client::OpenAi(Arc::new(client)), Some(url.clone()), source));
-    let found = FoundKey {
-        provider: Provider::OpenAi,
-        model: discovery.openai_model.clone(),
-        variable: OPENAI_KEY,
-        address: address.map(|_| url),
     };
-    (made, Choice::Key(found))
-}
-
-fn deepseek_with(key: Secret, discovery: &DiscoveryConfig, environment: &Environment) -> Found {
-    let mut config = DeepSeekConfig::new(&discovery.deepseek_model);
-    let address = address(DEEPSEEK_URL, environment);
-    config.base_url = address.clone().unwrap_or(config.base_url);
-    config.api_key = Some(key);
-    let url = without_secrets(&config.base_url);
-    let client = DeepSeekClient::new(config).map_err(|source| ModelError::Variable {
-        variable: DEEPSEEK_URL,
-        source,
-    });
-    let source = KeySource::Variable(DEEPSEEK_KEY.to_owned());
-    let made = client.map(|client| {
-        endpoint(
-            Client::DeepSeek(Arc::new(client)),
-            Some(url.clone()),
-            source,
-        )
-    });
-    let found = FoundKey {
-        provider: Provider::DeepSeek,
-        model: discovery.deepseek_model.clone(),
-        variable: DEEPSEEK_KEY,
-        address: address.map(|_| url),
+    let config = provider.read(role.as_str(), &said.collect());
+    let config = config.map_err(|error| wrong(ConnectError::new("provider", error)))?;
+    let ctx = ConnectContext {
+        role: &role,
+        key: Some(key),
+        headers: Vec::new(),
+        secrets: &[],
+        shared: &Shared::default(),
     };
-    (made, Choice::Key(found))
+    let connection = config.connect(&ctx).map_err(wrong)?;
+    let client = connection.client.ok_or_else(|| {
+        let missing = "no model is named for a key that is found without configuration";
+        wrong(ConnectError::new("model", missing))
+    })?;
+    Ok(Endpoint {
+        role,
+        address: config.base_url().map(without_secrets),
+        key: KeySource::Variable(usual.key.to_owned()),
+        provider,
+        client,
+        source: connection.source,
+    })
 }
 
 /// Returns the address that a variable names.
@@ -158,12 +167,18 @@ fn address(variable: &str, environment: &Environment) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-fn endpoint(client: Client, address: Option<String>, key: KeySource) -> Endpoint {
+/// Lets a client serve that needs no key.
+fn keyless<P: neuraxis_ports::Provider>(
+    client: Arc<impl LlmClient + ModelSource>,
+    address: Option<String>,
+) -> Endpoint {
     Endpoint {
         role: Role::REASONING,
         address,
-        key,
-        client,
+        key: KeySource::None,
+        provider: Provider::of::<P>(),
+        client: Arc::clone(&client) as Arc<dyn LlmClient>,
+        source: client,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use neuraxis_llama::Secret;
+use neuraxis_ports::Secret;
 
 use crate::config::ModelConfig;
 use crate::config::secret::is_variable_name;
@@ -153,14 +153,16 @@ fn is_exposed(_metadata: &fs::Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use neuraxis_offline::OfflineConfig;
+
     use super::*;
-    use crate::config::ProviderConfig;
+    use crate::providers::ProviderConfig;
 
     fn model(variable: Option<&str>, file: Option<&Path>) -> ModelConfig {
         ModelConfig {
             api_key_env: variable.map(str::to_owned),
             api_key_file: file.map(Path::to_owned),
-            provider: ProviderConfig::Offline,
+            provider: ProviderConfig::new(OfflineConfig::default()),
         }
     }
 

@@ -25,7 +25,7 @@ section! {
         /// Money, in millionths of a US dollar.
         pub max_cost_micro_usd: Option<MicroUsd>,
         /// Active time, such as `"2h"`.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub max_time: Option<Duration>,
         /// Tool calls.
         pub max_tool_calls: Option<u32>,

@@ -15,7 +15,7 @@ use crate::harmless::one_line;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::{Setup, say_what_is_ignored};
-use crate::wording::{described, offers};
+use crate::wording::described;
 
 /// How long an endpoint may take to say what it offers.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
@@ -127,7 +127,7 @@ fn in_text(listing: &Listing) -> String {
             return format!("{role}\n    failed: {}\n", one_line(&error.to_string()));
         }
         Found::Endpoint(endpoint, offer) => {
-            let serves = |name: &str| offers(endpoint, name);
+            let serves = |name: &str| endpoint.is_asked(name);
             let listed = offer.as_ref().map(|offer| offered(offer, serves));
             (described(endpoint), listed)
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::Table;
 
-use super::Provider;
+use crate::providers::Provider;
 
 /// Which provider each role has from which rank of sources on: files, then variables, then flags.
 ///
@@ -82,14 +82,14 @@ mod tests {
         assert_eq!(same.begin("coding"), 0);
         let other = providers(&[(0, "llama"), (2, "openai"), (2, "deepseek")]);
         assert_eq!(other.begin("coding"), 2);
-        assert_eq!(other.at("coding", 1), Some(Provider::Llama));
-        assert_eq!(other.last("coding"), Some(Provider::DeepSeek));
+        assert_eq!(other.at("coding", 1), Provider::named("llama"));
+        assert_eq!(other.last("coding"), Provider::named("deepseek"));
     }
 
     #[test]
     fn keys_may_stand_before_their_provider() {
         let late = providers(&[(2, "openai")]);
-        assert_eq!(late.at("coding", 0), Some(Provider::OpenAi));
+        assert_eq!(late.at("coding", 0), Provider::named("openai"));
         assert_eq!(late.begin("coding"), 0);
         assert_eq!(late.last("router"), None);
     }

@@ -1,11 +1,14 @@
 //! What to do about an error of a model.
 
 use neuraxis::core::{LlmError, LlmErrorKind};
-use neuraxis_app::{Endpoint, KeySource, Provider};
+use neuraxis_app::{Endpoint, KeySource, ProviderKind};
 
 /// Says what to do about an error.
 pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
     let role = &endpoint.role;
+    if let Some(advice) = endpoint.advice(&error.kind) {
+        return advice;
+    }
     match &error.kind {
         LlmErrorKind::Connection => unreachable(endpoint),
         LlmErrorKind::Timeout => format!(
@@ -25,9 +28,6 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
         LlmErrorKind::InvalidResponse => format!(
             "what answers there may be no model server, or speak another protocol: check models.{role}.base_url"
         ),
-        LlmErrorKind::BadRequest if endpoint.provider() == Provider::OpenAi => format!(
-            "if the server does not know the Responses API, set models.{role}.api = \"chat\"; check base_url and model"
-        ),
         LlmErrorKind::BadRequest => {
             format!("check models.{role}.base_url and models.{role}.model")
         }
@@ -38,8 +38,8 @@ pub(super) fn fix(endpoint: &Endpoint, error: &LlmError) -> String {
 fn unreachable(endpoint: &Endpoint) -> String {
     let role = &endpoint.role;
     let address = endpoint.address.as_deref().unwrap_or_default();
-    match endpoint.provider() {
-        Provider::Llama => {
+    match endpoint.provider().kind() {
+        ProviderKind::OwnServer => {
             format!("start the server at {address}, or set models.{role}.base_url")
         }
         _ => format!("check the network, HTTPS_PROXY and models.{role}.base_url"),

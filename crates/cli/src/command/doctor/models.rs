@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::{LlmError, LlmErrorKind, Reply, ReplyFinish};
-use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Provider, Readiness};
+use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, ProviderKind, Readiness};
 
 use super::Requests;
 use super::advice::fix;
 use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
-use crate::wording::{brief, described, offers};
+use crate::wording::{brief, described};
+
+/// The provider of recordings, which this program makes itself.
+const RECORDING: &str = "cassette";
 
 /// Looks at the models of all roles at the same time.
 pub(super) async fn all(
@@ -62,7 +65,7 @@ fn announce(
 
 /// Tells whether there is a model that can be asked anything.
 fn is_model(endpoint: &Endpoint) -> bool {
-    !matches!(endpoint.provider(), Provider::Offline | Provider::Cassette)
+    !matches!(endpoint.provider().kind(), ProviderKind::StandIn(_))
 }
 
 fn unusable(role: &Role, error: &ModelError) -> Check {
@@ -75,7 +78,7 @@ fn unusable(role: &Role, error: &ModelError) -> Check {
             "model",
             format!("set models.{role}.model to one that `neuraxis models` lists"),
         ),
-        ModelError::Cassette { .. } => (
+        ModelError::Connect { provider, .. } if provider.as_str() == RECORDING => (
             "recording",
             format!("record one with `neuraxis ask --record FILE`, and set models.{role}.file"),
         ),
@@ -106,8 +109,8 @@ async fn one(endpoint: &Endpoint, sends: bool) -> Vec<Check> {
         subject,
         checks: Vec::new(),
     };
-    if !is_model(endpoint) {
-        looking.without_model();
+    if let ProviderKind::StandIn(answers) = endpoint.provider().kind() {
+        looking.add("answers", Outcome::Ok, answers);
         return looking.checks;
     }
     looking.key();
@@ -143,17 +146,9 @@ impl Looking<'_> {
         self.add_with(name, Outcome::Failed, error.to_string(), fix);
     }
 
-    fn without_model(&mut self) {
-        let detail = match self.endpoint.provider() {
-            Provider::Cassette => "a recording answers only what was recorded",
-            _ => "rules answer, not a model",
-        };
-        self.add("answers", Outcome::Ok, detail);
-    }
-
     fn key(&mut self) {
-        match (&self.endpoint.key, self.endpoint.provider()) {
-            (KeySource::None, Provider::Llama) => {
+        match (&self.endpoint.key, self.endpoint.provider().kind()) {
+            (KeySource::None, ProviderKind::OwnServer) => {
                 self.add("key", Outcome::Ok, "none, which most local servers want");
             }
             (KeySource::None, _) => {
@@ -201,7 +196,7 @@ impl Looking<'_> {
         let context = context.map(|tokens| format!(", {tokens} tokens of context"));
         let context = context.unwrap_or_default();
         let mut models = offer.models.iter();
-        match models.find(|name| offers(self.endpoint, name)) {
+        match models.find(|name| self.endpoint.is_asked(name)) {
             Some(name) => self.add("model", Outcome::Ok, format!("{name}{context}")),
             None => {
                 let few = offer.models.iter().take(5).cloned();

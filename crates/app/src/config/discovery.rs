@@ -1,0 +1,118 @@
+//! `[discovery]`: what is looked for when no model is configured.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use neuraxis_llama::LlamaConfig;
+use neuraxis_ports::KeyDiscovery;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::Value;
+
+use crate::providers::Provider;
+
+const KEYS: &str = "keys";
+const LOCAL_SERVERS: &str = "local_servers";
+
+/// All keys of the section, in the order in which they are shown.
+static ALL_KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let models = discoveries().map(|(_, discovery)| discovery.model_setting);
+    let models = std::iter::once(KEYS).chain(models);
+    models.chain([LOCAL_SERVERS]).collect()
+});
+
+/// `[discovery]`: what is looked for when no model is configured.
+///
+/// Besides these two keys it has one for each provider whose key may be found, such as `openai_model`: the model that is
+/// asked where only a key of that provider is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiscoveryConfig {
+    /// Whether the keys of providers are looked for in their usual variables, such as `OPENAI_API_KEY`. `true`.
+    pub keys: bool,
+    /// Whether model servers on this machine are looked for. `true`.
+    pub local_servers: bool,
+    /// What was said of models: keys and names.
+    models: Vec<(&'static str, String)>,
+}
+
+impl Default for DiscoveryConfig {
+    fn default() -> Self {
+        Self {
+            keys: true,
+            local_servers: true,
+            models: Vec::new(),
+        }
+    }
+}
+
+impl DiscoveryConfig {
+    /// Returns the model that is asked where only a key of this provider is there; nothing for one whose key is not looked
+    /// for.
+    #[must_use]
+    pub fn model(&self, provider: Provider) -> Option<&str> {
+        provider
+            .key_discovery()
+            .map(|discovery| self.model_of(discovery))
+    }
+
+    fn model_of(&self, discovery: KeyDiscovery) -> &str {
+        let mut said = self.models.iter();
+        let said = said.find(|(key, _)| *key == discovery.model_setting);
+        said.map_or(discovery.model, |(_, model)| model)
+    }
+
+    /// Returns where to look: llama-server, Ollama and LM Studio on their usual ports.
+    pub(crate) fn places(&self) -> Vec<LlamaConfig> {
+        if self.local_servers {
+            LlamaConfig::usual_places().into()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns all keys with their values, in order.
+    pub(super) fn settings(&self) -> Vec<(&'static str, Value)> {
+        let models = discoveries().map(|(_, discovery)| {
+            let model = self.model_of(discovery).to_owned();
+            (discovery.model_setting, Value::String(model))
+        });
+        let keys = std::iter::once((KEYS, Value::Boolean(self.keys)));
+        let servers = (LOCAL_SERVERS, Value::Boolean(self.local_servers));
+        keys.chain(models).chain([servers]).collect()
+    }
+}
+
+/// Returns the providers whose keys may be found, in the order in which they are looked for.
+pub(crate) fn discoveries() -> impl Iterator<Item = (Provider, KeyDiscovery)> {
+    Provider::all().filter_map(|provider| Some((provider, provider.key_discovery()?)))
+}
+
+impl<'de> Deserialize<'de> for DiscoveryConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct("DiscoveryConfig", &ALL_KEYS, DiscoveryVisitor)
+    }
+}
+
+struct DiscoveryVisitor;
+
+impl<'de> Visitor<'de> for DiscoveryVisitor {
+    type Value = DiscoveryConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("struct DiscoveryConfig")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DiscoveryConfig, A::Error> {
+        let mut config = DiscoveryConfig::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match ALL_KEYS.iter().find(|known| **known == key) {
+                Some(&KEYS) => config.keys = map.next_value()?,
+                Some(&LOCAL_SERVERS) => config.local_servers = map.next_value()?,
+                Some(model) => config.models.push((model, map.next_value()?)),
+                None => return Err(A::Error::unknown_field(&key, &ALL_KEYS)),
+            }
+        }
+        Ok(config)
+    }
+}
