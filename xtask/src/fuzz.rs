@@ -46,6 +46,8 @@ enum Target {
     Chat,
     /// Streams of Responses.
     Responses,
+    /// Streams of Anthropic's Messages API.
+    Messages,
     /// Error bodies.
     Errors,
     /// Tool calls that a model of DeepSeek wrote into its text.
@@ -69,6 +71,7 @@ impl Target {
             Self::Sse => "sse",
             Self::Chat => "chat",
             Self::Responses => "responses",
+            Self::Messages => "messages",
             Self::Errors => "errors",
             Self::Markup => "markup",
             Self::Config => "config",
@@ -82,7 +85,12 @@ impl Target {
     /// The package of the target.
     const fn package(self) -> &'static str {
         match self {
-            Self::Sse | Self::Chat | Self::Responses | Self::Errors | Self::Markup => WIRE,
+            Self::Sse
+            | Self::Chat
+            | Self::Responses
+            | Self::Messages
+            | Self::Errors
+            | Self::Markup => WIRE,
             Self::Command | Self::Config | Self::Patch | Self::Record | Self::Archive => APP,
         }
     }
@@ -91,7 +99,9 @@ impl Target {
     fn seeds(self) -> PathBuf {
         let owner = match self {
             Self::Markup => "adapters/deepseek",
-            Self::Sse | Self::Chat | Self::Responses | Self::Errors => "adapters/wire",
+            Self::Responses => "adapters/openai",
+            Self::Messages => "adapters/anthropic",
+            Self::Sse | Self::Chat | Self::Errors => "adapters/wire",
             Self::Config | Self::Patch | Self::Record | Self::Archive => "app",
             Self::Command => "brainstem",
         };

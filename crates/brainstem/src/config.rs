@@ -3,7 +3,6 @@
 //! Nothing is checked here but the form; [`Policy::layered`](crate::Policy::layered) checks what it means.
 
 mod channel;
-mod duration;
 mod mode;
 mod operation;
 mod origins;
@@ -19,7 +18,6 @@ pub use channel::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, SelfChecks, UnlistedTools,
 };
-pub(crate) use duration::text as duration_text;
 pub use mode::{ModeConfig, Permission, ToolAnswersConfig};
 pub use operation::{
     BudgetConfig, HealthConfig, PlanConfig, PriceConfig, TaintConfig, TrustConfig,

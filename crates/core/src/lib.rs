@@ -49,6 +49,7 @@
 mod assemble;
 mod decision;
 mod duration;
+pub mod duration_text;
 mod effect;
 mod error;
 mod finish;

@@ -13,10 +13,8 @@ use crate::context::Context;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 use crate::errors::RULES;
+use crate::list;
 use crate::thinking::RefusedThinking;
-
-/// How many models are listed: as many as the service lists at once.
-const LISTED_MODELS: &str = "1000";
 
 /// The client of one model of Anthropic.
 ///
@@ -47,7 +45,7 @@ impl AnthropicClient {
         let mut info = ModelInfo::new(model);
         info.loads_within = Some(config.timeouts.loading);
         let context = Context::new(config.context_tokens());
-        let endpoint = Endpoint::new(reached(config))?;
+        let endpoint = Endpoint::new(endpoint_of(config))?;
         Ok(Self {
             route: endpoint.route("v1/messages"),
             endpoint,
@@ -68,9 +66,7 @@ impl AnthropicClient {
     ///
     /// Dropping the future closes the connection.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        let route = self.endpoint.route("v1/models");
-        let route = route.with_query("limit", LISTED_MODELS);
-        neuraxis_wire::models(&self.endpoint, &route, within).await
+        list::models(&self.endpoint, within).await
     }
 
     fn body(&self, request: &ModelRequest, delivery: Delivery) -> Result<Bytes, LlmError> {
@@ -121,26 +117,26 @@ impl LlmClient for AnthropicClient {
 }
 
 /// Returns how the server is reached.
-pub(crate) fn reached(config: AnthropicConfig) -> EndpointConfig {
-    let mut reached = EndpointConfig::new(config.base_url);
-    reached.api_key = config.api_key;
-    reached.key_header = match config.auth {
+pub(crate) fn endpoint_of(config: AnthropicConfig) -> EndpointConfig {
+    let mut endpoint = EndpointConfig::new(config.base_url);
+    endpoint.api_key = config.api_key;
+    endpoint.key_header = match config.auth {
         Auth::ApiKey => KeyHeader::Named("x-api-key".to_owned()),
         Auth::Bearer => KeyHeader::Bearer,
     };
-    reached
+    endpoint
         .plain_headers
         .push(("anthropic-version".to_owned(), config.version));
     if !config.betas.is_empty() {
         let betas = config.betas.join(",");
-        reached
+        endpoint
             .plain_headers
             .push(("anthropic-beta".to_owned(), betas));
     }
-    reached.max_concurrent = config.max_concurrent;
-    reached.ca_file = config.ca_file;
-    reached.proxy = config.proxy;
-    reached.timeouts = config.timeouts;
-    reached.errors = &RULES;
-    reached
+    endpoint.max_concurrent = config.max_concurrent;
+    endpoint.ca_file = config.ca_file;
+    endpoint.proxy = config.proxy;
+    endpoint.timeouts = config.timeouts;
+    endpoint.errors = &RULES;
+    endpoint
 }

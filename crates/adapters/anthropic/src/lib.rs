@@ -28,7 +28,9 @@ mod context;
 mod decode;
 mod encode;
 mod errors;
+mod list;
 mod model;
+mod provider;
 mod thinking;
 
 pub use neuraxis_wire::{EndpointError, MaxConcurrent, Secret, Temperature, Timeouts};
@@ -37,6 +39,7 @@ pub use self::client::AnthropicClient;
 pub use self::config::{
     AnthropicConfig, AnthropicError, Auth, Cache, Effort, ShownThinking, Thinking,
 };
+pub use self::list::ModelList;
 
 /// The provider's name in records, messages and configuration.
 const PROVIDER: &str = "anthropic";

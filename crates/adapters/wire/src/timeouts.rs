@@ -1,9 +1,8 @@
 //! How long each part of an exchange may take.
 
-mod text;
-
 use std::time::Duration;
 
+use neuraxis_core::duration_text;
 use serde::{Deserialize, Serialize};
 
 /// How long each part of an exchange may take. Each is its own: a short one never stands in for another.
@@ -14,27 +13,30 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct Timeouts {
     /// Until the connection stands, name resolution and TLS included. 10 s.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub connect: Duration,
     /// From sending a request to the first byte of a streamed reply: the time in which the server reads the prompt.
     /// 5 min.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub first_byte: Duration,
     /// Between two pieces of a reply, whatever they hold: keep-alive comments count. 2 min.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub idle: Duration,
     /// Between two pieces of a reply that bring model output: keep-alive comments do not count. 5 min.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub output: Duration,
     /// For a whole reply that is not streamed, from sending the request to its last byte. 10 min.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub whole_reply: Duration,
     /// Until a server that says that it still loads its model has loaded it. It is asked again every second, each time with
     /// the times above, and the deadline of a run that waits for nothing else stands still. 5 min; `0s` waits for none.
-    #[serde(with = "text")]
+    #[serde(with = "duration_text")]
     pub loading: Duration,
     /// For a whole exchange, streamed or not. None by default: the run that asks has a deadline of its own.
-    #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration_text::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub total: Option<Duration>,
 }
 

@@ -24,7 +24,7 @@ section_with_limits! {
         /// How much of a person's "allow" may be remembered for the session; nothing if left out.
         pub remember: Option<Remember>,
         /// How long a question to a person stays open, such as `"24h"`; for good if left out.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub approval_expires: Option<std::time::Duration>,
         /// How often a failed call is made again, unless its tool says that it would fail again, and where twice is no
         /// more than once; once if it is left out.

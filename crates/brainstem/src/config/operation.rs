@@ -26,7 +26,7 @@ section! {
         /// Money, in millionths of a US dollar.
         pub max_cost_micro_usd: Option<MicroUsd>,
         /// Active time, such as `"2h"`.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub max_time: Option<Duration>,
         /// Tool calls, those of sub-agents included.
         pub max_tool_calls: Option<u32>,
@@ -39,13 +39,13 @@ section! {
         /// How many timeouts, server errors or broken connections within `window` degrade a role; 3 if left out.
         pub failures: Option<u32>,
         /// How far apart they may be; `"2m"` if left out.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub window: Option<Duration>,
         /// How long a role is degraded the first time; `"30s"` if left out. Each time after that it is twice as long.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub degraded_for: Option<Duration>,
         /// The longest that a role is degraded at once; `"10m"` if left out.
-        #[serde(with = "crate::config::duration")]
+        #[serde(with = "neuraxis_core::duration_text::optional")]
         pub degraded_at_most: Option<Duration>,
     }
 }

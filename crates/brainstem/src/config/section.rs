@@ -115,10 +115,10 @@ macro_rules! section_with_limits {
                 /// Money a run may cost, in millionths of a US dollar.
                 pub max_cost_micro_usd: Option<neuraxis_core::MicroUsd>,
                 /// Active time of a whole run, such as `"180s"`.
-                #[serde(with = "crate::config::duration")]
+                #[serde(with = "neuraxis_core::duration_text::optional")]
                 pub deadline: Option<std::time::Duration>,
                 /// Time of one call of a tool that sets none itself, such as `"30s"`.
-                #[serde(with = "crate::config::duration")]
+                #[serde(with = "neuraxis_core::duration_text::optional")]
                 pub tool_timeout: Option<std::time::Duration>,
                 $($(#[$field_doc])* pub $field: $type,)*
             }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use neuraxis_core::{Limits, MicroUsd};
+use neuraxis_core::{Limits, MicroUsd, duration_text};
 
-use crate::config::{PartialLimits, duration_text};
+use crate::config::PartialLimits;
 
 /// Something that sets limits.
 pub(super) struct Source<'a> {
@@ -19,7 +19,7 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
     let mut choice = Choice { sources, reasons };
     let default = Limits::default();
     let turns = |turns: u32| format!("At most {turns} turns");
-    let timeout = |timeout| format!("A tool call may take {}", duration_text(&timeout));
+    let timeout = |timeout| format!("A tool call may take {}", duration_text::text(&timeout));
     let set_timeout = |limits: &PartialLimits| limits.tool_timeout;
     // What a person set binds every tool, the loop's default only those that set no time of their own.
     let max_tool_timeout = sources
@@ -44,7 +44,7 @@ pub(super) fn tightest(sources: &[Source<'_>], reasons: &mut Vec<String>) -> Lim
         ),
         deadline: choice.set(
             |limits| limits.deadline,
-            |deadline| format!("At most {} of active time", duration_text(&deadline)),
+            |deadline| format!("At most {} of active time", duration_text::text(&deadline)),
         ),
         tool_timeout: choice
             .set(set_timeout, timeout)

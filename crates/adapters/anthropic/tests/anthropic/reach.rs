@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, AnthropicError, EndpointError};
-use neuraxis_core::LlmErrorKind;
-use neuraxis_ports::LlmClient;
+use neuraxis_anthropic::{AnthropicClient, AnthropicConfig, AnthropicError, EndpointError, Secret};
+use neuraxis_core::{LlmErrorKind, Role};
+use neuraxis_ports::{
+    ConnectContext, ConnectError, Connection, LlmClient, ModelSource, Provider, Shared,
+};
 
 use crate::loopback::{Answer, Loopback};
-use crate::{client, config};
+use crate::{CANARY, client, config};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -92,4 +94,74 @@ fn what_cannot_be_reached_as_configured_is_named() {
         error,
         AnthropicError::Endpoint(EndpointError::HeaderValue(header))
     );
+}
+
+/// Connects as a configuration would.
+fn connect(config: AnthropicConfig) -> Result<Connection, ConnectError> {
+    config.connect(&ConnectContext {
+        role: &Role::REASONING,
+        key: Some(Secret::new(CANARY)),
+        headers: Vec::new(),
+        secrets: &[],
+        shared: &Shared::default(),
+    })
+}
+
+#[tokio::test]
+async fn a_table_without_a_model_can_be_asked_for_models_alone() {
+    let server = Loopback::start(|seen| {
+        assert!(seen.headers.contains(&format!("x-api-key: {CANARY}")));
+        Answer::json(r#"{"data":[{"id":"claude-opus-5-5"}]}"#)
+    })
+    .await;
+    for model in ["", "claude-opus-5-5"] {
+        let mut config = config(&server);
+        config.api_key = None;
+        config.model = model.to_owned();
+        assert_eq!(config.base_url(), Some(&*server.url()));
+        let connection = connect(config).unwrap();
+        assert_eq!(connection.client.is_some(), !model.is_empty());
+        let offer = connection.source.offer(WITHIN).await.unwrap();
+        assert_eq!(offer.models, ["claude-opus-5-5"]);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_blamed_on_its_key() {
+    for (key, text) in [
+        ("betas", r#"betas = ["a\nb"]"#),
+        ("version", r#"version = "\n""#),
+        ("thinking_budget", "thinking_budget = 1"),
+        ("show_thinking", r#"show_thinking = "omitted""#),
+        ("base_url", r#"base_url = "nowhere""#),
+        ("ca_file", r#"ca_file = "/nowhere/ca.pem""#),
+    ] {
+        let mut config: AnthropicConfig = toml::from_str(text).unwrap();
+        config.model = "m".to_owned();
+        assert_eq!(connect(config).unwrap_err().key(), key);
+    }
+}
+
+#[tokio::test]
+async fn a_short_name_is_that_of_the_model_with_a_date() {
+    let server = Loopback::start(|_| Answer::json("{}")).await;
+    let client = client(&server);
+    for (asked, offered, expected) in [
+        ("claude-haiku-4-5", "claude-haiku-4-5-20251001", true),
+        ("claude-opus-5-5", "claude-opus-5-5", true),
+        (
+            "claude-3-7-sonnet-latest",
+            "claude-3-7-sonnet-20250219",
+            true,
+        ),
+        ("claude-opus-5", "claude-opus-5-5", false),
+        ("claude-opus-5", "claude-opus-5-5-20260901", false),
+        ("claude-opus-5", "claude-opus", false),
+    ] {
+        assert_eq!(
+            client.is_asked(asked, offered),
+            expected,
+            "{asked} {offered}"
+        );
+    }
 }

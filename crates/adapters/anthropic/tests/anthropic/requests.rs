@@ -157,7 +157,7 @@ async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
         );
     }
     let sent = body(&request, |config| {
-        config.temperature = Some(Temperature::Sent)
+        config.temperature = Some(Temperature::Sent);
     })
     .await;
     assert_eq!(sent["temperature"], 1.0);
@@ -237,7 +237,7 @@ async fn a_model_that_cannot_be_made_to_call_is_asked_in_words() {
     ] {
         let request = choosing(choice);
         let forced = body(&request, |config| {
-            config.model = "claude-opus-5-5".to_owned()
+            config.model = "claude-opus-5-5".to_owned();
         })
         .await;
         assert_eq!(forced.get("tool_choice"), None);

@@ -12,7 +12,7 @@ mod streams;
 pub use self::errors::errors;
 pub use self::markup::markup;
 pub use self::sse::sse;
-pub use self::streams::{chat, responses};
+pub use self::streams::{chat, messages, responses};
 
 use std::time::Duration;
 

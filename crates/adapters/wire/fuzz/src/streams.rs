@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use neuraxis_anthropic::{AnthropicClient, AnthropicConfig};
+use neuraxis_openai::{OpenAiClient, OpenAiConfig};
+use neuraxis_ports::LlmClient;
 use neuraxis_testkit::{call_context, request};
-use neuraxis_wire::{
-    ChatClient, Dialect, Endpoint, EndpointConfig, ResponsesClient, ResponsesDialect, Secret,
-};
+use neuraxis_wire::{ChatClient, Dialect, Endpoint, EndpointConfig, Secret};
 use tokio::runtime::Runtime;
 
 use crate::server::Server;
@@ -14,7 +15,7 @@ use crate::{CANARY, Outcome, collect, promptly, runtime, same};
 /// Pieces an input is cut into, at the most: each is a write of its own.
 const PIECES: usize = 64;
 
-/// A client of either protocol, and the server it asks.
+/// A client of one protocol, and the server it asks.
 struct Bench<C> {
     runtime: Runtime,
     server: Server,
@@ -22,14 +23,11 @@ struct Bench<C> {
 }
 
 impl<C> Bench<C> {
-    fn new(client: impl FnOnce(Arc<Endpoint>) -> C) -> Self {
+    fn new(client: impl FnOnce(&str, Secret) -> C) -> Self {
         let server = Server::start();
-        let mut config = EndpointConfig::new(&server.url);
-        config.api_key = Some(Secret::new(CANARY));
-        let endpoint = Arc::new(Endpoint::new(config).unwrap());
         Self {
             runtime: runtime(),
-            client: client(endpoint),
+            client: client(&server.url, Secret::new(CANARY)),
             server,
         }
     }
@@ -55,13 +53,24 @@ impl<C> Bench<C> {
 }
 
 thread_local! {
-    static CHAT: Bench<ChatClient> = Bench::new(|endpoint| {
+    static CHAT: Bench<ChatClient> = Bench::new(|url, key| {
+        let mut config = EndpointConfig::new(url);
+        config.api_key = Some(key);
+        let endpoint = Arc::new(Endpoint::new(config).unwrap());
         let route = endpoint.route("x");
         ChatClient::new(endpoint, route, "m", Dialect::standard("test"))
     });
-    static RESPONSES: Bench<ResponsesClient> = Bench::new(|endpoint| {
-        let route = endpoint.route("x");
-        ResponsesClient::new(endpoint, route, "m", ResponsesDialect::standard("test"))
+    static RESPONSES: Bench<OpenAiClient> = Bench::new(|url, key| {
+        let mut config = OpenAiConfig::new("m");
+        url.clone_into(&mut config.base_url);
+        config.api_key = Some(key);
+        OpenAiClient::new(config).unwrap()
+    });
+    static MESSAGES: Bench<AnthropicClient> = Bench::new(|url, key| {
+        let mut config = AnthropicConfig::new("m");
+        url.clone_into(&mut config.base_url);
+        config.api_key = Some(key);
+        AnthropicClient::new(config).unwrap()
     });
 }
 
@@ -79,12 +88,19 @@ pub fn chat(input: &[u8]) {
 
 /// However a stream of Responses is cut, it gives the same reply or the same error.
 pub fn responses(input: &[u8]) {
+    RESPONSES.with(|bench| run_client(bench, input));
+}
+
+/// However a stream of Anthropic's Messages API is cut, it gives the same reply or the same error.
+pub fn messages(input: &[u8]) {
+    MESSAGES.with(|bench| run_client(bench, input));
+}
+
+fn run_client(bench: &Bench<impl LlmClient>, input: &[u8]) {
     let (request, ctx) = (request("hi"), call_context());
-    RESPONSES.with(|bench| {
-        bench.run(
-            input,
-            async |client| collect(client.stream(&request, &ctx).await?).await,
-            async |client| client.respond(&request, &ctx).await,
-        );
-    });
+    bench.run(
+        input,
+        async |client| collect(client.stream_respond(&request, &ctx).await?).await,
+        async |client| client.respond(&request, &ctx).await,
+    );
 }

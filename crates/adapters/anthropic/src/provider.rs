@@ -1,0 +1,92 @@
+//! Anthropic as a provider that a configuration can name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use neuraxis_core::LlmError;
+use neuraxis_ports::{
+    ConnectContext, ConnectError, Connection, KeyDiscovery, LlmClient, ModelSource, Offer,
+    Provider, ProviderKind, async_trait,
+};
+use neuraxis_wire::{EndpointError, MaxConcurrent};
+
+use crate::PROVIDER;
+use crate::client::AnthropicClient;
+use crate::config::{AnthropicConfig, AnthropicError};
+use crate::list::ModelList;
+
+/// The digits of the date by which a model's full name differs from its short one.
+const DATE_DIGITS: usize = 8;
+
+impl Provider for AnthropicConfig {
+    const NAME: &'static str = PROVIDER;
+    const KIND: ProviderKind = ProviderKind::Service;
+    const KEY_DISCOVERY: Option<KeyDiscovery> = Some(KeyDiscovery {
+        key: "ANTHROPIC_API_KEY",
+        base_url: "ANTHROPIC_BASE_URL",
+        model_setting: "anthropic_model",
+        model: "claude-haiku-5-5",
+    });
+
+    fn base_url(&self) -> Option<&str> {
+        Some(&self.base_url)
+    }
+
+    fn file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
+        self.ca_file.as_mut().map(|file| ("ca_file", file))
+    }
+
+    fn connect(mut self, ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
+        MaxConcurrent::share(&mut self.max_concurrent, &self.base_url, ctx.shared);
+        self.api_key = ctx.key.clone();
+        if self.model.trim().is_empty() {
+            let list = ModelList::new(self).map_err(AnthropicError::from)?;
+            return Ok(Connection::unnamed(list));
+        }
+        Ok(Connection::new(AnthropicClient::new(self)?))
+    }
+}
+
+impl From<AnthropicError> for ConnectError {
+    fn from(error: AnthropicError) -> Self {
+        let key = match &error {
+            AnthropicError::Endpoint(EndpointError::HeaderValue(name)) => match name.as_str() {
+                "anthropic-beta" => "betas",
+                "anthropic-version" => "version",
+                _ => "api_key_env",
+            },
+            AnthropicError::Endpoint(error) => error.key(),
+            AnthropicError::NoModel => "provider",
+            AnthropicError::SmallBudget(_) | AnthropicError::BudgetAndThinking => "thinking_budget",
+            AnthropicError::NothingToShow => "show_thinking",
+        };
+        Self::new(key, error)
+    }
+}
+
+#[async_trait]
+impl ModelSource for AnthropicClient {
+    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+        let mut offer = Offer::new(self.models(within).await?);
+        offer.context_tokens = self.info().context_tokens;
+        Ok(offer)
+    }
+
+    /// The list has the full names, with dates; what is asked may be the short one.
+    fn is_asked(&self, asked: &str, offered: &str) -> bool {
+        let is_date = |rest: &str| {
+            let date = rest.strip_prefix('-').unwrap_or_default();
+            date.len() == DATE_DIGITS && date.bytes().all(|digit| digit.is_ascii_digit())
+        };
+        let asked = asked.strip_suffix("-latest").unwrap_or(asked);
+        let rest = offered.strip_prefix(asked);
+        rest.is_some_and(|rest| rest.is_empty() || is_date(rest))
+    }
+}
+
+#[async_trait]
+impl ModelSource for ModelList {
+    async fn offer(&self, within: Duration) -> Result<Offer, LlmError> {
+        Ok(Offer::new(self.models(within).await?))
+    }
+}

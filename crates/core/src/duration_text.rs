@@ -1,0 +1,141 @@
+//! Durations in configuration, as people write them: `"60s"`, `"3m"`, `"1h 30m"`. For `#[serde(with)]`.
+//!
+//! The form is jiff's friendly one. Reading is not left to jiff's own module for serde: its complaints do not say what a
+//! duration should look like. A bare number is refused, since it names no unit.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::fmt::friendly::{Designator, SpanParser, SpanPrinter};
+use serde::de::{self, Deserializer, Visitor};
+use serde::ser::Serializer;
+
+static PARSER: SpanParser = SpanParser::new();
+static PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact);
+
+/// Returns a duration in the form in which it is read.
+#[must_use]
+pub fn text(duration: &Duration) -> String {
+    PRINTER.unsigned_duration_to_string(duration)
+}
+
+/// Writes a duration, such as `"1m 30s"`.
+///
+/// # Errors
+///
+/// Those of the serializer.
+pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&text(value))
+}
+
+/// Reads a duration with its unit.
+///
+/// # Errors
+///
+/// Says what was expected, and repeats what was found only as the deserializer does.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    deserializer.deserialize_str(DurationVisitor)
+}
+
+/// The same for a duration that may be missing.
+pub mod optional {
+    use super::{Deserializer, Duration, Serializer};
+
+    /// Writes a duration if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => super::serialize(value, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// Reads a duration that is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::deserialize`].
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}
+
+struct DurationVisitor;
+
+impl Visitor<'_> for DurationVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with its unit, such as \"60s\" or \"3m\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+        PARSER
+            .parse_unsigned_duration(text)
+            .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Waits {
+        #[serde(with = "super")]
+        first: Duration,
+        #[serde(with = "super::optional", default)]
+        then: Option<Duration>,
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for (seconds, written) in [
+            (0, "0s"),
+            (60, "1m"),
+            (5_400, "1h 30m"),
+            (90_061, "25h 1m 1s"),
+        ] {
+            let duration = Duration::from_secs(seconds);
+            assert_eq!(text(&duration), written);
+            let waits = Waits {
+                first: duration,
+                then: Some(duration),
+            };
+            let json = serde_json::to_string(&waits).unwrap();
+            assert_eq!(serde_json::from_str::<Waits>(&json).unwrap(), waits);
+        }
+    }
+
+    #[test]
+    fn a_unit_is_wanted_and_may_be_written_out() {
+        for (written, millis) in [
+            ("60s", 60_000),
+            ("1m30s", 90_000),
+            ("1h 30m", 5_400_000),
+            ("2 minutes", 120_000),
+            ("1.5s", 1_500),
+            ("250ms", 250),
+        ] {
+            let read: Waits =
+                serde_json::from_value(serde_json::json!({"first": written})).unwrap();
+            assert_eq!(read.first, Duration::from_millis(millis), "{written}");
+            assert_eq!(read.then, None);
+        }
+        for wrong in ["60", "-5s", "soon", "", "999999999999999999999h"] {
+            let error = serde_json::from_value::<Waits>(serde_json::json!({"first": wrong}));
+            let said = error.unwrap_err().to_string();
+            assert!(said.contains("expected a duration with its unit"), "{said}");
+        }
+    }
+}
