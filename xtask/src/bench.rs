@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cargo::{cargo, succeed};
 use crate::provision;
 
-/// What to measure.
+/// What to measure: the facade against a loop by hand, unless an option names something else.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Measure the stores instead: SQLite, and Postgres where `cargo xtask test` has provisioned it.

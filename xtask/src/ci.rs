@@ -11,7 +11,7 @@ use crate::{fuzz, layers, test};
 /// How long each parser is fuzzed.
 const FUZZED_SECONDS: u32 = 60;
 
-/// What to run.
+/// What to run besides, and what to leave out.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Leave out the tests, where `cargo xtask test` has just run them.

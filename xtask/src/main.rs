@@ -11,7 +11,6 @@
 mod bench;
 mod cargo;
 mod ci;
-mod env;
 mod fuzz;
 mod layers;
 mod provision;
@@ -60,7 +59,7 @@ fn main() -> ExitCode {
         Command::Ci(options) => ci::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
-        Command::Env => env::run(),
+        Command::Env => provision::print_variables(),
         Command::ServeLlama(options) => serve_llama::run(&options),
     }
 }

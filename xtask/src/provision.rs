@@ -9,7 +9,7 @@ mod postgres;
 mod scripted_model;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use crate::cargo::workspace_root;
 
@@ -56,7 +56,7 @@ const PROVISIONS: &[Provision] = &[
 /// A provision that could not be had.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    /// What it is.
+    /// What it is, for people.
     pub(crate) name: &'static str,
     /// Why it is missing: what it takes, and what happened.
     pub(crate) reason: anyhow::Error,
@@ -128,6 +128,29 @@ fn provide_one(provision: &Provision, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs `cargo xtask env`: prints the variables through which tests find what was provisioned, for running one of them by
+/// hand. Only the variables go to the standard output, for a shell to evaluate.
+pub(crate) fn print_variables() -> ExitCode {
+    let absent = absent();
+    if !absent.is_empty() {
+        eprintln!(
+            "missing: {}; `cargo xtask test` installs what is missing",
+            absent.join(", ")
+        );
+        return ExitCode::FAILURE;
+    }
+    for (name, path) in variables() {
+        println!("{}", export(name, &path));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Returns the line that sets a variable in a POSIX shell.
+fn export(name: &str, path: &Path) -> String {
+    let quoted = path.to_string_lossy().replace('\'', r"'\''");
+    format!("export {name}='{quoted}'")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +201,11 @@ mod tests {
         let missing = provide(&[nothing], Path::new("unused"));
         let reason = missing[0].reason.to_string();
         assert_eq!(reason, "it was installed and still is not ready for use");
+    }
+
+    #[test]
+    fn a_path_with_blanks_and_quotes_is_one_word_to_the_shell() {
+        let line = export("FILE", Path::new("/it's here/model"));
+        assert_eq!(line, r"export FILE='/it'\''s here/model'");
     }
 }

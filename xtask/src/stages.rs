@@ -20,9 +20,9 @@ struct Stage {
 /// How a stage went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As it should.
+    /// It ended without an error.
     Passed,
-    /// Not as it should; what went wrong was printed when it happened.
+    /// It ended with an error; what went wrong was printed when it happened.
     Failed,
     /// It did not run.
     Skipped(String),

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// Which tests run.
+/// Which tests run: by what could be provisioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// All, and they are told where to find what they need.

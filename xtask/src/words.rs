@@ -14,7 +14,7 @@ use crate::cargo::workspace_root;
 const MIN_LINES: usize = 45;
 
 /// How a comment of up to three words begins that says nothing but what the name says.
-const FILLERS: [&str; 8] = ["Where", "Why", "What", "Which", "As", "It", "They", "All"];
+const FILLERS: [&str; 7] = ["Where", "Why", "What", "Which", "It", "They", "All"];
 
 /// Runs the subcommand.
 pub(crate) fn run() -> ExitCode {

@@ -35,14 +35,14 @@ pub(super) enum Violation {
     Homeless {
         /// The crate.
         name: String,
-        /// Where it stands.
+        /// The folder, from the root of the workspace.
         folder: String,
     },
     /// A crate depends on one of the workspace that its layer must not know.
     Arrow {
         /// The crate.
         from: String,
-        /// Where it stands.
+        /// The layer that its folder makes it one of.
         layer: Layer,
         /// What it depends on.
         to: String,
@@ -51,7 +51,7 @@ pub(super) enum Violation {
     External {
         /// The crate.
         from: String,
-        /// Where it stands.
+        /// The layer that its folder makes it one of.
         layer: Layer,
         /// What it depends on.
         to: String,

@@ -29,7 +29,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },
@@ -50,9 +50,9 @@ pub enum ConfigError {
     /// A key or value is wrong.
     #[error("{at:#}: {fault}")]
     Key {
-        /// Where.
+        /// The file with line and column, or the variable or flag.
         at: Origin,
-        /// What is wrong.
+        /// What is wrong with the key or its value.
         fault: Box<Fault>,
     },
     /// A key would go to an address that a less trusted source names.
@@ -67,15 +67,15 @@ pub enum ConfigError {
         address: String,
         /// The dotted path of what names the key.
         key: String,
-        /// Where that stands.
+        /// The origin of that key.
         key_at: Box<Origin>,
     },
     /// The values are well-formed, but no policy.
     #[error("{at:#}: wrong policy")]
     Policy {
-        /// Where.
+        /// The origin of the key that the policy cannot stand with.
         at: Origin,
-        /// What is wrong.
+        /// The complaint of governance, which names the key.
         #[source]
         source: Box<PolicyError>,
     },
@@ -114,7 +114,7 @@ pub enum Fault {
         key: String,
         /// What it should be.
         expected: String,
-        /// What it is.
+        /// What was given, as a kind of value; the value itself where it can be no secret.
         found: String,
     },
     /// A value is none of those there are.
@@ -146,7 +146,7 @@ pub enum Fault {
     Invalid {
         /// The key.
         key: String,
-        /// What is wrong.
+        /// The complaint, in the words of the type that refused it.
         message: String,
     },
 }

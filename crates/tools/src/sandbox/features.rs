@@ -32,7 +32,7 @@ pub enum SandboxFeature {
 }
 
 impl SandboxFeature {
-    /// All of them.
+    /// Every part, in the order in which they are put in force.
     pub const ALL: [Self; 5] = [
         Self::Processes,
         Self::Files,
