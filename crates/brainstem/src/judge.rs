@@ -369,7 +369,7 @@ impl<'a> Assessment<'a> {
     fn causes(&self) -> Vec<AskCause> {
         let asking = self
             .findings()
-            .filter(|finding| finding.answer == Answer::Ask);
+            .filter(|finding| finding.answer == Permission::Ask);
         let causes: BTreeSet<AskCause> = asking
             .filter_map(|finding| finding.cause.that_asks())
             .collect();

@@ -7,9 +7,7 @@ use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
-use neuraxis_app::{
-    Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover,
-};
+use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
