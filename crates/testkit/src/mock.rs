@@ -50,7 +50,7 @@ mock! {
     pub TraceSink {}
 
     impl TraceSink for TraceSink {
-        fn record(&self, record: &Record);
+        fn record(&self, record: &Arc<Record>);
     }
 }
 

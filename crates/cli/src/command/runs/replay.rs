@@ -16,7 +16,6 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::Format;
 use crate::output::Output;
-use crate::wording::status_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,7 +164,7 @@ fn in_text(log: &Log, came: &Replayed) -> String {
                 status,
                 ..
             } = report;
-            let status = status_name(*status);
+            let status = status.as_str();
             format!("run {name}: the same, {records} records in {steps} steps, {status}\n")
         }
         Replayed::Impossible(why) => {

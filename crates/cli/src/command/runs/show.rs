@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
 use crate::tree::{Branches, draw};
-use crate::wording::{brief, moment, status_name, style_of};
+use crate::wording::{brief, moment, style_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ fn in_text(
     columns: Option<usize>,
 ) -> String {
     const BOLD: Style = Style::new().bold();
-    let (style, status) = (style_of(run.status), status_name(run.status));
+    let (style, status) = (style_of(run.status), run.status.as_str());
     let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9}{value}\n"));
     line("session", run.session.to_string());
