@@ -49,11 +49,9 @@ use agent::{Agent, OfferedTools, PlannedCall};
 use last_answer::Limit;
 use turn::{AgentTurn, Counters, StepBuilder, place};
 
-pub(crate) use context::shortened;
 pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
 pub use queries::{CallStage, OpenCall};
-pub(crate) use self_check::{checked, corrected};
-pub(crate) use tool_finished::left_of;
+pub(crate) use self_check::checked;
 
 /// What one `start` or `advance` led to.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,27 +1,25 @@
 //! What the machine knows of one agent, and the phases it goes through.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Taint;
-use crate::effect::{Purpose, RunTool, ToolChoice};
-use crate::finish::{FinishReason, RunOutcome};
-use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
-use crate::message::Message;
-use crate::profile::{Hook, Opening};
-use crate::record::PromptReason;
 use super::batch::{Batch, Call, CallState};
 use super::budget::Spent;
 use super::context::{Gauge, TrimPlan};
 use super::governed::GovernedRun;
 use super::last_answer::Limit;
 use super::repeats::Streak;
+use crate::decision::Taint;
+use crate::effect::{Purpose, RunTool, ToolChoice};
+use crate::finish::{FinishReason, RunOutcome};
+use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
+use crate::log::Conversation;
+use crate::profile::{Hook, Opening};
+use crate::record::PromptReason;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::tool::ToolSpec;
-use crate::transcript::{PrefixDigest, Transcript};
 use crate::usage::RunUsage;
 
 /// One agent of a run.
@@ -32,11 +30,7 @@ pub(super) struct Agent {
     pub(super) parent: Option<Parent>,
     /// The active time at which it started.
     pub(super) started: Duration,
-    pub(super) transcript: Transcript,
-    /// Whether its conversation begins with the system prompt of its spec.
-    pub(super) has_prompt: bool,
-    /// What of the transcript stands in records: the next model call's record begins after it.
-    pub(super) recorded: PrefixDigest,
+    pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
     pub(super) turn: Turn,
     /// Turns that count toward the turn limit.
@@ -60,16 +54,10 @@ pub(super) struct Agent {
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
-    /// Results that leave a summary in later history, with that summary.
-    pub(super) shortenable: Vec<(ToolCallId, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
-    /// All answers' text so far, for a run that ends without a last answer.
-    pub(super) text: String,
     /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer.
     pub(super) ending: Option<(FinishReason, String)>,
-    /// Messages that came while the agent was at work, to join after the current batch.
-    pub(super) steered: Vec<Arc<Message>>,
     /// Set once a limit was reached: from then on no tool runs.
     pub(super) closing: Option<Limit>,
     /// The untrusted content that its conversation holds.
@@ -183,14 +171,12 @@ impl PlannedCall {
 }
 
 impl Agent {
-    pub(super) fn new(id: AgentId, transcript: Transcript, recorded: PrefixDigest) -> Self {
+    pub(super) fn new(id: AgentId, conversation: Conversation) -> Self {
         Self {
             id,
             parent: None,
             started: Duration::ZERO,
-            transcript,
-            has_prompt: false,
-            recorded,
+            conversation,
             gauge: Gauge::default(),
             turn: Turn::default(),
             turns_used: 0,
@@ -204,11 +190,8 @@ impl Agent {
             reminders: 0,
             forced: None,
             notes: Vec::new(),
-            shortenable: Vec::new(),
             futile_compactions: 0,
-            text: String::new(),
             ending: None,
-            steered: Vec::new(),
             closing: None,
             taint: Taint::default(),
             governed: None,
@@ -224,28 +207,9 @@ impl Agent {
             .unwrap_or(&run.root)
     }
 
-    /// Adds an answer's text to what a run without a last answer falls back on.
-    pub(super) fn gather_text(&mut self, text: &str) {
-        let text = text.trim();
-        if text.is_empty() {
-            return;
-        }
-        if !self.text.is_empty() {
-            self.text.push_str("\n\n");
-        }
-        self.text.push_str(text);
-    }
-
-    /// Returns the text so far, of an agent that ends with it.
-    pub(super) fn take_text(&mut self) -> String {
-        mem::take(&mut self.text)
-    }
-
-    /// Adds the messages that came meanwhile to the conversation.
-    pub(super) fn join_steered(&mut self) {
-        for message in mem::take(&mut self.steered) {
-            self.transcript.push(message);
-        }
+    /// Returns the text of its answers so far, to end with.
+    pub(super) fn text(&self) -> String {
+        self.conversation.text().to_owned()
     }
 
     /// Returns the agent that started it.

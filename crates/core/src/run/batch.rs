@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{GrantScope, RuleRef};
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::JsonText;
 use crate::message::ToolCall;
-use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::outcome::ToolFailure;
 use crate::profile::{Arguments, Parallel};
 use crate::record::{ApprovalRequested, Origin, ToolCallStarted};
 use crate::tool::{ToolClass, ToolKind};
@@ -74,9 +72,8 @@ pub(super) enum CallState {
     Vetting { effect_id: EffectId },
     /// A person has to decide.
     Asking {
-        effect_id: EffectId,
         class: ToolClass,
-        question: Box<Question>,
+        asked: Box<ApprovalRequested>,
     },
     /// It may run when its turn comes.
     Ready { class: ToolClass },
@@ -99,37 +96,10 @@ pub(super) enum CallState {
     /// It is the caller's to run, after this run.
     HandedOver,
     /// It has its result.
-    Settled {
-        value: JsonText,
-        failure: Option<ToolFailure>,
-    },
-}
-
-/// What a person is asked about a call, beside the call itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Question {
-    pub(super) reason: String,
-    pub(super) rule: Option<RuleRef>,
-    pub(super) choices: Vec<GrantScope>,
-    pub(super) expires_at: Option<Timestamp>,
+    Settled { failure: Option<ToolFailure> },
 }
 
 impl Call {
-    /// Returns what stands on record of asking a person about this call.
-    pub(super) fn requested(&self, effect_id: EffectId, question: &Question) -> ApprovalRequested {
-        ApprovalRequested {
-            effect_id,
-            tool_call_id: self.id.clone(),
-            name: self.name.clone(),
-            arguments: self.arguments.clone(),
-            arguments_hash: self.arguments.hash(),
-            reason: question.reason.clone(),
-            rule: question.rule.clone(),
-            choices: question.choices.clone(),
-            expires_at: question.expires_at,
-        }
-    }
-
     pub(super) const fn is_settled(&self) -> bool {
         matches!(self.state, CallState::Settled { .. })
     }
@@ -140,13 +110,6 @@ impl Call {
             self.state,
             CallState::Settled { .. } | CallState::HandedOver
         )
-    }
-
-    pub(super) fn settle(&mut self, outcome: &ToolOutcome) {
-        self.state = CallState::Settled {
-            value: outcome.output.value.clone(),
-            failure: outcome.failure,
-        };
     }
 
     /// Returns the journal entry of a call that runs.
@@ -205,16 +168,16 @@ impl Call {
 
     pub(super) const fn failure(&self) -> Option<ToolFailure> {
         match &self.state {
-            CallState::Settled { failure, .. } => *failure,
+            CallState::Settled { failure } => *failure,
             _ => None,
         }
     }
 
     /// Returns the effect that is to answer for it.
-    pub(super) const fn effect(&self) -> Option<EffectId> {
+    pub(super) fn effect(&self) -> Option<EffectId> {
         match &self.state {
+            CallState::Asking { asked, .. } => Some(asked.effect_id),
             CallState::Vetting { effect_id }
-            | CallState::Asking { effect_id, .. }
             | CallState::Running { effect_id, .. }
             | CallState::Delegated { effect_id, .. } => Some(*effect_id),
             CallState::New
@@ -269,11 +232,7 @@ impl Batch {
     }
 
     /// Returns the first call from a place on for which something holds.
-    pub(super) fn next(
-        &self,
-        from: CallIndex,
-        holds: impl Fn(&Call) -> bool,
-    ) -> Option<CallIndex> {
+    pub(super) fn next(&self, from: CallIndex, holds: impl Fn(&Call) -> bool) -> Option<CallIndex> {
         let mut calls = self.calls.iter().skip(place(from));
         calls.find(|call| holds(call)).map(|call| call.index)
     }

@@ -4,12 +4,11 @@ use std::mem;
 
 use super::Next;
 use super::agent::Phase;
-use super::batch::{Batch, Call, CallState};
+use super::batch::{Batch, Call};
 use super::turn::AgentTurn;
 use crate::decision::TakesOver;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::message::{Message, ToolMessage};
 use crate::outcome::ToolFailure;
 use crate::profile::ToolErrors;
 use crate::record::PromptReason;
@@ -41,10 +40,10 @@ impl AgentTurn<'_> {
         // A limit ends the run in its own way, although it makes calls fail.
         let at_limit = agent.closing.is_some();
         if hands_over {
-            return Ok(Next::Finish(FinishReason::ClientTools, agent.take_text()));
+            return Ok(Next::Finish(FinishReason::ClientTools, agent.text()));
         }
         if stops && !at_limit {
-            return Ok(Next::Finish(FinishReason::ToolError, agent.take_text()));
+            return Ok(Next::Finish(FinishReason::ToolError, agent.text()));
         }
         let ending = agent.ending.take();
         if let Some((reason, content)) = ending.filter(|_| !at_limit) {
@@ -54,7 +53,7 @@ impl AgentTurn<'_> {
             return Ok(Next::FinishWithQuestion);
         }
         self.tell_notes(results);
-        self.agent.join_steered();
+        self.agent.conversation.join_steered();
         Ok(Next::GoOn)
     }
 
@@ -92,28 +91,13 @@ impl AgentTurn<'_> {
                 return 0;
             }
         };
-        let mut results = 0;
+        let failed = batch.calls.into_iter().filter(|call| {
+            let failure = call.failure();
+            failure.is_some_and(ToolFailure::is_of_the_tool)
+        });
         self.agent.failed_tools.clear();
-        for call in batch.calls {
-            if let CallState::Settled { value, failure } = call.state {
-                if failure.is_some_and(ToolFailure::is_of_the_tool) {
-                    self.agent.failed_tools.push(call.name.clone());
-                }
-                let rule = self.spec.profile.result_rule(&call.name);
-                let rule = rule.filter(|_| failure.is_none());
-                let content = match rule {
-                    Some(rule) => rule.edited(&value),
-                    None => value,
-                };
-                self.agent.transcript.push(Message::Tool(ToolMessage {
-                    tool_call_id: call.id,
-                    name: call.name,
-                    content,
-                }));
-                results += 1;
-            }
-        }
-        results
+        self.agent.failed_tools.extend(failed.map(|call| call.name));
+        self.agent.conversation.join_results()
     }
 }
 

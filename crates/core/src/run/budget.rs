@@ -75,7 +75,8 @@ impl AgentTurn<'_> {
     /// Returns the budget that so many model calls as large as the next would break into: the agent's own or that of one
     /// above it, each of which keeps back what the last answers of all agents at work below it take.
     pub(super) fn short_of(&self, calls: u64) -> Option<BudgetKind> {
-        self.path().find_map(|above| self.would_break_into(above, calls))
+        self.path()
+            .find_map(|above| self.would_break_into(above, calls))
     }
 
     fn would_break_into(&self, above: &Agent, calls: u64) -> Option<BudgetKind> {
@@ -116,7 +117,7 @@ impl AgentTurn<'_> {
     /// Estimates what one model call with the conversation as it stands takes.
     fn tokens_of_a_call(&self, agent: &Agent) -> u64 {
         let reply = agent.spec(self.run).reply_tokens();
-        let conversation = agent.gauge.estimate(&agent.transcript);
+        let conversation = agent.size();
         conversation.saturating_add(reply)
     }
 }

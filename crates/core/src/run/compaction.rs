@@ -45,18 +45,16 @@ impl AgentTurn<'_> {
         let summary = format!("{SUMMARY_HEADING}{text}");
         if text.is_empty() || self.agent.gauge.tokens_of_user(&summary) >= plan.tokens {
             self.agent.futile_compactions = self.agent.futile_compactions.saturating_add(1);
-            self.trim(&plan, None);
+            self.trim(plan, None);
         } else {
             let text = text.to_owned();
             let summed = RecordBody::Summary(Box::new(Summarized { text }));
             self.record_at(call.content_index, summed);
-            self.trim(&plan, Some(summary));
+            self.trim(plan, Some(summary));
         }
         Ok(match self.short_of(1) {
             // The summary took more than was left for it.
-            Some(kind) if then.purpose == Purpose::Turn => {
-                Next::AskLastAnswer(Limit::Budget(kind))
-            }
+            Some(kind) if then.purpose == Purpose::Turn => Next::AskLastAnswer(Limit::Budget(kind)),
             _ => Next::CallAtOnce(then),
         })
     }
@@ -83,7 +81,7 @@ impl Agent {
 /// Writes down what is to go, message by message.
 fn excerpt(agent: &Agent, plan: &TrimPlan) -> String {
     let mut text = String::new();
-    for (place, message) in agent.transcript.messages().iter().enumerate() {
+    for (place, message) in agent.conversation.without_prompt().iter().enumerate() {
         if !plan.removes(place) {
             continue;
         }

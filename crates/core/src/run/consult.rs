@@ -100,7 +100,7 @@ impl AgentTurn<'_> {
             self.settle_all(&outcome)?;
             self.join_results();
         }
-        Ok(Next::Finish(FinishReason::Stop, self.agent.take_text()))
+        Ok(Next::Finish(FinishReason::Stop, self.agent.text()))
     }
 }
 
@@ -118,7 +118,7 @@ impl Agent {
             Hook::Progress => Subject::Progress {
                 turns_used: self.turns_used,
                 tool_calls: self.spent.tool_calls,
-                text: &self.text,
+                text: self.conversation.text(),
             },
             Hook::ProcessCalls => {
                 let batch = consulting.batch.as_ref();

@@ -16,11 +16,10 @@ use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::ids::ToolCallId;
 use crate::json::JsonText;
-use crate::message::{Message, ToolMessage};
+use crate::message::Message;
 use crate::profile::Compaction;
 use crate::record::{ContextTrimmed, RecordBody, Span};
 use crate::spec::AgentSpec;
-use crate::transcript::Transcript;
 
 /// The share of the room that the conversation may fill before something goes, and what it may fill afterwards, in
 /// percent: far enough apart that not every turn trims.
@@ -33,7 +32,7 @@ const MAX_FUTILE_COMPACTIONS: u32 = 2;
 /// What is to go from a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct TrimPlan {
-    /// Places in the transcript, oldest first.
+    /// Places in the conversation, system prompt not counted, oldest first.
     pub(super) removed: Vec<Span>,
     /// Results that make room for their summaries.
     pub(super) shortened: Vec<ToolCallId>,
@@ -72,33 +71,25 @@ impl AgentTurn<'_> {
                 self.call_model(summary, Some(Box::new((plan, planned))))
             }
             Compaction::Summarize { .. } | Compaction::Drop => {
-                self.trim(&plan, None);
+                self.trim(plan, None);
                 Ok(Next::CallAtOnce(planned))
             }
         }
     }
 
     /// Takes the planned messages out of the conversation, puts the summary in their place, and records it.
-    pub(super) fn trim(&mut self, plan: &TrimPlan, summary: Option<String>) {
+    pub(super) fn trim(&mut self, plan: TrimPlan, summary: Option<String>) {
         let agent = &mut *self.agent;
-        let before = agent.gauge.estimate(&agent.transcript);
-        let prompt = u64::from(agent.has_prompt);
-        let unrecorded = agent.unrecorded_but_for(plan);
-        agent.transcript = trimmed(agent, plan, summary.as_deref());
-        let recorded = agent.transcript.len().saturating_sub(unrecorded);
-        agent.recorded = agent.transcript.digest_of_first(recorded);
-        agent.gauge.was_cut(&agent.transcript);
-        let after = agent.gauge.estimate(&agent.transcript);
-        let removed = plan.removed.iter().map(|span| Span {
-            start: span.start.saturating_sub(prompt),
-            end: span.end.saturating_sub(prompt),
-        });
-        let removed: Vec<Span> = removed.collect();
+        let before = agent.size();
+        let conversation = &mut agent.conversation;
+        conversation.trim(&plan.removed, &plan.shortened, summary.as_deref());
+        agent.gauge.was_cut(agent.conversation.transcript());
+        let after = agent.size();
         let record = ContextTrimmed {
-            messages: removed.iter().map(|span| span.end - span.start).sum(),
+            messages: plan.removed.iter().map(|span| span.end - span.start).sum(),
             tokens: before.saturating_sub(after),
-            removed,
-            shortened: plan.shortened.clone(),
+            removed: plan.removed,
+            shortened: plan.shortened,
             summary,
         };
         self.record(RecordBody::ContextTrimmed(Box::new(record)));
@@ -109,7 +100,7 @@ impl Agent {
     fn plan_before_call(&self, spec: &AgentSpec) -> Option<TrimPlan> {
         let context = spec.context_tokens?;
         let room = context.saturating_sub(spec.reply_tokens().min(context / 4));
-        let size = self.gauge.estimate(&self.transcript);
+        let size = self.size();
         if size <= percent(room, FULL) {
             return None;
         }
@@ -126,11 +117,14 @@ impl Agent {
     ) -> Option<TrimPlan> {
         let limit = limit.or(spec.context_tokens);
         if let Some(needed) = needed {
-            self.gauge.was_measured(needed, &self.transcript);
+            self.gauge
+                .was_measured(needed, self.conversation.transcript());
         }
-        let size = self.gauge.estimate(&self.transcript);
+        let size = self.size();
         let target = limit.map_or(size / 2, |limit| {
-            limit.saturating_sub(spec.reply_tokens().min(limit / 4)).min(size)
+            limit
+                .saturating_sub(spec.reply_tokens().min(limit / 4))
+                .min(size)
         });
         let plan = self.plan(size.saturating_sub(target).max(1));
         (!plan.is_empty()).then_some(plan)
@@ -139,14 +133,14 @@ impl Agent {
     /// Plans what goes to save so many tokens: first results that leave a summary, then the oldest messages.
     fn plan(&self, to_save: u64) -> TrimPlan {
         let mut plan = TrimPlan::default();
-        let messages = self.transcript.messages();
+        let messages = self.conversation.without_prompt();
         let removable = removable(messages);
         for unit in &removable {
             for message in messages.get(unit.places()).unwrap_or_default() {
                 let Message::Tool(tool) = message.as_ref() else {
                     continue;
                 };
-                let Some(summary) = self.summary_of(&tool.tool_call_id) else {
+                let Some(summary) = self.conversation.summary_of(&tool.tool_call_id) else {
                     continue;
                 };
                 let saved = self.gauge.tokens_of_text(tool.content.as_str());
@@ -176,46 +170,10 @@ impl Agent {
         plan
     }
 
-    fn summary_of(&self, call: &ToolCallId) -> Option<&str> {
-        let mut shortenable = self.shortenable.iter();
-        shortenable
-            .find(|(id, _)| id == call)
-            .map(|(_, summary)| summary.as_str())
+    /// Estimates the tokens of its conversation.
+    pub(super) fn size(&self) -> u64 {
+        self.gauge.estimate(self.conversation.transcript())
     }
-
-    /// Returns how many messages at the end of the transcript stay and stand in no record yet.
-    fn unrecorded_but_for(&self, plan: &TrimPlan) -> usize {
-        let recorded = usize::try_from(self.recorded.count).unwrap_or(usize::MAX);
-        let unrecorded = recorded..self.transcript.len();
-        unrecorded.filter(|place| !plan.removes(*place)).count()
-    }
-}
-
-fn trimmed(agent: &Agent, plan: &TrimPlan, summary: Option<&str>) -> Transcript {
-    let mut summary = summary.map(Message::user).map(std::sync::Arc::new);
-    let mut kept = Vec::with_capacity(agent.transcript.len());
-    for (place, message) in agent.transcript.messages().iter().enumerate() {
-        if plan.removes(place) {
-            kept.extend(summary.take());
-        } else {
-            kept.push(match message.as_ref() {
-                Message::Tool(tool) if plan.shortened.contains(&tool.tool_call_id) => {
-                    let summary = agent.summary_of(&tool.tool_call_id).unwrap_or_default();
-                    std::sync::Arc::new(shortened(tool, summary))
-                }
-                _ => std::sync::Arc::clone(message),
-            });
-        }
-    }
-    kept.into_iter().collect()
-}
-
-/// The message of a result that left only its summary.
-pub(crate) fn shortened(tool: &ToolMessage, summary: &str) -> Message {
-    Message::Tool(ToolMessage {
-        content: JsonText::string(summary),
-        ..tool.clone()
-    })
 }
 
 const fn percent(of: u64, percent: u64) -> u64 {

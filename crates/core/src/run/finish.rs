@@ -10,12 +10,12 @@ use crate::effect::{CancelModel, CancelTool, Effect};
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, CallIndex};
+use crate::log::Conversation;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::UsageScope;
 use crate::record::RecordBody;
 use crate::spec::AgentSpec;
 use crate::tool::{ToolClass, ToolKind};
-use crate::transcript::Transcript;
 use crate::usage::{RunUsage, Usage};
 
 impl RunTree {
@@ -58,7 +58,7 @@ impl RunTree {
             if !open.is_empty() {
                 let mut turn = self.turn(agent, step)?;
                 turn.join_results();
-                let text = turn.agent.take_text();
+                let text = turn.agent.text();
                 turn.end(end_of(failure), text);
             }
         }
@@ -100,7 +100,7 @@ impl AgentTurn<'_> {
             self.step.effects.push(Effect::Finish(outcome));
         } else {
             // Nobody asks a sub-agent anything more: only its answer is kept in memory.
-            self.agent.transcript = Transcript::default();
+            self.agent.conversation = Conversation::default();
             self.agent.answer = Some(outcome);
         }
         self.record(if status == RunStatus::Failed {

@@ -13,7 +13,6 @@ use crate::decision::{
 };
 use crate::finish::{BudgetKind, FinishReason};
 use crate::ids::Role;
-use crate::message::Message;
 use crate::record::{Escalated, LimitReachedRecord, RecordBody};
 
 /// What the user is told when not even the larger role got further.
@@ -120,7 +119,7 @@ impl ReplyAtOnce {
                 (FinishReason::Budget(kind), reply)
             }
         };
-        root.transcript.push(Message::assistant(content.as_str()));
+        root.conversation.say(&content);
         Next::Finish(reason, content)
     }
 }
@@ -153,13 +152,13 @@ impl AgentTurn<'_> {
 
     /// Ends the agent with a question to the person.
     pub(super) fn finish_with_question(&mut self) -> Next {
-        let text = self.agent.take_text();
+        let text = self.agent.conversation.text();
         let content = if text.is_empty() {
             ASK_A_PERSON.to_owned()
         } else {
             format!("{text}\n\n{ASK_A_PERSON}")
         };
-        self.agent.transcript.push(Message::assistant(ASK_A_PERSON));
+        self.agent.conversation.say(ASK_A_PERSON);
         Next::Finish(FinishReason::Clarify, content)
     }
 }

@@ -26,14 +26,14 @@ impl AgentTurn<'_> {
         let index = batch.index_of(id);
         let index = index.ok_or_else(|| InputError::NotWaiting(id.clone()))?;
         let call = batch.call(index)?;
-        let CallState::Asking { question, .. } = &call.state else {
+        let CallState::Asking { asked, .. } = &call.state else {
             return Err(InputError::NotWaiting(id.clone()));
         };
         if call.arguments.hash() != decided.arguments_hash {
             return Err(InputError::ApprovalMismatch(id.clone()));
         }
         // Whoever decides too late decides nothing, and it is not recorded as theirs.
-        if question.expires_at.is_some_and(|end| end <= now) {
+        if asked.expires_at.is_some_and(|end| end <= now) {
             (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
             decided.code = None;
         }
@@ -79,7 +79,7 @@ impl AgentTurn<'_> {
 
     /// Keeps a message until it can join: it cannot stand between a call and its result.
     pub(super) fn steered(&mut self, steered: Steered) -> Next {
-        self.agent.steered.push(steered.message.clone());
+        self.agent.conversation.steer(steered.message.clone());
         self.record(RecordBody::Steered(Box::new(steered)));
         Next::Wait
     }
@@ -119,7 +119,7 @@ impl RunTree {
             turn.agent.closing = Some(Limit::Budget(limit));
             return Ok(Next::FinishWithoutAnswer);
         }
-        let text = turn.agent.take_text();
+        let text = turn.agent.text();
         Ok(Next::Finish(FinishReason::Cancelled, text))
     }
 }

@@ -8,7 +8,6 @@ use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::{BudgetKind, FinishReason};
-use crate::message::Message;
 use crate::profile::LimitReached;
 use crate::record::{
     LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, RecordBody,
@@ -89,11 +88,11 @@ impl AgentTurn<'_> {
         let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer;
         let prompt = asks.then(|| limit.prompt());
         if let Some(prompt) = &prompt {
-            self.agent.transcript.push(Message::system(prompt.as_str()));
+            self.agent.conversation.tell(prompt);
         }
         match limit {
             Limit::Turns => {
-                let (turns, content) = (self.agent.turns_used, self.agent.text.clone());
+                let (turns, content) = (self.agent.turns_used, self.agent.text());
                 let reached = Box::new(MaxTurnsReached { turns, content });
                 self.record(RecordBody::MaxTurnsReached(reached));
                 if let Some(message) = prompt {
@@ -113,7 +112,7 @@ impl AgentTurn<'_> {
     }
 
     pub(super) fn record_limit(&mut self, limit: LimitKind, prompt: Option<String>) {
-        let content = self.agent.text.clone();
+        let content = self.agent.text();
         let reached = LimitReachedRecord {
             limit,
             content,
@@ -150,7 +149,7 @@ impl AgentTurn<'_> {
 
     /// Ends an agent without a usable last answer: with its text so far, or a sentence that names the limit.
     pub(super) fn finish_without_answer(&mut self) -> Result<Next, InputError> {
-        let text = self.agent.take_text();
+        let text = self.agent.text();
         if !text.is_empty() {
             return self.finish_last_answer(text);
         }
@@ -161,9 +160,7 @@ impl AgentTurn<'_> {
     fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {
         let limit = self.limit()?;
         // What the user was told last stands in the history, wherever it came from.
-        self.agent
-            .transcript
-            .push(Message::assistant(content.as_str()));
+        self.agent.conversation.say(&content);
         Ok(Next::Finish(limit.reason(), content))
     }
 

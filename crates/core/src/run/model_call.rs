@@ -172,7 +172,7 @@ impl Agent {
         let messages = if call.planned.purpose == Purpose::SelfCheck {
             self.with_check_prompt()
         } else {
-            self.transcript.clone()
+            self.conversation.transcript().clone()
         };
         Ok(ModelRequest {
             messages,

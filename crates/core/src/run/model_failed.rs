@@ -46,7 +46,7 @@ impl AgentTurn<'_> {
     }
 
     fn note_failure(&mut self, call: &ModelCall, failed: ModelFailed) {
-        let (served_by, downgraded) = (failed.served_by.clone(), failed.downgraded.clone());
+        let downgraded = self.note_served(&failed.served_by, failed.downgraded.as_deref());
         let degraded = failed.degraded.clone();
         let record = LlmFailed {
             effect_id: failed.effect_id,
@@ -62,7 +62,7 @@ impl AgentTurn<'_> {
             duration: failed.duration,
         };
         self.record_at(call.content_index, RecordBody::LlmFailed(Box::new(record)));
-        self.note_served(&served_by, downgraded.as_deref());
+        self.record_downgrade(downgraded);
         if let Some(why) = degraded {
             self.warn("role_degraded", why);
         }
@@ -83,7 +83,7 @@ impl AgentTurn<'_> {
             TakesOver::Person => Next::FinishWithQuestion,
             TakesOver::Nobody => {
                 let reason = FinishReason::Failed(error.to_string());
-                Next::Finish(reason, self.agent.take_text())
+                Next::Finish(reason, self.agent.text())
             }
         }
     }
@@ -97,12 +97,11 @@ impl AgentTurn<'_> {
                 let Some(plan) = plan else {
                     return false;
                 };
-                self.trim(&plan, None);
+                self.trim(plan, None);
                 planned.tried.trimmed = true;
             }
             LlmErrorKind::InvalidResponse if !planned.tried.simplified => {
-                let message =
-                    "the reply could not be read; the model is asked again without tools";
+                let message = "the reply could not be read; the model is asked again without tools";
                 self.warn("invalid_response", message.to_owned());
                 planned.tools = OfferedTools::None;
                 planned.choice = None;

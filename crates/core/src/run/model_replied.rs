@@ -10,12 +10,12 @@ use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::FinishReason;
-use crate::ids::{Attempt, EffectId, Role, ToolCallId};
+use crate::ids::{Attempt, EffectId, Role};
 use crate::input::ModelReplied;
-use crate::message::{AssistantMessage, Message};
+use crate::log::{ReplySource, Unrecorded};
+use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::{Hook, NoCalls};
-use crate::project::assign_ids;
 use crate::record::{LlmCall, Origin, PromptReason, RecordBody, RoleDowngraded};
 use crate::reply::{Reply, ReplyFinish};
 use crate::transcript::PrefixDigest;
@@ -63,9 +63,8 @@ impl AgentTurn<'_> {
     }
 
     fn note_call(&mut self, call: &ModelCall, replied: ModelReplied) -> Result<(), InputError> {
-        let (prefix, results, messages) = self.sent(call)?;
-        let downgraded = replied.downgraded.clone();
-        let served_by = replied.served_by.clone();
+        let sent = self.sent(call)?;
+        let downgraded = self.note_served(&replied.served_by, replied.downgraded.as_deref());
         let record = LlmCall {
             effect_id: replied.effect_id,
             attempt: replied.attempt,
@@ -73,61 +72,71 @@ impl AgentTurn<'_> {
             role: call.planned.role.clone(),
             served_by: replied.served_by,
             downgraded: replied.downgraded,
-            prefix,
-            results,
-            messages,
+            prefix: sent.prefix,
+            results: sent.results,
+            messages: sent.messages,
             reply: replied.reply,
             cost: replied.cost,
             duration: replied.duration,
             first_delta: replied.first_delta,
         };
         self.record_at(call.content_index, RecordBody::LlmCall(Box::new(record)));
-        self.note_served(&served_by, downgraded.as_deref());
+        self.record_downgrade(downgraded);
         Ok(())
     }
 
-    /// Records when another role serves than the one a call was for: once, until that one serves again.
-    pub(super) fn note_served(&mut self, served_by: &Role, downgraded: Option<&RoleDowngraded>) {
+    /// Notes who served a call. Returns what is to be recorded if another role does than the one it was for: once, until
+    /// that one serves again.
+    pub(super) fn note_served(
+        &mut self,
+        served_by: &Role,
+        downgraded: Option<&RoleDowngraded>,
+    ) -> Option<Box<RoleDowngraded>> {
         let known = &mut self.state.downgraded;
         let Some(downgraded) = downgraded else {
             known.remove(served_by);
-            return;
+            return None;
         };
         let before = known.insert(downgraded.from.clone(), downgraded.to.clone());
-        if before.as_ref() != Some(&downgraded.to) {
-            let body = RecordBody::RoleDowngraded(Box::new(downgraded.clone()));
-            self.record(body);
+        let is_new = before.as_ref() != Some(&downgraded.to);
+        is_new.then(|| Box::new(downgraded.clone()))
+    }
+
+    pub(super) fn record_downgrade(&mut self, downgraded: Option<Box<RoleDowngraded>>) {
+        if let Some(downgraded) = downgraded {
+            self.record(RecordBody::RoleDowngraded(downgraded));
         }
     }
 
     /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
-    fn sent(&mut self, call: &ModelCall) -> Result<Sent, InputError> {
-        let aside =
-            |messages: &[Arc<Message>]| (PrefixDigest::default(), Vec::new(), messages.to_vec());
+    fn sent(&mut self, call: &ModelCall) -> Result<Unrecorded, InputError> {
+        let aside = |messages: &[Arc<Message>]| Unrecorded {
+            prefix: PrefixDigest::default(),
+            results: Vec::new(),
+            messages: messages.to_vec(),
+        };
         Ok(match (&call.making_room, call.planned.purpose) {
             (Some(room), _) => aside(self.agent.summary_request(&room.0).messages.messages()),
             (None, Purpose::Routing) => aside(self.agent.routing_request()?.messages.messages()),
             (None, Purpose::SelfCheck) => {
-                let prompt = Vec::from_iter(self.agent.check_prompt());
-                (self.agent.recorded, Vec::new(), prompt)
+                let messages = Vec::from_iter(self.agent.check_prompt());
+                Unrecorded {
+                    prefix: self.agent.conversation.prefix(),
+                    results: Vec::new(),
+                    messages,
+                }
             }
-            (None, _) => self.agent.take_unrecorded(),
+            (None, _) => self.agent.conversation.take_unrecorded(),
         })
     }
 
     fn turn_replied(&mut self, call: &ModelCall, reply: &Reply) -> Result<Next, InputError> {
-        let text = reply.text();
-        self.agent.gather_text(&text);
-        let id = self.agent.id;
-        let message = Arc::new(Message::Assistant(AssistantMessage {
-            parts: assign_ids(self.run.run_id, id, call.content_index, &reply.parts),
-            model: Some(reply.model.clone()),
-        }));
-        self.agent.append_reply(&message);
+        let source = self.reply_source(call);
+        let message = self.agent.conversation.push_reply(source, reply);
         self.agent.measure(reply.usage);
         self.warn_of_failures_left(&message);
         if message.tool_calls().next().is_none() {
-            return Ok(self.turn_answered(&call.planned.tools, text, reply.finish));
+            return Ok(self.turn_answered(&call.planned.tools, reply));
         }
         self.begin_batch(&message, Origin::Model);
         let closing = self.agent.closing.is_some();
@@ -152,6 +161,15 @@ impl AgentTurn<'_> {
             return Ok(Next::Wait);
         }
         Ok(Next::Vet)
+    }
+
+    /// Returns what the ids of a reply's calls are made of.
+    pub(super) const fn reply_source(&self, call: &ModelCall) -> ReplySource {
+        ReplySource {
+            run: self.run.run_id,
+            agent: self.agent.id,
+            content_index: call.content_index,
+        }
     }
 
     pub(super) fn begin_batch(&mut self, reply: &Message, origin: Origin) {
@@ -179,11 +197,11 @@ impl AgentTurn<'_> {
     }
 
     /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.
-    fn turn_answered(&mut self, tools: &OfferedTools, text: String, finish: ReplyFinish) -> Next {
+    fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Next {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         let may_go_on = self.agent.closing.is_none();
-        if may_go_on && !self.agent.steered.is_empty() {
-            self.agent.join_steered();
+        if may_go_on && self.agent.conversation.is_steered() {
+            self.agent.conversation.join_steered();
             return Next::GoOn;
         }
         if may_go_on
@@ -195,11 +213,12 @@ impl AgentTurn<'_> {
             self.tell(PromptReason::NoCalls, prompt.clone());
             return Next::GoOn;
         }
-        let reason = match finish {
+        let reason = match reply.finish {
             ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
             ReplyFinish::Length => FinishReason::Length,
             ReplyFinish::ContentFilter => FinishReason::ContentFilter,
         };
+        let text = reply.text();
         let is_draft = may_go_on && reason == FinishReason::Stop;
         if is_draft && let Some(check) = self.plan_check(&text) {
             return Next::CallAtOnce(check);
@@ -208,39 +227,7 @@ impl AgentTurn<'_> {
     }
 }
 
-/// What was sent before, and of what is new the results and the other messages.
-type Sent = (PrefixDigest, Vec<ToolCallId>, Vec<Arc<Message>>);
-
 impl Agent {
-    /// Returns what a record of a model call says was sent: what stands in records before, and what is new.
-    fn take_unrecorded(&mut self) -> Sent {
-        let prefix = self.recorded;
-        let start = usize::try_from(prefix.count).unwrap_or(usize::MAX);
-        let mut results = Vec::new();
-        let mut messages = Vec::new();
-        for message in self.transcript.since(start) {
-            self.recorded = self.recorded.with(message);
-            match message.as_ref() {
-                Message::Tool(tool) => results.push(tool.tool_call_id.clone()),
-                _ => messages.push(Arc::clone(message)),
-            }
-        }
-        (prefix, results, messages)
-    }
-
-    /// Adds the model's message to the conversation; what the record of its call holds need not be recorded again. Nor
-    /// need what an opening was asked that failed: the run's first record has it.
-    pub(super) fn append_reply(&mut self, message: &Arc<Message>) {
-        let is_empty =
-            matches!(message.as_ref(), Message::Assistant(assistant) if assistant.parts.is_empty());
-        if !is_empty {
-            let recorded = usize::try_from(self.recorded.count).unwrap_or(usize::MAX);
-            self.transcript.push(Arc::clone(message));
-            let new = self.transcript.since(recorded).iter();
-            self.recorded = new.fold(self.recorded, |digest, message| digest.with(message));
-        }
-    }
-
     /// Takes note of how large the provider says the conversation is, its reply included.
     fn measure(&mut self, usage: Usage) {
         if usage.prompt.label == CountLabel::Measured && usage.prompt.tokens > 0 {
@@ -250,9 +237,10 @@ impl Agent {
                 .tokens
                 .saturating_sub(usage.reasoning.tokens);
             let tokens = usage.prompt.tokens.saturating_add(answer);
-            self.gauge.was_measured(tokens, &self.transcript);
+            self.gauge
+                .was_measured(tokens, self.conversation.transcript());
         } else {
-            self.gauge.was_estimated(&self.transcript);
+            self.gauge.was_estimated(self.conversation.transcript());
         }
     }
 }

@@ -83,14 +83,15 @@ impl RunTree {
     pub fn messages(&self) -> &[Arc<Message>] {
         self.agents
             .first()
-            .map_or(&[], |root| root.transcript.messages())
+            .map_or(&[], |root| root.conversation.messages())
     }
 
     /// As [`messages`](Self::messages), shared instead of borrowed.
     #[must_use]
     pub fn transcript(&self) -> Transcript {
         let root = self.agents.first();
-        root.map(|root| root.transcript.clone()).unwrap_or_default()
+        root.map(|root| root.conversation.transcript().clone())
+            .unwrap_or_default()
     }
 
     /// Returns what the run used so far.
@@ -203,9 +204,8 @@ impl RunTree {
         }
         if let Some(root) = self.agents.first() {
             state.warned_of_log = true;
-            let message = format!(
-                "the log of this run grows long: {records} records of about {bytes} bytes"
-            );
+            let message =
+                format!("the log of this run grows long: {records} records of about {bytes} bytes");
             step.warn(root, "long_log", message);
         }
     }
@@ -241,11 +241,9 @@ impl Batch {
 impl Call {
     fn pending(&self) -> Option<Pending> {
         let (effect_id, kind, expires_at) = match &self.state {
-            CallState::Asking {
-                effect_id,
-                question,
-                ..
-            } => (*effect_id, PendingKind::Approval, question.expires_at),
+            CallState::Asking { asked, .. } => {
+                (asked.effect_id, PendingKind::Approval, asked.expires_at)
+            }
             CallState::Running {
                 effect_id,
                 kind: ToolKind::Client,

@@ -33,7 +33,8 @@ impl RunTree {
         // What others do in this very step, such as begin once one of them has ended, is not to be done anew.
         let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
         let last_first = at_work.rev().map(|agent| agent.id);
-        step.todo.extend(last_first.map(|id| (id, Next::TakeUp(recheck))));
+        step.todo
+            .extend(last_first.map(|id| (id, Next::TakeUp(recheck))));
         Ok(Next::Wait)
     }
 }
@@ -80,13 +81,8 @@ impl AgentTurn<'_> {
                     let effect_id = *effect_id;
                     self.ask_vetting(effect_id)?;
                 }
-                CallState::Asking {
-                    effect_id,
-                    question,
-                    ..
-                } => {
-                    let requested = call.requested(*effect_id, question);
-                    let effect = Effect::AskApproval(requested.effect(agent));
+                CallState::Asking { asked, .. } => {
+                    let effect = Effect::AskApproval(asked.effect(agent));
                     self.step.effects.push(effect);
                 }
                 CallState::Running {

@@ -155,7 +155,9 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let name = Arc::clone(&self.batch()?.call(index)?.name);
         let tool = self.spec.tool(&name);
-        let tool = tool.ok_or(InputError::Inconsistent("a call ran whose tool there is not"))?;
+        let tool = tool.ok_or(InputError::Inconsistent(
+            "a call ran whose tool there is not",
+        ))?;
         let ran = (effect_id, attempt.next());
         self.run_call(index, tool, ran, class, ToolKind::Server)
     }

@@ -49,7 +49,7 @@ impl AgentTurn<'_> {
                 TakesOver::Nobody
             }
             Some(Checked::Corrected(text)) => {
-                self.agent.correct(&text);
+                self.agent.conversation.correct(&text);
                 self.sum_up(call, "The draft was checked and corrected.");
                 if may_go_on {
                     self.count_failure();
@@ -62,12 +62,12 @@ impl AgentTurn<'_> {
         match takes_over {
             TakesOver::Role(_) => {
                 self.tell(PromptReason::DraftCorrected, ANSWER_AGAIN.to_owned());
-                self.agent.join_steered();
+                self.agent.conversation.join_steered();
                 Next::GoOn
             }
             TakesOver::Person => Next::FinishWithQuestion,
-            TakesOver::Nobody if may_go_on && !self.agent.steered.is_empty() => {
-                self.agent.join_steered();
+            TakesOver::Nobody if may_go_on && self.agent.conversation.is_steered() => {
+                self.agent.conversation.join_steered();
                 Next::GoOn
             }
             TakesOver::Nobody => Next::FinishWithDraft,
@@ -76,7 +76,7 @@ impl AgentTurn<'_> {
 
     /// Ends the agent with its draft, or with what a check made of it: what it said last.
     pub(super) fn finish_with_draft(&self) -> Next {
-        Next::Finish(FinishReason::Stop, self.agent.said_last())
+        Next::Finish(FinishReason::Stop, self.agent.conversation.last_text())
     }
 
     fn sum_up(&mut self, call: &ModelCall, text: &str) {
@@ -107,26 +107,8 @@ impl Agent {
 
     /// Returns what is sent for a check: the conversation with its draft, and what is to be done with it.
     pub(super) fn with_check_prompt(&self) -> Transcript {
-        let conversation = self.transcript.messages().iter().cloned();
+        let conversation = self.conversation.messages().iter().cloned();
         conversation.chain(self.check_prompt()).collect()
-    }
-
-    fn said_last(&self) -> String {
-        let last = self.transcript.messages().last();
-        last.map(|message| message.text()).unwrap_or_default()
-    }
-
-    /// Puts a correction in the place of the draft: it is what the user is told.
-    fn correct(&mut self, correction: &str) {
-        let draft = self.said_last();
-        self.transcript = corrected(self.transcript.messages(), correction);
-        // The correction stands in the record of the check.
-        self.recorded = self.transcript.digest();
-        if let Some(before) = self.text.strip_suffix(draft.trim()) {
-            let length = before.trim_end().len();
-            self.text.truncate(length);
-        }
-        self.gather_text(correction);
     }
 }
 
@@ -135,12 +117,4 @@ pub(crate) fn checked(reply: &Reply) -> Checked {
     let text = reply.text();
     let is_whole = reply.finish == ReplyFinish::Stop && reply.calls().next().is_none();
     SelfCheck::read(Some(text.as_str()).filter(|text| is_whole && !is_tool_call_markup(text)))
-}
-
-/// Returns a conversation with a correction in the place of its last message.
-pub(crate) fn corrected(messages: &[Arc<Message>], correction: &str) -> Transcript {
-    let before = messages.len().saturating_sub(1);
-    let before = messages.iter().take(before).cloned();
-    let correction = Arc::new(Message::assistant(correction));
-    before.chain([correction]).collect()
 }

@@ -13,12 +13,12 @@ use crate::error::InputError;
 use crate::finish::{FinishReason, RunStatus};
 use crate::ids::AgentId;
 use crate::input::Stamp;
-use crate::message::{AssistantMessage, Message};
+use crate::log::Conversation;
+use crate::message::Message;
 use crate::profile::Opening;
-use crate::project::{assign_ids, chosen_call};
-use crate::record::{HistoryRepaired, LOOP_VERSION, Origin, RecordBody, RunStarted};
+use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::repair::repaired;
-use crate::reply::{Reply, ReplyPart, RequestedCall};
+use crate::reply::Reply;
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
 
@@ -39,7 +39,9 @@ impl RunTree {
             spec: Arc::clone(&spec),
         };
         let (history, repairs) = repaired(history);
-        let mut root = root_agent(&spec, history);
+        let conversation = Conversation::of_root(&spec, history);
+        let mut root = Agent::new(AgentId::ROOT, conversation);
+        root.forced.clone_from(&spec.root.tool_choice);
         let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
         step.record(&root, None, RecordBody::RunStarted(Box::new(started)));
         let mut first = Next::Begin;
@@ -102,33 +104,6 @@ fn note_start(step: &mut StepBuilder, root: &Agent, spec: &RunSpec, repairs: Vec
     }
 }
 
-fn root_agent(spec: &RunSpec, history: Transcript) -> Agent {
-    let begins_with_system = matches!(
-        history.messages().first().map(Arc::as_ref),
-        Some(Message::System { .. })
-    );
-    let prompt = spec.root.system_prompt.as_ref();
-    let prompt = prompt.filter(|_| !begins_with_system);
-    let mut transcript = match prompt {
-        Some(prompt) => {
-            let prompt = Arc::new(Message::system(prompt.as_ref()));
-            std::iter::once(prompt)
-                .chain(history.messages().iter().cloned())
-                .collect()
-        }
-        None => history,
-    };
-    let recorded = transcript.digest();
-    for message in &spec.messages {
-        transcript.push(Arc::clone(message));
-    }
-    Agent {
-        has_prompt: prompt.is_some(),
-        forced: spec.root.tool_choice.clone(),
-        ..Agent::new(AgentId::ROOT, transcript, recorded)
-    }
-}
-
 impl AgentTurn<'_> {
     /// Begins the work of the agent that answers the user: with the question which role serves, where it is asked.
     pub(super) fn begin(&self) -> Next {
@@ -186,36 +161,14 @@ impl AgentTurn<'_> {
         call: &ModelCall,
         reply: Option<&Reply>,
     ) -> Result<Next, InputError> {
-        let Opening::Gather {
-            tool,
-            default_arguments,
-            ..
-        } = &self.spec.profile.opening
-        else {
-            return Err(InputError::Inconsistent("nothing was to be gathered"));
-        };
-        let chosen = reply.and_then(|reply| Some((reply, chosen_call(reply)?)));
-        let (origin, requested, model) = match chosen {
-            Some((reply, chosen)) => (Origin::Model, chosen, Some(reply.model.clone())),
-            None => {
-                let added = RequestedCall {
-                    provider_id: None,
-                    name: tool.as_str().into(),
-                    arguments: default_arguments.clone(),
-                    state: None,
-                };
-                (Origin::Policy, added, None)
-            }
-        };
-        let part = ReplyPart::ToolCall(requested);
-        let parts = assign_ids(
-            self.run.run_id,
-            self.agent.id,
-            call.content_index,
-            [&part],
-        );
-        let message = Arc::new(Message::Assistant(AssistantMessage { parts, model }));
-        self.agent.append_reply(&message);
+        let source = self.reply_source(call);
+        let opening = &self.spec.profile.opening;
+        let gathered = self
+            .agent
+            .conversation
+            .push_gathered(source, opening, reply);
+        let missing = InputError::Inconsistent("nothing was to be gathered");
+        let (message, origin) = gathered.ok_or(missing)?;
         self.begin_batch(&message, origin);
         Ok(Next::Vet)
     }
@@ -228,7 +181,7 @@ impl Agent {
         let routing = governed.and_then(|governed| governed.routing.as_ref());
         let missing = InputError::Inconsistent("no choice of a role was asked for");
         let routing = routing.ok_or(missing)?;
-        let mut latest_first = self.transcript.messages().iter().rev();
+        let mut latest_first = self.conversation.messages().iter().rev();
         let user = latest_first.find(|message| matches!(message.as_ref(), Message::User { .. }));
         let prompt = Arc::new(Message::system(routing.prompt.as_str()));
         Ok(ModelRequest {

@@ -12,10 +12,10 @@ use crate::error::InputError;
 use crate::finish::{RunOutcome, RunStatus};
 use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
 use crate::json::JsonText;
+use crate::log::Conversation;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::spec::AgentSpec;
-use crate::transcript::Transcript;
 
 /// An agent's answer, as its parent reads it.
 enum Answer {
@@ -111,7 +111,9 @@ impl<'a> AgentTurn<'a> {
         let started = self.step.stamp.active_elapsed;
         let call = self.batch()?.call(index)?;
         let CallState::Ready { class } = call.state else {
-            return Err(InputError::Inconsistent("agents start for a call that is not ready"));
+            return Err(InputError::Inconsistent(
+                "agents start for a call that is not ready",
+            ));
         };
         call.state = CallState::Delegated {
             effect_id,
@@ -131,7 +133,11 @@ impl<'a> AgentTurn<'a> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let id = self.agent.id;
         let own = |agent: &&Agent| agent.parent_id() == Some(id);
-        let working = self.below.iter().filter(own).filter(|agent| agent.is_at_work());
+        let working = self
+            .below
+            .iter()
+            .filter(own)
+            .filter(|agent| agent.is_at_work());
         if working.count() >= most {
             return Next::Wait;
         }
@@ -216,19 +222,15 @@ impl<'a> AgentTurn<'a> {
 impl Agent {
     /// Makes an agent that works for this one, and waits for its turn.
     fn sub_agent(&self, id: AgentId, parent: Parent, spec: &AgentSpec, task: String) -> Self {
-        let prompt = spec.system_prompt.as_deref().map(Message::system);
-        let mut transcript: Transcript = prompt.into_iter().collect();
-        let recorded = transcript.digest();
-        let has_prompt = !transcript.is_empty();
-        transcript.push(Message::user(task));
+        let mut conversation = Conversation::of_sub_agent(spec);
+        conversation.hear(Message::user(task));
         Self {
             parent: Some(parent),
-            has_prompt,
             forced: spec.tool_choice.clone(),
             // What it is told, its parent may have from strangers.
             taint: self.taint.clone(),
             phase: Phase::Queued,
-            ..Self::new(id, transcript, recorded)
+            ..Self::new(id, conversation)
         }
     }
 }

@@ -33,7 +33,8 @@ impl RunTree {
         let is_due = |agent: &&Agent| self.due(agent).is_some_and(|due| now >= due);
         let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
         let last_first = at_work.filter(is_due).rev().map(|agent| agent.id);
-        step.todo.extend(last_first.map(|id| (id, Next::TimePassed)));
+        step.todo
+            .extend(last_first.map(|id| (id, Next::TimePassed)));
         Next::Wait
     }
 

@@ -10,14 +10,11 @@ use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::ids::{Attempt, CallIndex, EffectId, ToolName};
 use crate::input::ToolFinished;
-use crate::outcome::{Keep, ToolFailure, ToolOutcome, ToolSignal};
+use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
 use crate::record::{
     PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
 };
 use crate::tool::{ToolClass, ToolKind};
-
-/// What stands for a result that is not kept and has no summary.
-const NOT_KEPT: &str = "(not kept)";
 
 /// Who ran a call that has its result: the effect, the attempt and, unless it was cut short, how long it took.
 pub(super) type Ran = Option<(EffectId, Attempt, Option<Duration>)>;
@@ -90,7 +87,7 @@ impl AgentTurn<'_> {
         self.run_once_more(index, (finished.effect_id, finished.attempt), class)
     }
 
-    /// What a result means beyond its value: to the plan, to how the loop goes on, and to later history.
+    /// What a result means beyond its value: to the plan, and to how the loop goes on.
     pub(super) fn note_result(
         &mut self,
         index: CallIndex,
@@ -98,10 +95,10 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let output = &outcome.output;
         let call = self.batch()?.call(index)?;
-        let (id, name) = (call.id.clone(), call.name.clone());
+        let name = call.name.clone();
         if let Some(ToolSignal::Plan { plan }) = &output.signal {
             let changed = PlanChanged {
-                tool_call_id: id.clone(),
+                tool_call_id: call.id.clone(),
                 plan: plan.clone(),
             };
             self.record_in_batch(RecordBody::Plan(Box::new(changed)));
@@ -123,10 +120,6 @@ impl AgentTurn<'_> {
         if let Some(note) = rule.and_then(|rule| rule.note.clone()) {
             self.agent.notes.push((PromptReason::ResultRule, note));
         }
-        let keep = rule.and_then(|rule| rule.keep).unwrap_or(output.keep);
-        if let Some(summary) = left_of(keep, output.summary.as_deref()) {
-            self.agent.shortenable.push((id, summary));
-        }
         Ok(())
     }
 
@@ -139,13 +132,16 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let call = self.batch()?.call(index)?;
         let asked = call.effect();
-        call.settle(outcome);
         let mut result = call.result(ran, outcome);
+        call.state = CallState::Settled {
+            failure: outcome.failure,
+        };
         let brings = ran.is_some() && call.untrusted;
         if let Some(asked) = asked {
             self.step.take_back(asked);
         }
         result.untrusted = self.note_taint(&result, brings);
+        self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())
     }
@@ -157,9 +153,8 @@ impl AgentTurn<'_> {
         let mut below = Taint::default();
         for agent in &*self.below {
             let parent = agent.parent.as_ref();
-            let is_its = parent.is_some_and(|its| {
-                its.agent == id && its.call == result.tool_call_id
-            });
+            let is_its =
+                parent.is_some_and(|its| its.agent == id && its.call == result.tool_call_id);
             if is_its {
                 below.merge(&agent.taint);
             }
@@ -240,9 +235,4 @@ impl Call {
             duration: ran.and_then(|(.., duration)| duration),
         }
     }
-}
-
-/// Returns what later history keeps of a result whose value is not kept.
-pub(crate) fn left_of(keep: Keep, summary: Option<&str>) -> Option<String> {
-    (keep == Keep::Summary).then(|| summary.unwrap_or(NOT_KEPT).to_owned())
 }

@@ -14,7 +14,6 @@ use crate::effect::Effect;
 use crate::error::InputError;
 use crate::ids::{AgentId, ContentIndex, EffectId, RunId, Seq};
 use crate::input::Stamp;
-use crate::message::Message;
 use crate::record::{PromptInjected, PromptReason, Record, RecordBody, Warning};
 use crate::spec::{AgentSpec, RunSpec};
 
@@ -138,9 +137,7 @@ impl AgentTurn<'_> {
 
     /// Appends a system message of the loop's own and records it.
     pub(super) fn tell(&mut self, reason: PromptReason, message: String) {
-        self.agent
-            .transcript
-            .push(Message::system(message.as_str()));
+        self.agent.conversation.tell(&message);
         let injected = PromptInjected { reason, message };
         self.record(RecordBody::PromptInjected(Box::new(injected)));
     }

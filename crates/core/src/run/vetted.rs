@@ -1,6 +1,6 @@
 //! Has calls checked, and handles what was found about them: run, refuse or ask (loop rules 4 and 5).
 
-use super::batch::{Batch, Before, Call, CallState, Question};
+use super::batch::{Batch, Before, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
 use crate::effect::{AskApproval, CallToVet, Effect, Vet};
@@ -13,6 +13,8 @@ use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
 use crate::tool::ToolClass;
 
+const VERDICT_OF_NO_CALL: InputError = InputError::Inconsistent("a verdict is about no call");
+
 impl RunTree {
     pub(super) fn vetted(
         &mut self,
@@ -21,16 +23,17 @@ impl RunTree {
         vetted: Vetted,
     ) -> Result<Next, InputError> {
         let mut turn = self.turn(id, step)?;
-        let calls = turn.calls_vetted(&vetted)?;
+        turn.check_verdicts(&vetted)?;
+        let effect = vetted.effect_id;
         let verdicts = vetted.calls.clone();
         turn.record_in_batch(RecordBody::Verdict(Box::new(vetted)));
+        let is_vetted = |call: &Call| call.is_vetted_by(effect);
+        let is_unknown = |verdict: &Vetting| matches!(verdict, Vetting::Unknown);
         if turn.spec.profile.unknown_tool == UnknownTool::Stop
-            && let Some((unknown, _)) = calls
-                .iter()
-                .zip(&verdicts)
-                .find(|(_, verdict)| matches!(verdict, Vetting::Unknown))
+            && let Some(place) = verdicts.iter().position(is_unknown)
         {
-            let call = turn.batch()?.call(*unknown)?;
+            let mut vetted = turn.agent.calls().iter().filter(|call| is_vetted(call));
+            let call = vetted.nth(place).ok_or(VERDICT_OF_NO_CALL)?;
             let why = format!(
                 "the reply called the unknown tool {:?}, which ends the run",
                 call.shown_name()
@@ -38,11 +41,15 @@ impl RunTree {
             let reason = FinishReason::UnknownTool(call.name.to_string());
             // Calls approved before may be running by now.
             self.stop_work(step, id, ToolFailure::UnknownTool, &why)?;
-            let text = self.turn(id, step)?.agent.take_text();
+            let text = self.turn(id, step)?.agent.text();
             return Ok(Next::Finish(reason, text));
         }
-        for (call, verdict) in calls.into_iter().zip(verdicts) {
+        let mut from = CallIndex(0);
+        for verdict in verdicts {
+            let call = turn.batch()?.next(from, is_vetted);
+            let call = call.ok_or(VERDICT_OF_NO_CALL)?;
             turn.apply_verdict(call, verdict)?;
+            from = call.next();
         }
         Ok(Next::Schedule)
     }
@@ -71,25 +78,24 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Returns the calls that were checked.
-    fn calls_vetted(&self, vetted: &Vetted) -> Result<Vec<CallIndex>, InputError> {
+    /// Checks that each call that was to be checked got one verdict.
+    fn check_verdicts(&self, vetted: &Vetted) -> Result<(), InputError> {
         let effect = vetted.effect_id;
-        let vetting = CallState::Vetting { effect_id: effect };
         let calls = self.agent.calls().iter();
-        let calls = calls.filter(|call| call.state == vetting);
-        let calls: Vec<_> = calls.map(|call| call.index).collect();
-        if calls.is_empty() {
+        let asked = calls.filter(|call| call.is_vetted_by(effect)).count();
+        let answered = vetted.calls.len();
+        if asked == 0 {
             let input = "verdict";
             return Err(InputError::WrongAnswer { effect, input });
         }
-        if calls.len() != vetted.calls.len() {
+        if asked != answered {
             return Err(InputError::VerdictCount {
                 effect,
-                asked: calls.len(),
-                answered: vetted.calls.len(),
+                asked,
+                answered,
             });
         }
-        Ok(calls)
+        Ok(())
     }
 
     fn apply_verdict(&mut self, index: CallIndex, verdict: Vetting) -> Result<(), InputError> {
@@ -112,14 +118,22 @@ impl AgentTurn<'_> {
                 choices,
                 ..
             } => {
-                let expires = self.state.approval_expires;
-                let question = Question {
+                let after = self.state.approval_expires;
+                let expires_at = after.and_then(|after| self.step.stamp.at.checked_add(after).ok());
+                let effect_id = self.step.new_effect();
+                let call = self.batch()?.call(index)?;
+                let asked = ApprovalRequested {
+                    effect_id,
+                    tool_call_id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    arguments_hash: call.arguments.hash(),
                     reason,
                     rule,
                     choices,
-                    expires_at: expires.and_then(|after| self.step.stamp.at.checked_add(after).ok()),
+                    expires_at,
                 };
-                self.ask(index, class, question)
+                self.ask(index, class, asked)
             }
             Vetting::Invalid { message } => {
                 let message = format!("the arguments are not valid: {message}");
@@ -172,21 +186,18 @@ impl AgentTurn<'_> {
         &mut self,
         index: CallIndex,
         class: ToolClass,
-        question: Question,
+        asked: ApprovalRequested,
     ) -> Result<(), InputError> {
-        let (agent, effect_id) = (self.agent.id, self.step.new_effect());
+        let effect = Effect::AskApproval(asked.effect(self.agent.id));
+        self.step.effects.push(effect);
         let call = self.batch()?.call(index)?;
         // Whatever was said before, this is another question.
         call.approved = None;
-        let requested = call.requested(effect_id, &question);
         call.state = CallState::Asking {
-            effect_id,
             class,
-            question: Box::new(question),
+            asked: Box::new(asked.clone()),
         };
-        let effect = Effect::AskApproval(requested.effect(agent));
-        self.step.effects.push(effect);
-        self.record_in_batch(RecordBody::ApprovalRequested(Box::new(requested)));
+        self.record_in_batch(RecordBody::ApprovalRequested(Box::new(asked)));
         Ok(())
     }
 
@@ -218,6 +229,10 @@ impl Batch {
 }
 
 impl Call {
+    fn is_vetted_by(&self, effect: EffectId) -> bool {
+        matches!(self.state, CallState::Vetting { effect_id } if effect_id == effect)
+    }
+
     fn to_vet(&self) -> CallToVet {
         CallToVet {
             tool_call_id: self.id.clone(),
