@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use super::{ResumeError, Runs};
+use super::{ResumeError, Runs, Taker};
 use crate::run_handle::RunHandle;
 
 /// How often it is looked whether a run is free.
@@ -101,15 +101,6 @@ async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, Resume
     Ok(store.run(run).await?)
 }
 
-/// Who lets a run go on that is taken up once it is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TakenUpBy {
-    /// The engine, as by [`resume`](Runs::resume).
-    Engine,
-    /// A person who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
-    Person,
-}
-
 impl Runs {
     /// Takes a run up once it is free. Where another process holds it, or held it when it died, its lease is waited for.
     ///
@@ -123,17 +114,13 @@ impl Runs {
     pub async fn resume_when_free<E: From<ResumeError>>(
         &self,
         run: RunId,
-        by: TakenUpBy,
+        taker: Taker,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<RunHandle, E> {
         let store = self.parts.store.as_ref();
         let mut wait = LeaseWait::default();
         loop {
-            let resumed = match by {
-                TakenUpBy::Engine => self.resume(run, Vec::new()).await,
-                TakenUpBy::Person => self.resume_by_person(run).await,
-            };
-            match resumed {
+            match self.resume_as(run, Vec::new(), taker).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     wait.until_free(store, run, &mut pause).await?;
                 }
@@ -185,9 +172,7 @@ impl Runs {
         reason: &str,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<(), E> {
-        let id = InputId::new(self.parts.engine.ids.new_id().to_string());
-        let cancelled = InboxInput::Cancelled(Cancelled::new(id, reason));
-        self.post(run, cancelled).await?;
+        self.cancel(run, reason).await?;
         let store = self.parts.store.as_ref();
         loop {
             let summary = look(store, run).await?;
@@ -208,5 +193,46 @@ impl Runs {
             }
             pause(&HeldRun::of(&summary, WaitedFor::End)).await?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_ports::Session;
+    use neuraxis_testkit::CountingIds;
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(60);
+
+    #[tokio::test]
+    async fn a_holder_that_renews_its_lease_lives_and_the_lease_of_one_that_does_not_runs_out() {
+        let store = MemoryStore::with_lease(LEASE);
+        let (session, run) = ("s".parse().unwrap(), CountingIds::nth_run(1));
+        let session = Session::new(session, Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        let lease = store.begin_run(&session.id, run).await.unwrap();
+
+        let renews = async |held: &HeldRun| {
+            assert_eq!((held.run_id, held.waited_for), (run, WaitedFor::Lease));
+            tokio::time::sleep(LEASE / 10).await;
+            store.renew(&lease).await.unwrap();
+            Ok(())
+        };
+        let lives = LeaseWait::default().until_free(&store, run, renews).await;
+        assert!(matches!(lives, Err(ResumeError::Alive(it)) if it == run));
+
+        let gives_up = async |_: &HeldRun| Err(ResumeError::ShuttingDown);
+        let stopped = LeaseWait::default().until_free(&store, run, gives_up).await;
+        assert!(matches!(stopped, Err(ResumeError::ShuttingDown)));
+
+        let died = async |_: &HeldRun| {
+            tokio::time::sleep(LEASE / 10).await;
+            Ok::<_, ResumeError>(())
+        };
+        let free = LeaseWait::default().until_free(&store, run, died).await;
+        free.unwrap();
+        assert_eq!(store.run(run).await.unwrap().leased_until, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
 use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
@@ -12,7 +13,6 @@ use super::{Attended, Format, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::wording::counted;
 
 /// What a user is told of an answer without a word.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
@@ -62,12 +62,12 @@ pub(in crate::command) async fn show(
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }
-    if let Some(why) = attended.turned_away(handle) {
-        view.notice(&waiting::how_to_allow(attended.put_off, &why));
+    if let Some(causes) = attended.turned_away(handle) {
+        view.notice(&waiting::how_to_allow(attended.put_off, &causes));
     }
     let records = || handle.records();
     verdict(&result, interrupt, records, |failure| {
-        view.has_told(failure)
+        view.has_reported(failure)
     })
 }
 
