@@ -9,7 +9,7 @@ use neuraxis::ports::StoreError;
 use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
-    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
+    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place, usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -50,8 +50,10 @@ pub(super) fn choice(choice: &Choice) -> Check {
     let check = Check::new(SUBJECT, "models", outcome, detail);
     match outcome {
         Outcome::Warning => check.fix(
-            "export OPENAI_API_KEY or DEEPSEEK_API_KEY, start a llama-server, or set [models.reasoning]; docs/models.md \
-             says how",
+            format!(
+                "export {}, start a llama-server, or set [models.reasoning]; docs/models.md says how",
+                usual_key_variables().join(" or ")
+            ),
         ),
         _ => check,
     }
