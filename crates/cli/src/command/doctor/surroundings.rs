@@ -49,12 +49,10 @@ pub(super) fn choice(choice: &Choice) -> Check {
     };
     let check = Check::new(SUBJECT, "models", outcome, detail);
     match outcome {
-        Outcome::Warning => check.fix(
-            format!(
-                "export {}, start a llama-server, or set [models.reasoning]; docs/models.md says how",
-                usual_key_variables().join(" or ")
-            ),
-        ),
+        Outcome::Warning => check.fix(format!(
+            "export {}, start a llama-server, or set [models.reasoning]; docs/models.md says how",
+            usual_key_variables().join(" or ")
+        )),
         _ => check,
     }
 }
