@@ -112,7 +112,7 @@ async fn a_run_that_nobody_drives_can_be_closed_and_frees_its_session() {
     assert_eq!(first.suspend(Duration::ZERO).await, [run]);
     next.runs().close(run, "enough").await.unwrap();
     let closed = store.run(run).await.unwrap();
-    assert_eq!(closed.status, RunStatus::Failed);
+    assert_eq!(closed.status, RunStatus::Interrupted);
     let why = FinishReason::Interrupted("enough".to_owned());
     assert_eq!(closed.finish_reason, Some(why));
     let again = next.runs().close(run, "enough").await;
