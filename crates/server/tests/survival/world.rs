@@ -10,6 +10,7 @@ use std::time::Duration;
 use neuraxis::Orchestrator;
 use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, Seq};
 use neuraxis::engine::ApprovalKey;
+use neuraxis::memory::MemoryStore;
 use neuraxis::ports::SessionStore;
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Aftermath, Postgres, ScriptedModel, SilentProxy};
