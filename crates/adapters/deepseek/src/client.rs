@@ -17,7 +17,8 @@ use crate::shape::RequestShape;
 /// The provider's name in records and messages.
 pub(crate) const PROVIDER: &str = "deepseek";
 
-/// What the service's errors mean, besides what holds everywhere; the first rule that fits counts. Type and code tell nothing: both are `invalid_request_error` for all of it.
+/// What the service's errors mean, besides what holds everywhere; the first rule that fits counts. Type and code tell
+/// nothing: both are `invalid_request_error` for all of it.
 const RULES: [ErrorRule; 3] = [
     ErrorRule::new(Mark::Message("model not exist"), Meaning::ModelNotFound),
     ErrorRule::new(
