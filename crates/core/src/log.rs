@@ -18,7 +18,7 @@ mod view;
 
 pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
-pub(crate) use conversation::{ReplySource, Unrecorded, assign_ids, chosen_call};
+pub(crate) use conversation::{ReplySource, Unrecorded};
 pub use history::{continued_history, forked_history, run_messages};
 pub use summary::LogSummary;
 pub use view::{Asked, Granted, OpenAttempt, RunView};

@@ -552,6 +552,8 @@ pub enum LimitKind {
     UnknownTools,
     /// The same call again and again.
     RepeatedCalls,
+    /// The room that the log of a run may take.
+    Log,
 }
 
 /// Nothing can go on until somebody outside acts.
