@@ -11,8 +11,8 @@ use neuraxis_core::{
     SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
-    async_trait,
+    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, SessionStore, StoreError, UsageOf, async_trait,
 };
 
 /// Passes everything on to another store, but for the faults that a test orders.
@@ -48,6 +48,7 @@ pub enum StoreOperation {
     MarkImported,
     Run,
     Runs,
+    FindRuns,
     Unfinished,
     Post,
     Inbox,
@@ -147,7 +148,65 @@ impl<S> FailingStore<S> {
 }
 
 #[async_trait]
-impl<S: SessionStore> SessionStore for FailingStore<S> {
+impl<S: SessionStore> RunLog for FailingStore<S> {
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        self.pass(StoreOperation::BeginRun, self.inner.begin(start))
+            .await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::AbandonRun, self.inner.abandon_run(lease))
+            .await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Commit, self.inner.commit(lease, records))
+            .await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.pass(StoreOperation::Records, self.inner.records(run, after))
+            .await
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Renew, self.inner.renew(lease))
+            .await
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Release, self.inner.release(lease))
+            .await
+    }
+
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        let marked = self.inner.mark_imported(lease);
+        self.pass(StoreOperation::MarkImported, marked).await
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Post, self.inner.post(run, entry))
+            .await
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.pass(StoreOperation::Inbox, self.inner.inbox(lease))
+            .await
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
+            .await
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Remember, self.inner.remember(lease, grant))
+            .await
+    }
+}
+
+#[async_trait]
+impl<S: SessionStore> SessionIndex for FailingStore<S> {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         self.pass(
             StoreOperation::CreateSession,
@@ -181,44 +240,9 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        self.pass(StoreOperation::BeginRun, self.inner.begin_run(session, run))
-            .await
-    }
-
-    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::AbandonRun, self.inner.abandon_run(lease))
-            .await
-    }
-
-    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Commit, self.inner.commit(lease, records))
-            .await
-    }
-
-    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        self.pass(StoreOperation::Records, self.inner.records(run, after))
-            .await
-    }
-
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.pass(StoreOperation::Prune, self.inner.prune(before))
             .await
-    }
-
-    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Renew, self.inner.renew(lease))
-            .await
-    }
-
-    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Release, self.inner.release(lease))
-            .await
-    }
-
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let marked = self.inner.mark_imported(lease);
-        self.pass(StoreOperation::MarkImported, marked).await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
@@ -230,23 +254,13 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.pass(StoreOperation::FindRuns, self.inner.find_runs(filter))
+            .await
+    }
+
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.pass(StoreOperation::Unfinished, self.inner.unfinished())
-            .await
-    }
-
-    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Post, self.inner.post(run, entry))
-            .await
-    }
-
-    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        self.pass(StoreOperation::Inbox, self.inner.inbox(lease))
-            .await
-    }
-
-    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
             .await
     }
 
@@ -283,11 +297,6 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
 
     async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
         self.pass(StoreOperation::Remembered, self.inner.remembered(session))
-            .await
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Remember, self.inner.remember(lease, grant))
             .await
     }
 

@@ -12,8 +12,8 @@ use neuraxis_core::{
     continued_history,
 };
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionCursor, SessionFilter, StoreError, UsageOf,
-    check_grant, grant_out_of_turn,
+    ChainHead, RunFilter, RunLease, RunSummary, Session, SessionCursor, SessionFilter, StoreError,
+    UsageOf, check_grant, grant_out_of_turn,
 };
 
 use crate::run::Run;
@@ -272,6 +272,11 @@ impl Shelves {
         let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
         unfinished.sort_by_key(|run| run.id());
         unfinished.into_iter().map(|run| run.summary()).collect()
+    }
+
+    pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {
+        let shown = self.runs.values().map(|run| run.summary());
+        filter.page_of(shown.collect())
     }
 
     /// Returns the runs of a session, the oldest first.

@@ -10,8 +10,8 @@ use neuraxis_core::{
     SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, Ending, RunBounds, RunLease, RunSummary, Session, SessionFilter, SessionStore,
-    StoreError, UsageOf, async_trait,
+    ChainHead, Ending, RunBounds, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session,
+    SessionFilter, SessionIndex, StoreError, UsageOf, async_trait,
 };
 
 use crate::run::Run;
@@ -88,41 +88,9 @@ impl Default for MemoryStore {
 }
 
 #[async_trait]
-impl SessionStore for MemoryStore {
-    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
-        self.shelves().create_session(session)
-    }
-
-    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
-        self.shelves().session(id)
-    }
-
-    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
-        Ok(self.shelves().sessions(filter))
-    }
-
-    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        // What is deleted may be large: it is freed after the lock is.
-        let deleted = self.shelves().delete_session(id)?;
-        drop(deleted);
-        Ok(())
-    }
-
-    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let deleted = self.shelves().prune(before);
-        Ok(deleted.len().try_into().unwrap_or(u64::MAX))
-    }
-
-    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
-        self.shelves().history(id)
-    }
-
-    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
-        self.shelves().history_before(run)
-    }
-
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        self.shelves().begin_run(session, run)
+impl RunLog for MemoryStore {
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        self.shelves().begin_run(&start.session, start.run)
     }
 
     async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
@@ -162,19 +130,6 @@ impl SessionStore for MemoryStore {
         Ok(shelves.run(run)?.records_after(after).to_vec())
     }
 
-    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
-        self.shelves().run(run).map(Run::summary)
-    }
-
-    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
-        let shelves = self.shelves();
-        Ok(shelves.session_runs(session)?.map(Run::summary).collect())
-    }
-
-    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
-        Ok(self.shelves().unfinished())
-    }
-
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
         self.shelves().run_mut(run)?.post(entry)
     }
@@ -185,6 +140,62 @@ impl SessionStore for MemoryStore {
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.shelves().leased(lease).map(|run| run.settle(ids))
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        self.shelves().remember(lease, grant)
+    }
+}
+
+#[async_trait]
+impl SessionIndex for MemoryStore {
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
+        self.shelves().create_session(session)
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError> {
+        self.shelves().session(id)
+    }
+
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+        Ok(self.shelves().sessions(filter))
+    }
+
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        // What is deleted may be large: it is freed after the lock is.
+        let deleted = self.shelves().delete_session(id)?;
+        drop(deleted);
+        Ok(())
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let deleted = self.shelves().prune(before);
+        Ok(deleted.len().try_into().unwrap_or(u64::MAX))
+    }
+
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        self.shelves().history(id)
+    }
+
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.shelves().history_before(run)
+    }
+
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.shelves().run(run).map(Run::summary)
+    }
+
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
+        let shelves = self.shelves();
+        Ok(shelves.session_runs(session)?.map(Run::summary).collect())
+    }
+
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(self.shelves().find_runs(filter))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(self.shelves().unfinished())
     }
 
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
@@ -212,10 +223,6 @@ impl SessionStore for MemoryStore {
 
     async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
         self.shelves().remembered(session)
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.shelves().remember(lease, grant)
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {

@@ -8,8 +8,8 @@ use neuraxis_core::{
     SessionMetrics, Taint, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError,
-    UsageOf, async_trait, check_grant, check_input,
+    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, StoreError, UsageOf, async_trait, check_grant, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -128,7 +128,82 @@ impl SqlStore {
 }
 
 #[async_trait]
-impl SessionStore for SqlStore {
+impl RunLog for SqlStore {
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        match self
+            .act(Act::Begin(start.session.clone(), start.run))
+            .await?
+        {
+            Done::Leased(lease) => Ok(lease),
+            _ => Err(StoreError::Stale(start.run)),
+        }
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Renew(lease.clone())).await.map(drop)
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Release(lease.clone())).await.map(drop)
+    }
+
+    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::MarkImported(lease.clone())).await.map(drop)
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Abandon(lease.clone())).await.map(drop)
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        let step = Step::new(lease, records)?;
+        self.writer()?.commit(step).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        let mut link = self.link().await?;
+        let found = async {
+            let key = read::records::key(&mut link, run).await?;
+            read::records::of_run(&mut link, key, run, after.0).await
+        };
+        found.await.map_err(|failure| self.told(failure))
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        let body = check_input(entry)?;
+        let hash = ContentHash::of(body.as_bytes());
+        let id = entry.id.clone();
+        let act = Act::Post {
+            run,
+            id,
+            body,
+            hash,
+        };
+        self.act(act).await.map(drop)
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        let found = read::inbox::of_lease(&mut self.link().await?, lease).await;
+        found.map_err(|failure| self.told(failure))
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        let act = Act::Settle(lease.clone(), ids.to_vec());
+        self.act(act).await.map(drop)
+    }
+
+    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
+        let act = Act::Remember {
+            lease: lease.clone(),
+            grant: Box::new(grant.clone()),
+            body: check_grant(grant)?,
+        };
+        self.act(act).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
         self.act(Act::Create(session.clone())).await.map(drop)
@@ -176,43 +251,6 @@ impl SessionStore for SqlStore {
         found.map_err(|failure| self.told(failure))
     }
 
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        match self.act(Act::Begin(session.clone(), run)).await? {
-            Done::Leased(lease) => Ok(lease),
-            _ => Err(StoreError::Stale(run)),
-        }
-    }
-
-    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Renew(lease.clone())).await.map(drop)
-    }
-
-    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Release(lease.clone())).await.map(drop)
-    }
-
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::MarkImported(lease.clone())).await.map(drop)
-    }
-
-    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Abandon(lease.clone())).await.map(drop)
-    }
-
-    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        let step = Step::new(lease, records)?;
-        self.writer()?.commit(step).await
-    }
-
-    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        let mut link = self.link().await?;
-        let found = async {
-            let key = read::records::key(&mut link, run).await?;
-            read::records::of_run(&mut link, key, run, after.0).await
-        };
-        found.await.map_err(|failure| self.told(failure))
-    }
-
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let database = &self.0.database;
         let found = read::runs::find(&mut self.link().await?, database, run).await;
@@ -235,29 +273,6 @@ impl SessionStore for SqlStore {
         let database = &self.0.database;
         let found = read::runs::unfinished(&mut self.link().await?, database).await;
         found.map_err(|failure| self.told(failure))
-    }
-
-    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
-        let body = check_input(entry)?;
-        let hash = ContentHash::of(body.as_bytes());
-        let id = entry.id.clone();
-        let act = Act::Post {
-            run,
-            id,
-            body,
-            hash,
-        };
-        self.act(act).await.map(drop)
-    }
-
-    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        let found = read::inbox::of_lease(&mut self.link().await?, lease).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        let act = Act::Settle(lease.clone(), ids.to_vec());
-        self.act(act).await.map(drop)
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
@@ -298,15 +313,6 @@ impl SessionStore for SqlStore {
     async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
         let found = read::answers::remembered(&mut self.link().await?, session).await;
         found.map_err(|failure| self.told(failure))
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        let act = Act::Remember {
-            lease: lease.clone(),
-            grant: Box::new(grant.clone()),
-            body: check_grant(grant)?,
-        };
-        self.act(act).await.map(drop)
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {

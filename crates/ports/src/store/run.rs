@@ -5,12 +5,82 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    AgentId, FinishReason, Message, Pending, PendingKind, Record, RecordBody, RunId, RunStatus,
-    SessionId, ToolCallId, ToolKind,
+    AgentId, ContentHash, FinishReason, JsonText, Message, Pending, PendingKind, Record,
+    RecordBody, RunId, RunStatus, SessionId, ToolCallId, ToolKind,
 };
 
 /// The most characters of a user's message that a summary shows.
 const MAX_TEXT_CHARS: usize = 120;
+
+/// A run that is to begin, or to begin again.
+///
+/// ```
+/// use neuraxis_core::{ContentHash, JsonText, RunId, uuid};
+/// use neuraxis_ports::{KeyedRequest, RunStart};
+///
+/// let (session, run) = ("main".parse()?, RunId(uuid::Uuid::nil()));
+/// let request = KeyedRequest::new(ContentHash::of(b"booking-17"), JsonText::string("book it"));
+/// let start = RunStart::new(session, run).for_request(request);
+/// assert!(start.request.is_some() && !start.imported);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunStart {
+    /// The session that is reserved for it.
+    pub session: SessionId,
+    /// Its id: a new one, or that of a run of the session that has not ended.
+    pub run: RunId,
+    /// The request that it is begun for, where that has an idempotency key.
+    pub request: Option<KeyedRequest>,
+    /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
+    pub imported: bool,
+}
+
+impl RunStart {
+    /// Describes a run of a request without a key.
+    #[must_use]
+    pub const fn new(session: SessionId, run: RunId) -> Self {
+        Self {
+            session,
+            run,
+            request: None,
+            imported: false,
+        }
+    }
+
+    /// Lets the run hold the key of a request.
+    #[must_use]
+    pub fn for_request(mut self, request: KeyedRequest) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Marks the run as one whose records come from elsewhere.
+    #[must_use]
+    pub const fn imported(mut self) -> Self {
+        self.imported = true;
+        self
+    }
+}
+
+/// A request with an idempotency key, as far as it takes to know it when it is made again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyedRequest {
+    /// The hash of its key; the key itself is a client's own text.
+    pub key: ContentHash,
+    /// What it asked, in whatever form the caller can compare: hashes, not the text itself.
+    pub asked: JsonText,
+}
+
+impl KeyedRequest {
+    /// Describes a request.
+    #[must_use]
+    pub const fn new(key: ContentHash, asked: JsonText) -> Self {
+        Self { key, asked }
+    }
+}
 
 /// The right to write the records of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +143,8 @@ pub struct RunSummary {
     /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
     /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
     pub leased_until: Option<Timestamp>,
+    /// The request that it was begun for, where that had an idempotency key.
+    pub request: Option<KeyedRequest>,
 }
 
 impl RunSummary {
@@ -94,6 +166,7 @@ impl RunSummary {
             released: false,
             imported: false,
             leased_until: None,
+            request: None,
         }
     }
 
@@ -191,6 +264,8 @@ pub struct RunFilter {
     pub last: RunId,
     /// Only those whose ids end with these bytes, if any.
     pub ending: Option<[u8; 8]>,
+    /// Only the one of a session that holds this key, by its hash; all if `None`.
+    pub key: Option<ContentHash>,
     /// How many at the most.
     pub limit: usize,
 }
@@ -217,6 +292,26 @@ impl RunFilter {
             last: filled("f")?,
             ..Self::default()
         })
+    }
+
+    /// Shows one run.
+    #[must_use]
+    pub fn exactly(run: RunId) -> Self {
+        Self {
+            first: run,
+            last: run,
+            ..Self::default()
+        }
+    }
+
+    /// Shows only the run of a session that was begun under a key, given as its hash.
+    #[must_use]
+    pub fn under_key(session: SessionId, key: ContentHash) -> Self {
+        Self {
+            session: Some(session),
+            key: Some(key),
+            ..Self::default()
+        }
     }
 
     /// Shows only those of a session.
@@ -265,7 +360,9 @@ impl RunFilter {
         let is_of = |session: &SessionId| run.session == *session;
         let ends = |bytes: &[u8; 8]| run.run_id.0.as_bytes().ends_with(bytes);
         let is_asked_for = self.session.as_ref().is_none_or(is_of);
+        let holds = |key: &ContentHash| run.request.as_ref().is_some_and(|it| it.key == *key);
         is_asked_for
+            && self.key.as_ref().is_none_or(holds)
             && self.ending.as_ref().is_none_or(ends)
             && (self.first..=self.last).contains(&run.run_id)
     }
@@ -279,6 +376,7 @@ impl Default for RunFilter {
             first: run_of(u128::MIN),
             last: run_of(u128::MAX),
             ending: None,
+            key: None,
             limit: Self::MAX_LIMIT,
         }
     }
