@@ -58,6 +58,7 @@ mod input;
 mod json;
 mod limits;
 mod live;
+pub mod log;
 mod message;
 mod metrics;
 mod outcome;
@@ -99,6 +100,7 @@ pub use input::{
 pub use json::{ContentHash, JsonText};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
+pub use log::{LogEnd, closing_records, continued_history, forked_history, run_messages};
 pub use message::{
     AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
@@ -108,9 +110,6 @@ pub use outcome::{Keep, MAX_ERROR_CHARS, ToolFailure, ToolOutcome, ToolOutput, T
 pub use profile::{
     Arguments, Compaction, DataPolicy, Hook, LimitReached, NoCalls, Offer, Opening, Parallel,
     Profile, Repeats, ResultRule, ToolErrors, TurnRoles, UnknownTool, UsageScope,
-};
-pub use project::{
-    Conversations, LogEnd, closing_records, continued_history, forked_history, run_messages,
 };
 pub use record::{
     ApprovalRequested, ContextTrimmed, Escalated, HistoryRepaired, LOOP_VERSION, LimitKind,

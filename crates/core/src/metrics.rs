@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
+use crate::input::is_false;
 use crate::limits::MicroUsd;
 use crate::record::{Record, RecordBody, ToolStatus};
 use crate::usage::{RunUsage, Usage};
@@ -106,13 +107,17 @@ impl AddAssign<&Self> for SessionMetrics {
 /// }
 /// assert_eq!(meter.used().llm_calls, 0);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunMeter {
     used: SessionMetrics,
+    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
     /// How long the run had been active at the last step that was read.
+    #[serde(rename = "active_ms", with = "duration::millis")]
     active: Duration,
     /// That step was too old to count.
+    #[serde(skip_serializing_if = "is_false")]
     before: bool,
 }
 

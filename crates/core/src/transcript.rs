@@ -44,6 +44,14 @@ impl Transcript {
         self.0.is_empty()
     }
 
+    /// Takes the messages from the given place on out, oldest first.
+    pub(crate) fn split_off(&mut self, start: usize) -> Vec<Arc<Message>> {
+        if start >= self.0.len() {
+            return Vec::new();
+        }
+        Arc::make_mut(&mut self.0).split_off(start)
+    }
+
     /// Returns count and chained hash of the first messages.
     pub(crate) fn digest_of_first(&self, count: usize) -> PrefixDigest {
         let messages = self.0.iter().take(count);

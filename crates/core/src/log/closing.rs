@@ -2,16 +2,14 @@
 //!
 //! Not for runs that can be replayed: those end by themselves, with inputs that the machine takes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::effect::Purpose;
+use super::view::RunView;
 use crate::finish::{FinishReason, RunOutcome};
-use crate::ids::{AgentId, InputId, RunId, Seq, ToolCallId, Turn};
+use crate::ids::{AgentId, InputId, RunId, Seq, Turn};
 use crate::input::Cancelled;
-use crate::metrics::RunMeter;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{Record, RecordBody, ToolCallStarted, ToolResult, ToolStatus};
 
@@ -33,29 +31,30 @@ pub struct LogEnd {
 /// it failed before.
 #[must_use]
 pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<Arc<Record>> {
-    let read = Read::through(records);
-    let active_ms = records.iter().rev().find_map(|record| record.active_ms);
+    let view = RunView::of(records);
+    let turn = Turn(view.turns());
     let mut closing = Closing {
         end,
-        turn: read.turn,
-        records: Vec::with_capacity(read.open.len() + 2),
+        turn,
+        records: Vec::new(),
     };
     let id = InputId::new(format!("closed-after-{}", end.last));
     let cancelled = RecordBody::Cancelled(Box::new(Cancelled::new(id, why)));
-    closing.add(None, cancelled, Some(active_ms.unwrap_or_default()));
-    for (started, call) in read.open.values() {
+    let active_ms = u64::try_from(view.active().as_millis()).unwrap_or(u64::MAX);
+    closing.add(None, cancelled, Some(active_ms));
+    for open in view.open_calls() {
         let unknown = ToolOutcome::failed(
             ToolFailure::OutcomeUnknown,
             "the process that ran this call is gone; its outcome is unknown, it may have taken effect",
         );
-        let result = RecordBody::ToolResult(Box::new(result_of(call, unknown)));
-        closing.add(Some(started), result, None);
+        let result = RecordBody::ToolResult(Box::new(result_of(open.call, unknown)));
+        closing.add(Some(open.record), result, None);
     }
     let outcome = RunOutcome {
-        content: read.text,
+        content: view.text().to_owned(),
         finish_reason: FinishReason::Interrupted(why.to_owned()),
-        turns: read.turn.0,
-        usage: read.used.used().usage.clone(),
+        turns: turn.0,
+        usage: view.metrics().usage.clone(),
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records
@@ -81,56 +80,6 @@ impl Closing {
             active_ms,
             body,
         }));
-    }
-}
-
-/// What a log tells whatever its version is.
-#[derive(Default)]
-struct Read<'a> {
-    /// The calls that began and have no result, in the order in which they began.
-    open: BTreeMap<(Seq, ToolCallId), (&'a Record, &'a ToolCallStarted)>,
-    text: String,
-    turn: Turn,
-    used: RunMeter,
-}
-
-impl<'a> Read<'a> {
-    fn through(records: &'a [Arc<Record>]) -> Self {
-        let mut read = Self::default();
-        for record in records {
-            read.take(record);
-        }
-        read
-    }
-
-    fn take(&mut self, record: &'a Record) {
-        self.used.read(record);
-        let is_root = record.agent == AgentId::ROOT;
-        if is_root {
-            self.turn = self.turn.max(record.turn);
-        }
-        match &record.body {
-            RecordBody::ToolCall(call) => {
-                self.answered(&call.tool_call_id);
-                let key = (record.seq, call.tool_call_id.clone());
-                self.open.insert(key, (record, call));
-            }
-            RecordBody::ToolResult(result) => self.answered(&result.tool_call_id),
-            RecordBody::LlmCall(call) if is_root && call.purpose == Purpose::Turn => {
-                let text = call.reply.text();
-                let text = text.trim();
-                if !text.is_empty() && !self.text.is_empty() {
-                    self.text.push_str("\n\n");
-                }
-                self.text.push_str(text);
-            }
-            _ => {}
-        }
-    }
-
-    /// A call is open no longer, or is made again.
-    fn answered(&mut self, call: &ToolCallId) {
-        self.open.retain(|(_, open), _| open != call);
     }
 }
 

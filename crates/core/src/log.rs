@@ -1,0 +1,24 @@
+//! Reads the log of a run: the one place that says what records mean.
+//!
+//! [`Conversation`] is what one agent has said and heard. The machine's agents own one, and [`RunView`] rebuilds the same
+//! from records, by the same methods. [`RunView`] is a fold over the records of one run and tells all that follows from
+//! them; [`LogSummary`] is its small part that a store keeps beside the records. [`describe`] names in English what
+//! records hold.
+//!
+//! Reading needs no replay, so it works for logs of any loop version. Property tests hold it equal to the machine.
+//! **Not for** deciding what happens next: that is the machine's (`run`).
+
+mod closing;
+mod conversation;
+pub mod describe;
+mod fold;
+mod history;
+mod summary;
+mod view;
+
+pub use closing::{LogEnd, closing_records};
+pub use conversation::Conversation;
+pub(crate) use conversation::{ReplySource, Unrecorded, assign_ids, chosen_call};
+pub use history::{continued_history, forked_history, run_messages};
+pub use summary::LogSummary;
+pub use view::{Asked, Granted, OpenAttempt, RunView};

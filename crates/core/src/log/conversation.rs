@@ -1,0 +1,476 @@
+//! What one agent has said and heard, and what is still to join it.
+//!
+//! The machine's agents own one each; a [`RunView`](super::RunView) rebuilds the same from records. How a reply becomes a
+//! message, how results join by the rules of the profile, what trimming and a correction change stands here and nowhere
+//! else. Not for deciding when any of that happens.
+
+use std::borrow::Cow;
+use std::mem;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
+use crate::json::JsonText;
+use crate::message::{AssistantMessage, Message, Part, ToolCall, ToolMessage};
+use crate::outcome::Keep;
+use crate::profile::{Opening, Profile};
+use crate::record::{Origin, Span, ToolResult};
+use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
+use crate::spec::{AgentSpec, RunSpec};
+use crate::transcript::{PrefixDigest, Transcript};
+
+/// Stands in later history for a result that is not kept and has no summary.
+const NOT_KEPT: &str = "(not kept)";
+
+/// One agent's conversation: its messages, the results and messages that are still to join them, and the text of its
+/// answers. Plain data; messages are shared, never copied.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Conversation {
+    /// System prompt, history, and everything said since.
+    transcript: Transcript,
+    /// Whether the transcript begins with the system prompt of the agent's spec.
+    has_prompt: bool,
+    /// How many messages, from the first on, stand in records. The record of the next model call begins after them.
+    recorded: usize,
+    /// Count and hash of as many of the recorded messages as were hashed so far; brought up to `recorded` when asked for.
+    hashed: PrefixDigest,
+    /// How many calls of the last reply have no result yet.
+    open_calls: u32,
+    /// Results that have not joined yet, in call order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    results: Vec<(CallIndex, Arc<Message>)>,
+    /// The results whose values later history does not keep, with the summaries that take their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    summaries: Vec<(ToolCallId, String)>,
+    /// Messages that came while the agent was at work and have not joined yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steered: Vec<Arc<Message>>,
+    /// The text of its answers so far, blank lines between them.
+    text: String,
+}
+
+/// The model call that a reply came from: the ids of the reply's calls are made of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplySource {
+    /// The run.
+    pub(crate) run: RunId,
+    /// The agent that asked.
+    pub(crate) agent: AgentId,
+    /// The model call's place among the content of the run.
+    pub(crate) content_index: ContentIndex,
+}
+
+/// What the record of a model call says was sent.
+#[derive(Debug)]
+pub(crate) struct Unrecorded {
+    /// Count and hash of the messages that stand in records before.
+    pub(crate) prefix: PrefixDigest,
+    /// The results among the new messages, in order.
+    pub(crate) results: Vec<ToolCallId>,
+    /// The other new messages, in order.
+    pub(crate) messages: Vec<Arc<Message>>,
+}
+
+impl Conversation {
+    /// Begins the conversation of the agent that answers the user. Its system prompt goes first, unless the history, which
+    /// must be whole, begins with a system message already.
+    pub(crate) fn of_root(spec: &RunSpec, history: Transcript) -> Self {
+        let begins_with_system = matches!(
+            history.messages().first().map(Arc::as_ref),
+            Some(Message::System { .. })
+        );
+        let prompt = spec.root.system_prompt.as_deref();
+        let mut conversation = match prompt.filter(|_| !begins_with_system) {
+            Some(prompt) => {
+                let prompt = Arc::new(Message::system(prompt));
+                let history = history.messages().iter().cloned();
+                Self::begun(std::iter::once(prompt).chain(history).collect(), true)
+            }
+            None => Self::begun(history, false),
+        };
+        for message in &spec.messages {
+            conversation.transcript.push(Arc::clone(message));
+        }
+        conversation
+    }
+
+    /// Begins the conversation of a sub-agent with its system prompt. What it is to do is still to be [heard](Self::hear).
+    pub(crate) fn of_sub_agent(spec: &AgentSpec) -> Self {
+        let prompt = spec.system_prompt.as_deref().map(Message::system);
+        let transcript: Transcript = prompt.into_iter().collect();
+        let has_prompt = !transcript.is_empty();
+        Self::begun(transcript, has_prompt)
+    }
+
+    /// What there is at the beginning needs no record of its own.
+    fn begun(transcript: Transcript, has_prompt: bool) -> Self {
+        Self {
+            recorded: transcript.len(),
+            transcript,
+            has_prompt,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the messages, oldest first: system prompt, history, and everything said since.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<Message>] {
+        self.transcript.messages()
+    }
+
+    /// As [`messages`](Self::messages), to be shared.
+    #[must_use]
+    pub const fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// Returns the messages without the system prompt of the agent's spec.
+    #[must_use]
+    pub fn without_prompt(&self) -> &[Arc<Message>] {
+        self.transcript.since(usize::from(self.has_prompt))
+    }
+
+    /// Returns the text of the agent's answers so far, blank lines between them: what a run without a last answer ends with.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Tells whether the conversation begins with the system prompt of the agent's spec.
+    pub(crate) const fn has_prompt(&self) -> bool {
+        self.has_prompt
+    }
+
+    /// Returns how many calls of the last reply have no result yet.
+    pub(crate) const fn open_calls(&self) -> u32 {
+        self.open_calls
+    }
+
+    /// Returns the last message's text; an empty one if there is no message.
+    pub(crate) fn last_text(&self) -> String {
+        let last = self.messages().last();
+        last.map(|message| message.text()).unwrap_or_default()
+    }
+
+    /// Adds the reply of a turn, each of its calls with its id, and its text to that of the answers. A reply without
+    /// anything in it adds no message. What the record of the call holds need not be recorded again.
+    pub(crate) fn push_reply(&mut self, source: ReplySource, reply: &Reply) -> Arc<Message> {
+        self.add_text(&text_of(reply));
+        let message = Arc::new(Message::Assistant(AssistantMessage {
+            parts: assign_ids(source.run, source.agent, source.content_index, &reply.parts),
+            model: Some(reply.model.clone()),
+        }));
+        if !reply.parts.is_empty() {
+            self.push_assistant(&message);
+        }
+        message
+    }
+
+    /// Adds the call that an opening gathers with: the first of the reply, or the one that policy wants. The reply's text is
+    /// dropped. Returns nothing if the profile gathers nothing.
+    pub(crate) fn push_gathered(
+        &mut self,
+        source: ReplySource,
+        opening: &Opening,
+        reply: Option<&Reply>,
+    ) -> Option<(Arc<Message>, Origin)> {
+        let chosen = reply.and_then(|reply| Some((chosen_call(reply)?, reply.model.clone())));
+        let (call, model, origin) = match (chosen, opening) {
+            (Some((call, model)), _) => (call, Some(model), Origin::Model),
+            (
+                None,
+                Opening::Gather {
+                    tool,
+                    default_arguments,
+                    ..
+                },
+            ) => {
+                let added = RequestedCall {
+                    provider_id: None,
+                    name: tool.as_str().into(),
+                    arguments: default_arguments.clone(),
+                    state: None,
+                };
+                (added, None, Origin::Policy)
+            }
+            (None, Opening::Direct) => return None,
+        };
+        let part = ReplyPart::ToolCall(call);
+        let message = Arc::new(Message::Assistant(AssistantMessage {
+            parts: assign_ids(source.run, source.agent, source.content_index, [&part]),
+            model,
+        }));
+        self.push_assistant(&message);
+        Some((message, origin))
+    }
+
+    fn push_assistant(&mut self, message: &Arc<Message>) {
+        self.open_calls = u32::try_from(message.tool_calls().count()).unwrap_or(u32::MAX);
+        self.transcript.push(Arc::clone(message));
+        self.recorded = self.transcript.len();
+    }
+
+    /// Adds to the text of the answers.
+    fn add_text(&mut self, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(text);
+    }
+
+    /// Takes the result of a call of the last reply, as the profile lets the model read it. It joins with
+    /// [`join_results`](Self::join_results), in call order.
+    pub(crate) fn settle(&mut self, profile: &Profile, result: &ToolResult) {
+        let rule = profile.result_rule(&result.name);
+        let rule = rule.filter(|_| result.failure.is_none());
+        let content = rule.map_or_else(|| result.value.clone(), |rule| rule.edited(&result.value));
+        let keep = rule.and_then(|rule| rule.keep).unwrap_or(result.keep);
+        if keep == Keep::Summary && result.failure.is_none() {
+            let summary = result.summary.as_deref().unwrap_or(NOT_KEPT);
+            let summary = (result.tool_call_id.clone(), summary.to_owned());
+            self.summaries.push(summary);
+        }
+        let message = Arc::new(Message::Tool(ToolMessage {
+            tool_call_id: result.tool_call_id.clone(),
+            name: Arc::clone(&result.name),
+            content,
+        }));
+        let place = self
+            .results
+            .partition_point(|(index, _)| *index <= result.index);
+        self.results.insert(place, (result.index, message));
+        self.open_calls = self.open_calls.saturating_sub(1);
+    }
+
+    /// Adds the results that came. Nothing more is expected of the last reply's calls: one that was handed over has no
+    /// result here. Returns how many results joined.
+    pub(crate) fn join_results(&mut self) -> u32 {
+        self.open_calls = 0;
+        let joined = u32::try_from(self.results.len()).unwrap_or(u32::MAX);
+        for (_, message) in mem::take(&mut self.results) {
+            self.transcript.push(message);
+        }
+        joined
+    }
+
+    /// Adds a system message that the loop itself has for the model.
+    pub(crate) fn tell(&mut self, message: &str) {
+        self.transcript.push(Message::system(message));
+    }
+
+    /// Adds an answer that no model gave as it stands here: a question to the user, or what a limit left.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.transcript.push(Message::assistant(text));
+    }
+
+    /// Adds a message from outside.
+    pub(crate) fn hear(&mut self, message: impl Into<Arc<Message>>) {
+        self.transcript.push(message);
+    }
+
+    /// Keeps a message that came while the agent is at work, until it may join.
+    pub(crate) fn steer(&mut self, message: Arc<Message>) {
+        self.steered.push(message);
+    }
+
+    /// Tells whether messages that came meanwhile are still to join.
+    pub(crate) const fn is_steered(&self) -> bool {
+        !self.steered.is_empty()
+    }
+
+    /// Adds the messages that came meanwhile. Returns how many there were.
+    pub(crate) fn join_steered(&mut self) -> usize {
+        let joined = self.steered.len();
+        for message in mem::take(&mut self.steered) {
+            self.transcript.push(message);
+        }
+        joined
+    }
+
+    /// Takes the last messages back among those that are still to join.
+    pub(crate) fn unjoin_steered(&mut self, count: usize) {
+        let start = self.transcript.len().saturating_sub(count);
+        let mut back = self.transcript.split_off(start);
+        back.append(&mut self.steered);
+        self.steered = back;
+    }
+
+    /// Puts a correction in the place of the draft, which is the last message: it is what the user is told. The correction
+    /// stands in the record of the check.
+    pub(crate) fn correct(&mut self, correction: &str) {
+        let start = self.transcript.len().saturating_sub(1);
+        let draft = self.transcript.split_off(start);
+        let draft = draft.first().map(|draft| draft.text()).unwrap_or_default();
+        self.transcript.push(Message::assistant(correction));
+        self.recorded = self.transcript.len();
+        self.forget_hashes_from(start);
+        if let Some(before) = self.text.strip_suffix(draft.trim()) {
+            let length = before.trim_end().len();
+            self.text.truncate(length);
+        }
+        self.add_text(correction);
+    }
+
+    /// Leaves only summaries of some results, and takes messages out, oldest first; a summary of these, if there is one,
+    /// takes the place of the first. Places are counted without the system prompt.
+    pub(crate) fn trim(
+        &mut self,
+        removed: &[Span],
+        shortened: &[ToolCallId],
+        summary: Option<&str>,
+    ) {
+        let prompt = usize::from(self.has_prompt);
+        let mut summary = summary.map(Message::user).map(Arc::new);
+        let mut kept = Vec::with_capacity(self.transcript.len());
+        let mut recorded = 0;
+        for (place, message) in self.transcript.messages().iter().enumerate() {
+            let was_recorded = place < self.recorded;
+            let before = kept.len();
+            if place >= prompt && is_in(removed, place - prompt) {
+                // What stands in for messages is in the record of the trimming, wherever they were.
+                kept.extend(summary.take());
+                recorded += kept.len() - before;
+                continue;
+            }
+            kept.push(self.shortened(message, |id| shortened.contains(id)));
+            recorded += usize::from(was_recorded);
+        }
+        self.transcript = kept.into_iter().collect();
+        self.recorded = recorded;
+        self.hashed = PrefixDigest::default();
+    }
+
+    /// Returns the summary that takes the place of a result's value, if its value is not kept.
+    pub(crate) fn summary_of(&self, call: &ToolCallId) -> Option<&str> {
+        let mut summaries = self.summaries.iter();
+        summaries
+            .find(|(id, _)| id == call)
+            .map(|(_, summary)| summary.as_str())
+    }
+
+    /// Returns the message, or the summary of the result in it, if that is one of those and is not kept.
+    fn shortened(
+        &self,
+        message: &Arc<Message>,
+        is_one: impl Fn(&ToolCallId) -> bool,
+    ) -> Arc<Message> {
+        if let Message::Tool(tool) = message.as_ref()
+            && is_one(&tool.tool_call_id)
+            && let Some(summary) = self.summary_of(&tool.tool_call_id)
+        {
+            return Arc::new(Message::Tool(ToolMessage {
+                content: JsonText::string(summary),
+                ..tool.clone()
+            }));
+        }
+        Arc::clone(message)
+    }
+
+    /// Returns the history that goes on from here: without the system prompt, and with the summaries of the results that
+    /// are not kept.
+    pub(crate) fn continued(&self) -> Transcript {
+        if self.summaries.is_empty() && !self.has_prompt {
+            return self.transcript.clone();
+        }
+        let messages = self.without_prompt().iter();
+        let kept = messages.map(|message| self.shortened(message, |_| true));
+        kept.collect()
+    }
+
+    /// Returns count and hash of the messages that stand in records.
+    pub(crate) fn prefix(&mut self) -> PrefixDigest {
+        let hashed = usize::try_from(self.hashed.count).unwrap_or(usize::MAX);
+        let messages = self.transcript.messages();
+        let new = messages.get(hashed..self.recorded).unwrap_or_default();
+        self.hashed = new
+            .iter()
+            .fold(self.hashed, |digest, message| digest.with(message));
+        self.hashed
+    }
+
+    /// Returns what the record of a model call says was sent; from now on it stands in records.
+    pub(crate) fn take_unrecorded(&mut self) -> Unrecorded {
+        let mut unrecorded = Unrecorded {
+            prefix: self.prefix(),
+            results: Vec::new(),
+            messages: Vec::new(),
+        };
+        for message in self.transcript.since(self.recorded) {
+            match message.as_ref() {
+                Message::Tool(tool) => unrecorded.results.push(tool.tool_call_id.clone()),
+                _ => unrecorded.messages.push(Arc::clone(message)),
+            }
+        }
+        self.recorded = self.transcript.len();
+        unrecorded
+    }
+
+    fn forget_hashes_from(&mut self, place: usize) {
+        let hashed = usize::try_from(self.hashed.count).unwrap_or(usize::MAX);
+        if hashed > place {
+            self.hashed = PrefixDigest::default();
+        }
+    }
+}
+
+fn is_in(spans: &[Span], place: usize) -> bool {
+    let place = u64::try_from(place).unwrap_or(u64::MAX);
+    let mut spans = spans.iter();
+    spans.any(|span| (span.start..span.end).contains(&place))
+}
+
+/// Returns the text of a reply; most have one part of text, which is not copied.
+fn text_of(reply: &Reply) -> Cow<'_, str> {
+    let mut texts = reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(part) => Some(part.text.as_str()),
+        _ => None,
+    });
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(only), None) => Cow::Borrowed(only),
+        (Some(_), Some(_)) => Cow::Owned(reply.text()),
+    }
+}
+
+/// Gives each call of a reply its id, made of run, agent, model call and index.
+pub(crate) fn assign_ids<'a>(
+    run: RunId,
+    agent: AgentId,
+    content_index: ContentIndex,
+    parts: impl IntoIterator<Item = &'a ReplyPart>,
+) -> Vec<Part> {
+    let mut index = CallIndex::default();
+    let parts = parts.into_iter().map(|part| match part {
+        ReplyPart::Text(text) => Part::Text(text.clone()),
+        ReplyPart::Reasoning(reasoning) => Part::Reasoning(reasoning.clone()),
+        ReplyPart::ToolCall(call) => {
+            let id = ToolCallId::new(run, agent, content_index, index);
+            index = index.next();
+            let RequestedCall {
+                provider_id,
+                name,
+                arguments,
+                state,
+            } = call.clone();
+            Part::ToolCall(ToolCall {
+                id,
+                name,
+                arguments,
+                provider_id,
+                state,
+            })
+        }
+    });
+    parts.collect()
+}
+
+/// Returns the call by which an opening's reply chooses what to gather: its first, unless it was cut off.
+pub(crate) fn chosen_call(reply: &Reply) -> Option<RequestedCall> {
+    let is_whole = matches!(reply.finish, ReplyFinish::Stop | ReplyFinish::ToolCalls);
+    is_whole.then(|| reply.calls().next().cloned()).flatten()
+}

@@ -1,0 +1,1 @@
+//! Says in English what records hold.

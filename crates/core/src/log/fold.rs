@@ -1,0 +1,297 @@
+//! How each record changes the view of a run.
+//!
+//! A step is recorded whole, but read record by record: when the last result of a batch comes, nothing says yet whether
+//! the agent goes on or ends. The results join at once. So do the messages that came meanwhile; a record of the same step
+//! that shows that they did not, or not yet, takes them back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::conversation::{Conversation, ReplySource};
+use super::view::{AgentView, Granted, RunView, Trims};
+use crate::decision::Checked;
+use crate::effect::Purpose;
+use crate::finish::{FinishReason, RunOutcome};
+use crate::ids::{AgentId, Seq, ToolCallId, ToolName};
+use crate::input::{ApprovalDecided, ApprovalDecision, NextAttempt};
+use crate::message::Message;
+use crate::record::{
+    LlmCall, LlmFailed, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
+};
+use crate::repair::repaired;
+use crate::run::checked;
+use crate::spec::{AgentSpec, RunSpec};
+
+impl RunView {
+    /// Takes in the run's next record.
+    pub fn apply(&mut self, record: &Arc<Record>) {
+        self.summary.apply(record);
+        if let Some(active) = record.active_ms {
+            self.step = record.seq;
+            self.active = Duration::from_millis(active);
+        }
+        match &record.body {
+            RecordBody::RunStarted(started) => self.start(record, started),
+            RecordBody::Decision(decision) => {
+                let clarify = decision.clarify.as_ref();
+                self.question = clarify.map(|clarify| clarify.question.clone());
+                self.decision = Some(Arc::clone(decision));
+            }
+            RecordBody::ToolCall(call) => self.call_began(record, call),
+            RecordBody::ToolResult(result) => self.call_settled(record, result),
+            RecordBody::ApprovalRequested(_) => self.asked.push(Arc::clone(record)),
+            RecordBody::ApprovalDecided(decided) => self.decided(record.at, decided),
+            RecordBody::Escalated(escalated) => self.question.clone_from(&escalated.question),
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+                self.end(record, outcome);
+            }
+            _ => self.converse(record),
+        }
+    }
+
+    /// Returns all messages that were sent with the model call of a record. To be asked before the record is applied.
+    #[must_use]
+    pub fn sent_with(&self, record: &Record) -> Option<Vec<Arc<Message>>> {
+        let RecordBody::LlmCall(call) = &record.body else {
+            return None;
+        };
+        let agent = self.agents.get(&record.agent)?;
+        let aside = match call.purpose {
+            Purpose::Compaction | Purpose::Routing => return Some(call.messages.clone()),
+            Purpose::SelfCheck => true,
+            Purpose::Turn | Purpose::Gather | Purpose::LastAnswer => agent.is_to_hear_its_task(),
+        };
+        let new = call.messages.iter().filter(|_| aside);
+        let conversation = agent.conversation.messages().iter();
+        Some(conversation.chain(new).cloned().collect())
+    }
+
+    fn start(&mut self, record: &Arc<Record>, started: &RunStarted) {
+        let (history, _) = repaired(std::mem::take(&mut self.history));
+        let root = AgentView {
+            tool: None,
+            conversation: Conversation::of_root(&started.spec, history),
+            joined: (Seq(0), 0),
+        };
+        self.agents.insert(AgentId::ROOT, root);
+        self.started = Some(Arc::clone(record));
+    }
+
+    fn call_began(&mut self, record: &Arc<Record>, call: &ToolCallStarted) {
+        self.close_attempt(&call.tool_call_id);
+        self.attempts.push(Arc::clone(record));
+        let tool: Option<ToolName> = call.name.parse().ok();
+        let spec = self.spec().zip(tool.as_ref());
+        let spec = spec.and_then(|(spec, tool)| spec.agents.get(tool));
+        let Some(conversation) = spec.map(Conversation::of_sub_agent) else {
+            return;
+        };
+        for id in &call.agents {
+            let agent = AgentView {
+                tool: tool.clone(),
+                conversation: conversation.clone(),
+                joined: (Seq(0), 0),
+            };
+            self.agents.insert(*id, agent);
+        }
+    }
+
+    fn close_attempt(&mut self, call: &ToolCallId) {
+        let is_of = |record: &Arc<Record>| matches!(&record.body, RecordBody::ToolCall(open) if open.tool_call_id == *call);
+        self.attempts.retain(|record| !is_of(record));
+    }
+
+    /// Returns the question about a call, which is open no longer.
+    fn close_question(&mut self, call: &ToolCallId) -> Option<Arc<Record>> {
+        let is_of = |record: &Arc<Record>| matches!(&record.body, RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call);
+        let place = self.asked.iter().position(is_of)?;
+        Some(self.asked.remove(place))
+    }
+
+    fn decided(&mut self, at: Timestamp, decided: &ApprovalDecided) {
+        let asked = self.close_question(&decided.tool_call_id);
+        if let Some(RecordBody::ApprovalRequested(asked)) = asked.as_ref().map(|asked| &asked.body)
+            && let ApprovalDecision::Approve {
+                remember: Some(scope),
+                ..
+            } = &decided.decision
+        {
+            self.granted.push(Granted {
+                tool: Arc::clone(&asked.name),
+                scope: scope.clone(),
+                by: decided.by.clone(),
+                at,
+            });
+        }
+    }
+
+    fn call_settled(&mut self, record: &Record, result: &ToolResult) {
+        self.close_attempt(&result.tool_call_id);
+        let _ = self.close_question(&result.tool_call_id);
+        let (step, spec) = (self.step, self.spec().cloned());
+        let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
+            return;
+        };
+        let profile = &agent.spec(&spec).profile;
+        agent.conversation.settle(profile, result);
+        if agent.conversation.open_calls() == 0 {
+            agent.turn_is_over(step);
+        }
+    }
+
+    fn end(&mut self, record: &Arc<Record>, outcome: &RunOutcome) {
+        let question = self.question.take_if(|_| record.agent == AgentId::ROOT);
+        if record.ends_the_run() {
+            self.outcome = Some(Arc::clone(record));
+        }
+        let Some(agent) = self.agents.get_mut(&record.agent) else {
+            return;
+        };
+        // Nobody answers what came meanwhile any more.
+        agent.take_back_steered(self.step);
+        let conversation = &mut agent.conversation;
+        conversation.join_results();
+        if outcome.finish_reason.ends_at_a_limit() {
+            conversation.say(&outcome.content);
+        }
+        if let Some(question) = question.filter(|_| outcome.finish_reason == FinishReason::Clarify)
+        {
+            conversation.say(&question);
+        }
+    }
+
+    /// Takes in a record that changes nothing but a conversation.
+    fn converse(&mut self, record: &Record) {
+        let (step, spec, trims) = (self.step, self.spec().cloned(), self.trims);
+        let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
+            return;
+        };
+        match &record.body {
+            RecordBody::LlmCall(call) => agent.model_replied(record, call, &spec, step),
+            RecordBody::LlmFailed(failed) => agent.model_failed(record, failed, &spec, step),
+            RecordBody::Steered(steered) => agent.conversation.steer(Arc::clone(&steered.message)),
+            RecordBody::MaxTurnsReached(_) => agent.goes_on(),
+            RecordBody::MaxTurnsPromptInjected(injected) => {
+                agent.conversation.tell(&injected.message);
+            }
+            RecordBody::LimitReached(reached) => {
+                agent.goes_on();
+                if let Some(prompt) = &reached.prompt {
+                    agent.conversation.tell(prompt);
+                }
+            }
+            RecordBody::PromptInjected(injected) => {
+                let back = agent.take_back_steered(step);
+                agent.conversation.tell(&injected.message);
+                if back {
+                    agent.turn_is_over(step);
+                }
+            }
+            RecordBody::ContextTrimmed(cut) => {
+                agent.goes_on();
+                if trims == Trims::Followed {
+                    let summary = cut.summary.as_deref();
+                    agent
+                        .conversation
+                        .trim(&cut.removed, &cut.shortened, summary);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl AgentView {
+    fn spec<'a>(&self, run: &'a RunSpec) -> &'a AgentSpec {
+        let tool = self.tool.as_ref();
+        tool.and_then(|tool| run.agents.get(tool))
+            .unwrap_or(&run.root)
+    }
+
+    /// What a sub-agent is to do stands in the record of its first model call.
+    fn is_to_hear_its_task(&self) -> bool {
+        self.tool.is_some() && self.conversation.without_prompt().is_empty()
+    }
+
+    fn model_replied(&mut self, record: &Record, call: &LlmCall, spec: &RunSpec, step: Seq) {
+        let source = source_of(record);
+        match call.purpose {
+            Purpose::Turn => {
+                self.hear_task(call);
+                self.conversation.push_reply(source, &call.reply);
+                if self.conversation.open_calls() == 0 {
+                    self.turn_is_over(step);
+                }
+            }
+            Purpose::Gather => {
+                self.hear_task(call);
+                let opening = &self.spec(spec).profile.opening;
+                self.conversation
+                    .push_gathered(source, opening, Some(&call.reply));
+            }
+            Purpose::SelfCheck => {
+                if let Checked::Corrected(text) = checked(&call.reply) {
+                    self.conversation.correct(&text);
+                }
+                self.turn_is_over(step);
+            }
+            Purpose::LastAnswer => self.hear_task(call),
+            // What is asked aside is no part of the conversation.
+            Purpose::Compaction | Purpose::Routing => {}
+        }
+    }
+
+    fn hear_task(&mut self, call: &LlmCall) {
+        if self.is_to_hear_its_task() {
+            for message in &call.messages {
+                self.conversation.hear(Arc::clone(message));
+            }
+        }
+    }
+
+    fn model_failed(&mut self, record: &Record, failed: &LlmFailed, spec: &RunSpec, step: Seq) {
+        match failed.purpose {
+            _ if failed.next != NextAttempt::None => {}
+            Purpose::Gather => {
+                let opening = &self.spec(spec).profile.opening;
+                self.conversation
+                    .push_gathered(source_of(record), opening, None);
+            }
+            Purpose::SelfCheck => self.turn_is_over(step),
+            _ => {}
+        }
+    }
+
+    /// Nothing of the last reply is open any more: unless the agent ends with this step, its next turn begins.
+    fn turn_is_over(&mut self, step: Seq) {
+        self.conversation.join_results();
+        self.joined = (step, self.conversation.join_steered());
+    }
+
+    /// What joined in this step did so for good.
+    const fn goes_on(&mut self) {
+        self.joined = (Seq(0), 0);
+    }
+
+    /// Takes back what joined in this step; false if the turn did not end in it, or the agent is known to go on.
+    fn take_back_steered(&mut self, step: Seq) -> bool {
+        let (joined_in, count) = self.joined;
+        let may_take_back = joined_in == step;
+        if may_take_back {
+            self.conversation.unjoin_steered(count);
+            self.joined = (Seq(0), 0);
+        }
+        may_take_back
+    }
+}
+
+/// Returns where the reply of a record came from.
+fn source_of(record: &Record) -> ReplySource {
+    ReplySource {
+        run: record.run_id,
+        agent: record.agent,
+        content_index: record.content_index.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,66 @@
+//! What a run adds to the conversation of its session, and the history that goes on from it.
+
+use std::sync::Arc;
+
+use super::view::RunView;
+use crate::ids::{AgentId, Turn};
+use crate::message::Message;
+use crate::record::{LimitKind, Record, RecordBody};
+use crate::repair::repaired;
+use crate::transcript::Transcript;
+
+/// Returns the messages that a run added: those it was started with, its replies, and the results of its calls, whatever
+/// it left out later to make room. Only the root agent's; sub-agents have conversations of their own. The records may
+/// end with any step of the run.
+#[must_use]
+pub fn run_messages(records: &[Arc<Record>]) -> Vec<Arc<Message>> {
+    let view = RunView::untrimmed().with(records);
+    let conversation = view.conversation(AgentId::ROOT);
+    conversation.map_or_else(Vec::new, |root| root.without_prompt().to_vec())
+}
+
+/// Returns the history that goes on from a run: what it was given and what it added, without what it left out to make
+/// room, with the summaries in its place. Results marked not to be kept leave their summaries.
+///
+/// ```
+/// use neuraxis_core::{Transcript, continued_history};
+///
+/// // A session's history is made of its runs, one after the other.
+/// # let runs: Vec<Vec<std::sync::Arc<neuraxis_core::Record>>> = Vec::new();
+/// let history = runs.iter().fold(Transcript::default(), |history, run| continued_history(&history, run));
+/// # assert!(history.is_empty());
+/// ```
+#[must_use]
+pub fn continued_history(history: &Transcript, records: &[Arc<Record>]) -> Transcript {
+    let view = RunView::after(history.clone()).with(records);
+    match view.conversation(AgentId::ROOT) {
+        Some(root) => root.continued(),
+        None => repaired(history.clone()).0,
+    }
+}
+
+/// Returns the history at the end of a turn of a run, for another run to branch off from there. A turn the run never
+/// came to gives all it said. Calls of that turn without a result are answered when the other run starts (loop rule 15).
+#[must_use]
+pub fn forked_history(history: &Transcript, records: &[Arc<Record>], turn: Turn) -> Transcript {
+    let is_later = |record: &Arc<Record>| record.agent == AgentId::ROOT && record.turn > turn;
+    let end = records.iter().position(is_later).unwrap_or(records.len());
+    let shared = records.get(..end).unwrap_or_default();
+    // What ended the run, be it an answer to a limit, is not part of the turn. A time that is only nearly up ends
+    // nothing: the answer to the turn may still come.
+    let ends = |record: &&Arc<Record>| {
+        record.agent == AgentId::ROOT
+            && match &record.body {
+                RecordBody::MaxTurnsReached(_) => true,
+                RecordBody::LimitReached(reached) => reached.limit != LimitKind::DeadlineReserve,
+                _ => false,
+            }
+    };
+    let end = shared.iter().position(|record| ends(&record));
+    continued_history(
+        history,
+        shared
+            .get(..end.unwrap_or(shared.len()))
+            .unwrap_or_default(),
+    )
+}

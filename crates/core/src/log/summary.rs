@@ -1,0 +1,185 @@
+//! What a run's log says in a few words.
+//!
+//! Small plain data: a store folds each record that it keeps into the summary of its run and keeps that beside the
+//! records, so that lists, budgets and the session's next run need not read them. Not for conversations, which
+//! [`RunView`](super::RunView) knows.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Taint;
+use crate::finish::{FinishReason, RunOutcome, RunStatus};
+use crate::ids::{AgentId, ToolCallId};
+use crate::json::JsonText;
+use crate::message::Message;
+use crate::metrics::{RunMeter, SessionMetrics};
+use crate::record::{Pending, PendingKind, Record, RecordBody};
+use crate::tool::ToolKind;
+
+/// The most characters of a user's message that a summary shows.
+const MAX_TEXT_CHARS: usize = 120;
+
+/// What the records of one run say in a few words. Records are [applied](Self::apply) in their order, from the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct LogSummary {
+    /// How many records there are.
+    pub records: u64,
+    /// Where the run stands.
+    pub status: RunStatus,
+    /// Why it ended, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<FinishReason>,
+    /// What it waits for, while it waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<Pending>,
+    /// When its first record was made.
+    pub started_at: Option<Timestamp>,
+    /// When its last record was made.
+    pub last_at: Option<Timestamp>,
+    /// When it ended, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// The turns of the agent that answers: those it began, and once it has ended those that counted.
+    pub turns: u32,
+    /// The beginning of the user's message, at most 120 characters of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The plan, if the run changed the session's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<JsonText>,
+    /// The untrusted content that it began with and that its results brought, as a later run of the session sees it.
+    pub taint: Taint,
+    /// What it used so far.
+    pub meter: RunMeter,
+}
+
+impl Default for LogSummary {
+    fn default() -> Self {
+        Self {
+            records: 0,
+            status: RunStatus::Running,
+            finish_reason: None,
+            pending: Vec::new(),
+            started_at: None,
+            last_at: None,
+            ended_at: None,
+            turns: 0,
+            text: None,
+            plan: None,
+            taint: Taint::default(),
+            meter: RunMeter::default(),
+        }
+    }
+}
+
+impl LogSummary {
+    /// Returns the summary of a run, from all of its records in their order.
+    #[must_use]
+    pub fn of(records: &[Arc<Record>]) -> Self {
+        let mut summary = Self::default();
+        records.iter().for_each(|record| summary.apply(record));
+        summary
+    }
+
+    /// Returns what the run used: calls, tokens, money, time.
+    #[must_use]
+    pub const fn metrics(&self) -> &SessionMetrics {
+        self.meter.used()
+    }
+
+    /// Takes in the run's next record.
+    pub fn apply(&mut self, record: &Record) {
+        self.records = record.seq.0;
+        self.started_at.get_or_insert(record.at);
+        self.last_at = Some(record.at);
+        self.meter.read(record);
+        self.taint.read(record);
+        if record.agent == AgentId::ROOT {
+            self.turns = self.turns.max(record.turn.0);
+        }
+        match &record.body {
+            RecordBody::RunStarted(started) => {
+                let asked = started.spec.messages.iter().map(AsRef::as_ref);
+                self.text = asked.rev().find_map(user_text);
+            }
+            RecordBody::Plan(changed) => self.plan = Some(changed.plan.clone()),
+            RecordBody::Waiting(waiting) => {
+                self.status = RunStatus::Waiting;
+                self.pending.clone_from(&waiting.pending);
+            }
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
+                if record.ends_the_run() =>
+            {
+                self.end(record.at, outcome);
+            }
+            body if self.status == RunStatus::Waiting => self.apply_waiting(body),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, outcome: &RunOutcome) {
+        self.pending.clear();
+        self.status = outcome.status();
+        self.ended_at = Some(at);
+        self.turns = outcome.turns;
+        self.finish_reason = Some(outcome.finish_reason.clone());
+    }
+
+    /// Takes in a record of a run that waits. It is at work again once nothing is open, or when it does something else.
+    fn apply_waiting(&mut self, body: &RecordBody) {
+        match body {
+            RecordBody::ApprovalDecided(decided) => self.answered(&decided.tool_call_id),
+            RecordBody::ToolResult(result) => self.answered(&result.tool_call_id),
+            // A run says that it waits once, not again for what it asks on top.
+            RecordBody::ApprovalRequested(asked) => self.pending.push(Pending {
+                effect_id: asked.effect_id,
+                tool_call_id: asked.tool_call_id.clone(),
+                kind: PendingKind::Approval,
+                expires_at: asked.expires_at,
+            }),
+            RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
+                self.pending.push(Pending {
+                    effect_id: call.effect_id,
+                    tool_call_id: call.tool_call_id.clone(),
+                    kind: PendingKind::ClientTool,
+                    expires_at: None,
+                });
+            }
+            RecordBody::LlmCall(_)
+            | RecordBody::LlmFailed(_)
+            | RecordBody::Verdict(_)
+            | RecordBody::ToolCall(_)
+            | RecordBody::Advised(_)
+            | RecordBody::Resumed(_) => self.go_on(),
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, call: &ToolCallId) {
+        self.pending.retain(|pending| pending.tool_call_id != *call);
+        if self.pending.is_empty() {
+            self.go_on();
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.status = RunStatus::Running;
+        self.pending.clear();
+    }
+}
+
+fn user_text(message: &Message) -> Option<String> {
+    let Message::User { .. } = message else {
+        return None;
+    };
+    let text = message.text();
+    let cut = text.char_indices().nth(MAX_TEXT_CHARS);
+    let shown = cut.and_then(|(end, _)| text.get(..end)).unwrap_or(&text);
+    // What a text column of every database can hold.
+    let shown = shown.replace('\0', "\u{FFFD}");
+    Some(if cut.is_some() { shown + "…" } else { shown })
+}

@@ -1,0 +1,309 @@
+//! Everything that the records of a run say, kept up to date record by record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::conversation::Conversation;
+use super::summary::LogSummary;
+use crate::decision::{Decision, GrantScope, Taint};
+use crate::finish::{FinishReason, RunOutcome, RunStatus};
+use crate::ids::{AgentId, RunId, Seq, SessionId, ToolName};
+use crate::json::JsonText;
+use crate::metrics::SessionMetrics;
+use crate::record::{ApprovalRequested, Pending, Record, RecordBody, RunStarted, ToolCallStarted};
+use crate::spec::RunSpec;
+use crate::transcript::Transcript;
+use crate::usage::RunUsage;
+
+/// What the records of one run say, from the first to the last that was [applied](Self::apply). It is right after every
+/// whole step.
+///
+/// ```
+/// use neuraxis_core::log::RunView;
+/// use neuraxis_core::RunStatus;
+///
+/// # let records: Vec<std::sync::Arc<neuraxis_core::Record>> = Vec::new();
+/// let view = RunView::of(&records);
+/// assert_eq!(view.status(), RunStatus::Running);
+/// assert!(view.open_approvals().next().is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RunView {
+    pub(super) summary: LogSummary,
+    /// What the run continues, as it was given.
+    pub(super) history: Transcript,
+    pub(super) trims: Trims,
+    /// The first record.
+    pub(super) started: Option<Arc<Record>>,
+    pub(super) decision: Option<Arc<Decision>>,
+    pub(super) agents: BTreeMap<AgentId, AgentView>,
+    /// The records of the attempts of calls that have no result, in the order in which they began.
+    pub(super) attempts: Vec<Arc<Record>>,
+    /// The records of the questions to people that have no answer, in the order in which they were asked.
+    pub(super) asked: Vec<Arc<Record>>,
+    pub(super) granted: Vec<Granted>,
+    pub(super) outcome: Option<Arc<Record>>,
+    /// What may end the answer as a question to the user that no tool asked.
+    pub(super) question: Option<String>,
+    /// The first record of the last step.
+    pub(super) step: Seq,
+    pub(super) active: Duration,
+}
+
+/// Whether messages that a run left out to make room are left out here, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Trims {
+    #[default]
+    Followed,
+    Ignored,
+}
+
+/// What the records say of one agent.
+#[derive(Debug, Clone)]
+pub(super) struct AgentView {
+    /// The tool that started it, by which its spec is found; none for the agent that answers the user.
+    pub(super) tool: Option<ToolName>,
+    pub(super) conversation: Conversation,
+    /// The step in which messages from outside joined, and how many: until the next step they may turn out not to.
+    pub(super) joined: (Seq, usize),
+}
+
+/// A question to a person that has no answer yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The agent that calls.
+    pub agent: AgentId,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// What was asked.
+    pub request: &'a ApprovalRequested,
+}
+
+/// An attempt of a tool call that began and has no result yet.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenAttempt<'a> {
+    /// Its record, for the agent, the turn and the batch.
+    pub record: &'a Record,
+    /// What runs.
+    pub call: &'a ToolCallStarted,
+}
+
+/// An approval that a person wanted to be remembered for the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Granted {
+    /// The tool's name as the model wrote it.
+    pub tool: Arc<str>,
+    /// Which of its calls.
+    pub scope: GrantScope,
+    /// Who gave it, where known.
+    pub by: Option<String>,
+    /// When it was given.
+    pub at: Timestamp,
+}
+
+impl RunView {
+    /// A view of a run that continues the given history, before its first record. Only conversations need the history.
+    #[must_use]
+    pub fn after(history: Transcript) -> Self {
+        Self {
+            history,
+            ..Self::default()
+        }
+    }
+
+    /// A view of which the conversation of the root agent holds all that was said, whatever was left out later.
+    pub(super) fn untrimmed() -> Self {
+        Self {
+            trims: Trims::Ignored,
+            ..Self::default()
+        }
+    }
+
+    /// Returns what all of these records of a run say; its conversations begin without a history.
+    #[must_use]
+    pub fn of(records: &[Arc<Record>]) -> Self {
+        Self::default().with(records)
+    }
+
+    /// Takes in more records of the run.
+    #[must_use]
+    pub fn with(mut self, records: &[Arc<Record>]) -> Self {
+        for record in records {
+            self.apply(record);
+        }
+        self
+    }
+
+    /// Returns what is kept in a store beside the records.
+    #[must_use]
+    pub const fn summary(&self) -> &LogSummary {
+        &self.summary
+    }
+
+    /// Returns the first record's content: the loop's version, the session, the spec.
+    #[must_use]
+    pub fn started(&self) -> Option<&RunStarted> {
+        match &self.started.as_ref()?.body {
+            RecordBody::RunStarted(started) => Some(started),
+            _ => None,
+        }
+    }
+
+    /// Returns the run's id; `None` before its first record.
+    #[must_use]
+    pub fn run_id(&self) -> Option<RunId> {
+        self.started.as_ref().map(|record| record.run_id)
+    }
+
+    /// Returns the session that the run belongs to, if it belongs to one.
+    #[must_use]
+    pub fn session(&self) -> Option<&SessionId> {
+        self.started()?.session_id.as_ref()
+    }
+
+    /// Returns what the run was started with.
+    #[must_use]
+    pub fn spec(&self) -> Option<&Arc<RunSpec>> {
+        self.started().map(|started| &started.spec)
+    }
+
+    /// Returns the folder that its tools work in, where they work on files.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Arc<str>> {
+        self.spec()?.folder.as_ref()
+    }
+
+    /// Returns what governance decided about the request, where it did.
+    #[must_use]
+    pub const fn decision(&self) -> Option<&Arc<Decision>> {
+        self.decision.as_ref()
+    }
+
+    /// Returns where the run stands.
+    #[must_use]
+    pub const fn status(&self) -> RunStatus {
+        self.summary.status
+    }
+
+    /// Returns why the run ended, if it did.
+    #[must_use]
+    pub const fn finish(&self) -> Option<&FinishReason> {
+        self.summary.finish_reason.as_ref()
+    }
+
+    /// Returns what the run came to, if it has ended.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&RunOutcome> {
+        match &self.outcome.as_ref()?.body {
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Returns what the run waits for, while it waits.
+    #[must_use]
+    pub fn pending(&self) -> &[Pending] {
+        &self.summary.pending
+    }
+
+    /// Returns the calls that began and have no result, each in its last attempt, in the order in which these began.
+    pub fn open_calls(&self) -> impl Iterator<Item = OpenAttempt<'_>> {
+        self.attempts
+            .iter()
+            .filter_map(|record| match &record.body {
+                RecordBody::ToolCall(call) => Some(OpenAttempt { record, call }),
+                _ => None,
+            })
+    }
+
+    /// Returns the questions to people that have no answer, in the order in which they were asked. A run at work may have
+    /// some, too.
+    pub fn open_approvals(&self) -> impl Iterator<Item = Asked<'_>> {
+        self.asked.iter().filter_map(|record| match &record.body {
+            RecordBody::ApprovalRequested(request) => Some(Asked {
+                agent: record.agent,
+                at: record.at,
+                request,
+            }),
+            _ => None,
+        })
+    }
+
+    /// Returns the plan, if the run changed the session's.
+    #[must_use]
+    pub const fn plan(&self) -> Option<&JsonText> {
+        self.summary.plan.as_ref()
+    }
+
+    /// Returns the untrusted content that the run began with and that its results brought, as a later run sees it.
+    #[must_use]
+    pub const fn taint(&self) -> &Taint {
+        &self.summary.taint
+    }
+
+    /// Returns the approvals that people wanted to be remembered for the session.
+    #[must_use]
+    pub fn grants(&self) -> &[Granted] {
+        &self.granted
+    }
+
+    /// Returns what the run used so far: calls, tokens, money, time.
+    #[must_use]
+    pub const fn metrics(&self) -> &SessionMetrics {
+        self.summary.metrics()
+    }
+
+    /// Returns the tokens that the run used so far; once it has ended, as its outcome tells them.
+    #[must_use]
+    pub fn usage(&self) -> &RunUsage {
+        let outcome = self.outcome().map(|outcome| &outcome.usage);
+        outcome.unwrap_or(&self.metrics().usage)
+    }
+
+    /// Returns the turns that the agent that answers began; once it has ended, those that counted.
+    #[must_use]
+    pub const fn turns(&self) -> u32 {
+        self.summary.turns
+    }
+
+    /// Returns the text of the root agent's answers so far, blank lines between them.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.conversation(AgentId::ROOT)
+            .map_or("", Conversation::text)
+    }
+
+    /// Returns the conversation of an agent that has begun, sub-agents that have ended included.
+    #[must_use]
+    pub fn conversation(&self, agent: AgentId) -> Option<&Conversation> {
+        self.agents.get(&agent).map(|agent| &agent.conversation)
+    }
+
+    /// Returns when the first record was made.
+    #[must_use]
+    pub const fn started_at(&self) -> Option<Timestamp> {
+        self.summary.started_at
+    }
+
+    /// Returns when the last record was made.
+    #[must_use]
+    pub const fn last_at(&self) -> Option<Timestamp> {
+        self.summary.last_at
+    }
+
+    /// Returns the last record's number; 0 before the first.
+    #[must_use]
+    pub const fn last_seq(&self) -> Seq {
+        Seq(self.summary.records)
+    }
+
+    /// Returns how long the run had been active when its last step was recorded.
+    #[must_use]
+    pub const fn active(&self) -> Duration {
+        self.active
+    }
+}
