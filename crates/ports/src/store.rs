@@ -11,13 +11,13 @@ mod session;
 mod session_index;
 
 pub use bounds::{
-    Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
-    MAX_OWNER_BYTES, RunBounds, RunSize, check_grant, check_input, grant_out_of_turn,
+    Ending, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES, MAX_OWNER_BYTES, RunBounds,
+    RunSize, check_input,
 };
 pub use error::StoreError;
 pub use run::{KeyedRequest, RunFilter, RunLease, RunStart, RunSummary};
 pub use run_log::RunLog;
-pub use session::{Carried, ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
+pub use session::{ChainHead, Session, SessionCursor, SessionFilter, UsageOf};
 pub use session_index::SessionIndex;
 
 /// Keeps sessions, and for each its runs' records: both roles of a store in one object. Whatever implements [`RunLog`] and

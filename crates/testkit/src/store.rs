@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
-    SessionMetrics, Taint, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
 };
 use neuraxis_ports::{
     ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
@@ -45,7 +45,6 @@ pub enum StoreOperation {
     Prune,
     Renew,
     Release,
-    MarkImported,
     Run,
     Runs,
     FindRuns,
@@ -55,10 +54,7 @@ pub enum StoreOperation {
     Settle,
     Metrics,
     UsageSince,
-    Plan,
-    Taint,
-    Remembered,
-    Remember,
+    Carried,
     Revoke,
     Verify,
     Probe,
@@ -179,11 +175,6 @@ impl<S: SessionStore> RunLog for FailingStore<S> {
             .await
     }
 
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let marked = self.inner.mark_imported(lease);
-        self.pass(StoreOperation::MarkImported, marked).await
-    }
-
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
         self.pass(StoreOperation::Post, self.inner.post(run, entry))
             .await
@@ -196,11 +187,6 @@ impl<S: SessionStore> RunLog for FailingStore<S> {
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
-            .await
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Remember, self.inner.remember(lease, grant))
             .await
     }
 }
@@ -285,18 +271,8 @@ impl<S: SessionStore> SessionIndex for FailingStore<S> {
         .await
     }
 
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        self.pass(StoreOperation::Plan, self.inner.plan(session))
-            .await
-    }
-
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
-        self.pass(StoreOperation::Taint, self.inner.taint(session))
-            .await
-    }
-
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        self.pass(StoreOperation::Remembered, self.inner.remembered(session))
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
+        self.pass(StoreOperation::Carried, self.inner.carried(session))
             .await
     }
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
-    SessionMetrics, Taint, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
@@ -107,10 +107,6 @@ impl RunLog for MortalStore {
         self.inner.release(lease).await
     }
 
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.inner.mark_imported(lease).await
-    }
-
     async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
         self.inner.post(run, entry).await
     }
@@ -121,10 +117,6 @@ impl RunLog for MortalStore {
 
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
         self.inner.settle(lease, ids).await
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.risk(|| now(self.inner.remember(lease, grant))).await
     }
 
     async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
@@ -191,16 +183,8 @@ impl SessionIndex for MortalStore {
         self.inner.usage_since(of, since).await
     }
 
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        self.inner.plan(session).await
-    }
-
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
-        self.inner.taint(session).await
-    }
-
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        self.inner.remembered(session).await
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
+        self.inner.carried(session).await
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {

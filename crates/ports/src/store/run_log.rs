@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use neuraxis_core::{Grant, InboxEntry, InputId, Record, RunId, Seq, SessionId};
+use neuraxis_core::{InboxEntry, InputId, Record, RunId, Seq, SessionId};
 
 use super::{RunLease, RunStart, StoreError};
 
@@ -59,14 +59,6 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     /// [`StoreError::Stale`] if somebody else has the run by now.
     async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
 
-    /// Marks the run of a lease as one that was imported: [`RunSummary::imported`](super::RunSummary::imported) says so until
-    /// it is begun again. Marking it twice changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Stale`] if the lease is no longer valid.
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError>;
-
     /// Gives a session back whose run never began: nothing of it was committed. The run is as if it had never been.
     ///
     /// # Errors
@@ -115,13 +107,4 @@ pub trait RunLog: Debug + Send + Sync + 'static {
     ///
     /// [`StoreError::Stale`] if the lease is no longer valid.
     async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
-
-    /// Remembers an answer for the session of a lease. It has to have the next number; remembering the last one once more
-    /// changes nothing and succeeds, unless it was taken back.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Stale`] if the lease is no longer valid; [`StoreError::Invalid`] if the answer has another number, is
-    /// larger than [`MAX_GRANT_BYTES`](super::MAX_GRANT_BYTES), or there are [`Remembered::MAX_GRANTS`](neuraxis_core::Remembered::MAX_GRANTS).
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError>;
 }

@@ -1,7 +1,7 @@
 //! A session, and which of them a list shows.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{ContentHash, JsonText, Record, Remembered, SessionId, Taint, Transcript};
+use neuraxis_core::{ContentHash, JsonText, Record, SessionId, Transcript};
 
 use super::StoreError;
 use super::bounds::{self, MAX_OWNER_BYTES};
@@ -212,17 +212,6 @@ impl Default for SessionFilter {
             before: None,
         }
     }
-}
-
-/// What a session carries from one run to the next, beside its messages.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Carried {
-    /// The untrusted content that its runs brought.
-    pub taint: Taint,
-    /// What people allowed for the session, but for what was taken back; in the order in which they did.
-    pub remembered: Remembered,
-    /// Its last plan, if it has one.
-    pub plan: Option<JsonText>,
 }
 
 /// Whose use is added up.

@@ -4,13 +4,10 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{
-    ContentHash, JsonText, Remembered, RunId, SessionId, SessionMetrics, Taint, Transcript,
-};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
 
-use super::{
-    Carried, ChainHead, RunFilter, RunSummary, Session, SessionFilter, StoreError, UsageOf,
-};
+use super::{ChainHead, RunFilter, RunSummary, Session, SessionFilter, StoreError, UsageOf};
 
 /// Keeps the index of sessions and runs: makes, lists and removes sessions, lists runs, and tells what a session carries
 /// from one run to the next.
@@ -108,13 +105,7 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
-    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
-        Ok(Carried {
-            taint: self.taint(session).await?,
-            remembered: self.remembered(session).await?,
-            plan: self.plan(session).await?,
-        })
-    }
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError>;
 
     /// Takes a remembered answer back, from any process, whether a run is at work or not; tells whether there was one.
     ///
@@ -145,30 +136,8 @@ pub trait SessionIndex: Debug + Send + Sync + 'static {
         self.usage_since(&of, Timestamp::MIN).await
     }
 
-    /// Returns the last plan of a session, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoSuchSession`].
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError>;
-
-    /// Returns the untrusted content that a session's runs brought: what [`Taint::read`] finds in all of their records,
-    /// those of runs that have not ended included.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoSuchSession`].
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError>;
-
-    /// Returns the answers of people that a session remembers, in the order in which they were given.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NoSuchSession`].
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError>;
-
-    /// Checks that a session's records are those that were kept, none changed, removed or moved, and returns where their
-    /// hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
+    /// Checks that a session's records are those that were kept, none changed, removed or moved, and that what it carries is
+    /// what they say; returns where their hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
     /// head that was noted elsewhere.
     ///
     /// # Errors
