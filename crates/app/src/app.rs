@@ -1,12 +1,13 @@
 //! Wires an engine as the configuration says.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
 use neuraxis_core::{Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
-use neuraxis_ports::{Approver, Clock, LlmClient, SessionStore, Tool};
+use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_sql::OpenError;
 use neuraxis_tools::{DefinitionError, OwnFiles, ProjectError};
 
@@ -25,142 +26,40 @@ const NO_DATA_FOLDER: &str =
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct App {
-    /// The engine.
+    /// The engine, with the services for runs, sessions and approvals.
     pub orchestrator: Orchestrator,
     /// What a user should know before the first answer, a sentence each.
     pub notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
-    /// Where sessions and runs are kept, for whoever lists them.
-    pub store: Arc<dyn SessionStore>,
     opened: OpenStore,
 }
 
-impl App {
-    /// Wires an engine.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build(config: &Config, environment: &Environment) -> Result<Self, BuildError> {
-        Self::build_with(config, environment, Tape::Off).await
-    }
-
-    /// Wires an engine whose models are recorded, or replaced by a recording.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build_with(
-        config: &Config,
-        environment: &Environment,
-        tape: Tape,
-    ) -> Result<Self, BuildError> {
-        Self::build_attended(config, environment, tape, None).await
-    }
-
-    /// Wires an engine that asks somebody about calls which need approval. Where there is nobody, such calls are denied.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build_attended(
-        config: &Config,
-        environment: &Environment,
-        tape: Tape,
-        approver: Option<Arc<dyn Approver>>,
-    ) -> Result<Self, BuildError> {
-        Self::build_extended(config, environment, tape, |builder| match approver {
-            Some(approver) => builder.approver(approver),
-            None => builder,
-        })
-        .await
-    }
-
-    /// Wires an engine with more than the configuration says: tools of an embedding program, or an approver.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build_extended(
-        config: &Config,
-        environment: &Environment,
-        tape: Tape,
-        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
-    ) -> Result<Self, BuildError> {
-        let store = OpenStore::open(config).await?;
-        let mut app = Self::build_on(store, config, environment, tape, extend).await?;
-        if !app.outlives_the_process() && config.origin("store.url") == Origin::Default {
-            app.notices.push(NO_DATA_FOLDER.to_owned());
-        }
-        Ok(app)
-    }
-
-    /// Wires an engine on a store, whichever the configuration names, with more than the configuration says.
-    ///
-    /// # Errors
-    ///
-    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
-    pub async fn build_on(
-        opened: OpenStore,
-        config: &Config,
-        environment: &Environment,
-        tape: Tape,
-        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send,
-    ) -> Result<Self, BuildError> {
-        let recording = match &tape {
-            Tape::Record(file) => Some(environment.working_dir().join(file)),
-            Tape::Off | Tape::Replay(_) => None,
-        };
-        let key = match opened.outlives_the_process() {
-            true => approval_key::read(config, environment).map_err(|source| {
-                let at = config.origin("store.approval_key_file");
-                BuildError::ApprovalKey { at, source }
-            })?,
-            // What is allowed ends with the process, and so may the key.
-            false => None,
-        };
-        let builder = Orchestrator::builder();
-        let builder = key
-            .into_iter()
-            .fold(builder, OrchestratorBuilder::approval_key);
-        let builder = builder
-            .policy(config.policy().clone())
-            .root(root(config))
-            .store(opened.sessions())
-            .tools(tools(config, environment, recording)?);
-        let Cast {
-            models,
-            mut notices,
-            tapes,
-        } = match tape {
-            Tape::Replay(recorded) => replayed(config, environment, &recorded)?,
-            Tape::Record(file) => discovered(config, environment, Some(file)).await?,
-            Tape::Off => discovered(config, environment, None).await?,
-        };
-        notices.extend_from_slice(config.notices());
-        let models = models.into_iter();
-        let builder = models.fold(builder, |builder, (role, client)| {
-            builder.model(role, client)
-        });
-        let orchestrator = extend(builder).build()?;
-        let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
-        let mut known: Vec<ToolName> = offered.collect();
-        // Those of a folder that is none of a project are there all the same.
-        let absent = project_tools().filter(|name| orchestrator.tools().tool(name).is_none());
-        known.extend(absent);
-        notices.extend(config.check_tools(&known)?);
-        Ok(Self {
-            orchestrator,
-            store: opened.sessions(),
-            opened,
-            notices,
-            tapes,
-        })
-    }
+/// Wires an [`App`] as a configuration says, with what a program brings of its own.
+pub struct AppBuilder<'a> {
+    config: &'a Config,
+    environment: &'a Environment,
+    tape: Tape,
+    store: Option<OpenStore>,
+    extend: Vec<Extension<'a>>,
 }
 
+/// Adds to an engine what no configuration says.
+type Extension<'a> = Box<dyn FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send + 'a>;
+
 impl App {
+    /// Begins to wire an engine as a configuration says.
+    #[must_use]
+    pub fn builder<'a>(config: &'a Config, environment: &'a Environment) -> AppBuilder<'a> {
+        AppBuilder {
+            config,
+            environment,
+            tape: Tape::Off,
+            store: None,
+            extend: Vec::new(),
+        }
+    }
+
     /// Tells whether sessions are still there when the process has ended.
     #[must_use]
     pub const fn outlives_the_process(&self) -> bool {
@@ -173,9 +72,117 @@ impl App {
     }
 }
 
-/// Who answers.
-struct Cast {
-    models: Vec<(Role, Arc<dyn LlmClient>)>,
+impl fmt::Debug for AppBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppBuilder")
+            .field("tape", &self.tape)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> AppBuilder<'a> {
+    /// Records what the models say, or lets a recording answer in their place.
+    #[must_use]
+    pub fn tape(mut self, tape: Tape) -> Self {
+        self.tape = tape;
+        self
+    }
+
+    /// Keeps sessions in this store, whichever the configuration names.
+    #[must_use]
+    pub fn store(mut self, store: OpenStore) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Asks somebody about calls that need approval. Without an approver such calls are denied.
+    #[must_use]
+    pub fn approver(self, approver: Arc<dyn Approver>) -> Self {
+        self.extend(|builder| builder.approver(approver))
+    }
+
+    /// Adds more than the configuration says, such as tools of an embedding program.
+    #[must_use]
+    pub fn extend(
+        mut self,
+        extend: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder + Send + 'a,
+    ) -> Self {
+        self.extend.push(Box::new(extend));
+        self
+    }
+
+    /// Wires the engine: opens its store, finds its models and checks its tools.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names the place of the value that cannot be used, and what can.
+    pub async fn build(self) -> Result<App, BuildError> {
+        let (config, environment) = (self.config, self.environment);
+        let is_configured = self.store.is_none();
+        let opened = match self.store {
+            Some(store) => store,
+            None => OpenStore::open(config).await?,
+        };
+        let recording = match &self.tape {
+            Tape::Record(file) => Some(environment.working_dir().join(file)),
+            Tape::Off | Tape::Replay(_) => None,
+        };
+        let mut builder = Orchestrator::builder();
+        // Where what is allowed ends with the process, so may the key.
+        if opened.outlives_the_process() {
+            let key = approval_key::read(config, environment).map_err(|source| {
+                let at = config.origin("store.approval_key_file");
+                BuildError::ApprovalKey { at, source }
+            })?;
+            builder = key
+                .into_iter()
+                .fold(builder, OrchestratorBuilder::approval_key);
+        }
+        builder = builder
+            .policy(config.policy().clone())
+            .root(root(config))
+            .store(opened.store())
+            .tools(tools(config, environment, recording)?);
+        let Models {
+            clients,
+            mut notices,
+            tapes,
+        } = match self.tape {
+            Tape::Replay(recorded) => replayed(config, environment, &recorded)?,
+            Tape::Record(file) => discovered(config, environment, Some(file)).await?,
+            Tape::Off => discovered(config, environment, None).await?,
+        };
+        notices.extend_from_slice(config.notices());
+        for (role, client) in clients {
+            builder = builder.model(role, client);
+        }
+        for extend in self.extend {
+            builder = extend(builder);
+        }
+        let orchestrator = builder.build()?;
+        let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
+        let mut known: Vec<ToolName> = offered.collect();
+        // Those of a folder that is none of a project are there all the same.
+        let absent = project_tools().filter(|name| orchestrator.tools().tool(name).is_none());
+        known.extend(absent);
+        notices.extend(config.check_tools(&known)?);
+        let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;
+        if is_unnamed && !opened.outlives_the_process() {
+            notices.push(NO_DATA_FOLDER.to_owned());
+        }
+        Ok(App {
+            orchestrator,
+            notices,
+            tapes,
+            opened,
+        })
+    }
+}
+
+/// The models that answer, by the roles that they serve.
+struct Models {
+    clients: Vec<(Role, Arc<dyn LlmClient>)>,
     notices: Vec<String>,
     tapes: Tapes,
 }
@@ -185,7 +192,7 @@ async fn discovered(
     config: &Config,
     environment: &Environment,
     file: Option<PathBuf>,
-) -> Result<Cast, BuildError> {
+) -> Result<Models, BuildError> {
     let discovery = discover(config, environment).await;
     let mut notices = Vec::from_iter(discovery.notices());
     let mut tapes = Tapes::replaying(discovery.cassettes);
@@ -213,8 +220,8 @@ async fn discovered(
         let client = tapes.before(&role, client);
         (role, client)
     });
-    Ok(Cast {
-        models: models.collect(),
+    Ok(Models {
+        clients: models.collect(),
         notices,
         tapes,
     })
@@ -225,22 +232,22 @@ fn replayed(
     config: &Config,
     environment: &Environment,
     recorded: &CassetteConfig,
-) -> Result<Cast, BuildError> {
+) -> Result<Models, BuildError> {
     let redactor = secrets_of(config, environment);
     let cassette = Cassette::open(recorded, redactor)?;
     let models = cassette.roles().into_iter().map(|role| {
         let client: Arc<dyn LlmClient> = Arc::new(cassette.client(role.clone()));
         (role, client)
     });
-    let models: Vec<_> = models.collect();
-    if models.is_empty() {
+    let clients: Vec<_> = models.collect();
+    if clients.is_empty() {
         return Err(BuildError::EmptyTape {
             file: recorded.file.clone(),
         });
     }
     let file = recorded.file.display();
-    Ok(Cast {
-        models,
+    Ok(Models {
+        clients,
         notices: vec![format!("replaying {file}: no model is asked")],
         tapes: Tapes::replaying(vec![cassette]),
     })

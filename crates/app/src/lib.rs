@@ -19,7 +19,7 @@
 //! let origin = config.origin("modes.moderate.max_turns");
 //! assert_eq!(origin, Origin::Variable("NEURAXIS_MODES__MODERATE__MAX_TURNS".into()));
 //!
-//! let app = App::build(&config, &environment).await?;
+//! let app = App::builder(&config, &environment).build().await?;
 //! assert_eq!(app.notices.len(), 1, "no model is configured");
 //! # Ok(())
 //! # }
@@ -36,7 +36,7 @@ mod tape;
 mod template;
 mod trust;
 
-pub use app::{App, BuildError, is_project_tool, tool_names, tool_specs};
+pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
     AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use neuraxis_engine::Sessions;
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, StoreError};
 use neuraxis_sql::{Contents, OpenError, SqlStore};
@@ -17,7 +18,7 @@ pub(crate) const STORES: &str = "memory:, sqlite://PATH, postgres://USER@HOST/DA
 /// A store that is open. A clone is another way to the same one.
 #[derive(Debug, Clone)]
 pub struct OpenStore {
-    sessions: Arc<dyn SessionStore>,
+    store: Arc<dyn SessionStore>,
     database: Option<SqlStore>,
 }
 
@@ -70,7 +71,7 @@ impl OpenStore {
             source => BuildError::Database { at, source },
         })?;
         Ok(Self {
-            sessions: Arc::new(database.clone()),
+            store: Arc::new(database.clone()),
             database: Some(database),
         })
     }
@@ -83,15 +84,20 @@ impl OpenStore {
 
     fn of_memory(store: MemoryStore) -> Self {
         Self {
-            sessions: Arc::new(store),
+            store: Arc::new(store),
             database: None,
         }
     }
 
-    /// Returns the store itself.
+    /// Returns the sessions in it, and their runs: for whoever needs no engine.
     #[must_use]
-    pub fn sessions(&self) -> Arc<dyn SessionStore> {
-        Arc::clone(&self.sessions)
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.store())
+    }
+
+    /// Returns the store itself, for an engine.
+    pub(crate) fn store(&self) -> Arc<dyn SessionStore> {
+        Arc::clone(&self.store)
     }
 
     /// Looks whether a database is whole and can be read; `None` for a store in memory, which has nothing to look at.

@@ -31,7 +31,7 @@ fn environment() -> Environment {
 
 async fn build(settings: &[(&str, &str)]) -> Result<App, BuildError> {
     let (config, _folder) = config(settings);
-    App::build(&config, &environment()).await
+    App::builder(&config, &environment()).build().await
 }
 
 #[tokio::test]
@@ -62,7 +62,8 @@ async fn a_model_that_is_configured_needs_no_notice() {
     assert_eq!(discovery.choice, Choice::Configured);
     assert!(discovery.endpoints.keys().eq([&Role::CODING]));
     assert!(
-        App::build(&config, &environment())
+        App::builder(&config, &environment())
+            .build()
             .await
             .unwrap()
             .notices
@@ -77,7 +78,7 @@ async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
     std::fs::write(folder.path().join("neuraxis.toml"), text).unwrap();
     let surroundings = Environment::new(folder.path());
     let config = Config::load(&surroundings, &alone()).unwrap();
-    let app = App::build(&config, &surroundings).await.unwrap();
+    let app = App::builder(&config, &surroundings).build().await.unwrap();
     let expected =
         "./neuraxis.toml is not trusted; ignored: modes.moderate.max_turns (neuraxis trust show)";
     assert!(
@@ -161,7 +162,7 @@ async fn sessions_are_kept_in_the_data_folder_where_no_store_is_named() {
     let surroundings = environment().with_data_dir(&data);
     let config = unnamed_store(&surroundings);
     let session: SessionId = "kept".parse().unwrap();
-    let app = App::build(&config, &surroundings).await.unwrap();
+    let app = App::builder(&config, &surroundings).build().await.unwrap();
     let asked = app.orchestrator.handle_user_request(
         &session,
         "What time is it?",
@@ -181,7 +182,7 @@ async fn sessions_are_kept_in_the_data_folder_where_no_store_is_named() {
 #[tokio::test]
 async fn without_a_data_folder_sessions_are_in_memory_and_a_notice_says_so() {
     let config = unnamed_store(&environment());
-    let app = App::build(&config, &environment()).await.unwrap();
+    let app = App::builder(&config, &environment()).build().await.unwrap();
     let last = app.notices.last().unwrap();
     assert!(last.contains("sessions end with the program"), "{last}");
 }
@@ -193,7 +194,10 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_what_to_do() {
     std::fs::write(&file, "in the way").unwrap();
     let surroundings = environment().with_data_dir(file.join("neuraxis"));
     let config = unnamed_store(&surroundings);
-    let error = App::build(&config, &surroundings).await.unwrap_err();
+    let error = App::builder(&config, &surroundings)
+        .build()
+        .await
+        .unwrap_err();
     let expected = "default: store.url: the database cannot be opened; name another place, or memory: to keep nothing";
     assert_eq!(error.to_string(), expected);
     let cause = error.source().unwrap().to_string();
@@ -249,7 +253,10 @@ async fn an_address_in_a_variable_that_is_none_is_an_error_with_the_variable() {
     let environment = environment()
         .with_variable("OPENAI_API_KEY", "sk-canary-1")
         .with_variable("OPENAI_BASE_URL", "canary");
-    let error = App::build(&config, &environment).await.unwrap_err();
+    let error = App::builder(&config, &environment)
+        .build()
+        .await
+        .unwrap_err();
     let said = error.to_string();
     assert!(
         said.starts_with("OPENAI_BASE_URL: base_url is no address"),

@@ -17,7 +17,7 @@ async fn built_in_tools() -> Vec<ToolSpec> {
     let sources = Sources::default().with_flag("--set", "discovery.local_servers", "false");
     let environment = Environment::new(folder.path());
     let config = Config::load(&environment, &sources).unwrap();
-    let app = App::build(&config, &environment).await.unwrap();
+    let app = App::builder(&config, &environment).build().await.unwrap();
     app.orchestrator.tools().specs().cloned().collect()
 }
 

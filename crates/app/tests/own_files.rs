@@ -46,7 +46,7 @@ async fn project() -> (App, TempDir) {
             at("logs").display().to_string(),
         );
     let config = Config::load(&environment, &sources).unwrap();
-    let app = App::build(&config, &environment).await.unwrap();
+    let app = App::builder(&config, &environment).build().await.unwrap();
     (app, folder)
 }
 
@@ -191,7 +191,11 @@ async fn what_the_program_remembers_of_its_user_is_out_of_reach_too() {
         .with_flag("--set", "models.reasoning.provider", "offline");
     let config = Config::load(&environment, &sources).unwrap();
     let tape = Tape::Record("under-way.cassette".into());
-    let app = App::build_with(&config, &environment, tape).await.unwrap();
+    let app = App::builder(&config, &environment)
+        .tape(tape)
+        .build()
+        .await
+        .unwrap();
     for file in [
         "data/trust.toml",
         "state/chat-history",

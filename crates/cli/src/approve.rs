@@ -1,6 +1,6 @@
 //! Brings questions about calls to the person at the terminal, and the answers back.
 //!
-//! A run asks through the port, on whichever thread it lives. The question waits at a [`Desk`] until the one place that
+//! A run asks through the port, on whichever thread it lives. The question waits at a [`Prompter`] until the one place that
 //! writes to the terminal is ready for it: questions come one by one, and nothing else is written meanwhile.
 //!
 //! What may be asked, and what may be remembered of an answer, is decided elsewhere.
@@ -20,12 +20,10 @@ use std::sync::Arc;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
 use neuraxis::engine::ToolCatalog;
-use neuraxis::ports::{Approver, ApproverReply, async_trait};
+use neuraxis::ports::{Approver, ApproverReply, CancellationToken, async_trait};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
-
-use person::Overtaken;
 
 pub(crate) use dialog::{Answer, Postponing};
 pub(crate) use person::{Line, forget_what_was_typed, line_of, name as user_name};
@@ -45,20 +43,22 @@ pub(crate) enum WhenAway {
 
 /// Asks the person at the terminal.
 #[derive(Debug)]
-struct AtDesk {
+struct PromptingApprover {
     questions: mpsc::Sender<Question>,
 }
 
-/// Where there is nobody.
+/// Answers where there is nobody.
 #[derive(Debug)]
-struct Away(WhenAway);
+struct AbsentApprover(WhenAway);
 
-/// Where questions wait for the person.
+/// Where questions wait until they are put to the person.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Prompter {
     /// None where nobody sits here.
     questions: Option<mpsc::Receiver<Question>>,
     postponing: Postponing,
+    /// The folder that the file tools work in.
+    project: PathBuf,
 }
 
 /// A question and the way back.
@@ -85,38 +85,42 @@ const fn has_terminal_of_its_own() -> bool {
     true
 }
 
-/// Makes an approver and the desk at which its questions arrive.
-pub(crate) fn desk(away: WhenAway, postponing: Postponing) -> (Arc<dyn Approver>, Desk) {
-    if !is_attended() {
-        let desk = Desk {
-            questions: None,
-            postponing,
-        };
-        return (Arc::new(Away(away)), desk);
-    }
-    let (sender, receiver) = mpsc::channel(MAX_IN_LINE);
-    let desk = Desk {
-        questions: Some(receiver),
-        postponing,
+/// Makes an approver and the prompter at which its questions arrive.
+pub(crate) fn prompter(
+    away: WhenAway,
+    postponing: Postponing,
+    project: PathBuf,
+) -> (Arc<dyn Approver>, Prompter) {
+    let (approver, questions): (Arc<dyn Approver>, _) = match is_attended() {
+        true => {
+            let (questions, receiver) = mpsc::channel(MAX_IN_LINE);
+            (Arc::new(PromptingApprover { questions }), Some(receiver))
+        }
+        false => (Arc::new(AbsentApprover(away)), None),
     };
-    (Arc::new(AtDesk { questions: sender }), desk)
+    let prompter = Prompter {
+        questions,
+        postponing,
+        project,
+    };
+    (approver, prompter)
 }
 
 #[async_trait]
-impl Approver for AtDesk {
+impl Approver for PromptingApprover {
     async fn decide(&self, ask: &AskApproval) -> ApproverReply {
         let (reply, answer) = oneshot::channel();
         let ask = ask.clone();
         if self.questions.send(Question { ask, reply }).await.is_err() {
             return ApproverReply::Nobody;
         }
-        // A desk that is gone answers nothing: the call is denied.
+        // A prompter that is gone answers nothing: the call is denied.
         answer.await.unwrap_or(ApproverReply::Nobody)
     }
 }
 
 #[async_trait]
-impl Approver for Away {
+impl Approver for AbsentApprover {
     async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
         match self.0 {
             WhenAway::Deny => ApproverReply::Nobody,
@@ -125,17 +129,8 @@ impl Approver for Away {
     }
 }
 
-/// What the person is told beside the question itself.
-#[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
-    /// The tools, by which a call's class is known.
-    pub(crate) tools: ToolCatalog,
-    /// The folder that the file tools work in.
-    pub(crate) project: PathBuf,
-}
-
-impl Desk {
-    /// Tells whether somebody sits at it.
+impl Prompter {
+    /// Tells whether somebody sits here who is asked.
     pub(crate) const fn is_attended(&self) -> bool {
         self.questions.is_some()
     }
@@ -164,15 +159,15 @@ impl Desk {
         &self,
         question: Question,
         run: &RunHandle,
-        around: &Surroundings,
+        tools: &ToolCatalog,
     ) -> Result<Option<Answer>, CommandError> {
         let Question { ask, reply } = question;
         let elsewhere = elsewhere::settled(run, &ask);
         tokio::pin!(elsewhere);
-        let overtaken = Overtaken::default();
-        let seen = overtaken.clone();
-        let spec = spec_of(&around.tools, &ask.name);
-        let asked = Asked::new(&ask, spec, &run.records(), &around.project);
+        let is_settled = CancellationToken::new();
+        let seen = is_settled.clone();
+        let spec = spec_of(tools, &ask.name);
+        let asked = Asked::new(&ask, spec, &run.records(), &self.project);
         let postponing = self.postponing;
         let mut answered = tokio::task::spawn_blocking(move || {
             forget_what_was_typed();
@@ -182,7 +177,7 @@ impl Desk {
         let (answered, settled) = tokio::select! {
             answered = &mut answered => (answered, None),
             settled = &mut elsewhere => {
-                overtaken.happens();
+                is_settled.cancel();
                 (answered.await, Some(settled))
             }
         };

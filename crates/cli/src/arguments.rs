@@ -1,10 +1,14 @@
 //! What can be said on the command line.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::{Args, Parser};
 
 use crate::command::Command;
+use crate::error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +55,18 @@ fn key_and_value(text: &str) -> Result<(String, String), &'static str> {
         .split_once('=')
         .ok_or("it must be KEY=VALUE, such as modes.moderate.max_turns=5")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Opens a file that was named, for reading. One that is not there or cannot be read, such as a folder, was named wrongly.
+pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
+    let opened = File::open(path).and_then(|file| {
+        if file.metadata()?.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        Ok(file)
+    });
+    let opened = opened.with_context(|| format!("cannot read {}", path.display()));
+    opened.map_err(|error| CommandError::usage(error).hint("check the path"))
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 mod approvals;
 mod ask;
 mod chat;
-mod completions;
 mod config;
 mod doctor;
-mod held;
+mod lease_progress;
 mod lookup;
 pub(crate) mod models;
 mod policy;
@@ -15,11 +14,18 @@ mod sessions;
 mod tools;
 mod trust;
 
-use clap::Subcommand;
+use clap::{Args, CommandFactory, Subcommand};
+use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::error::CommandError;
+use crate::output::Output;
 use crate::setup::Setup;
+
+const COMPLETIONS: &str = "\
+Examples:
+  neuraxis completions bash > ~/.local/share/bash-completion/completions/neuraxis
+  neuraxis completions fish > ~/.config/fish/completions/neuraxis.fish";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -35,7 +41,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Config(config::Config),
     Trust(trust::Trust),
-    Completions(completions::Completions),
+    Completions(Completions),
 }
 
 /// Does what the user wants.
@@ -54,5 +60,23 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Config(config) => config.run(&setup),
         Command::Trust(trust) => trust.run(&setup),
         Command::Completions(completions) => completions.run(),
+    }
+}
+
+/// Print what a shell needs to complete commands and flags
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    fn run(self) -> Result<(), CommandError> {
+        let mut script = Vec::new();
+        let mut command = Arguments::command();
+        clap_complete::generate(self.shell, &mut command, "neuraxis", &mut script);
+        Output::new().text(&String::from_utf8_lossy(&script))?;
+        Ok(())
     }
 }

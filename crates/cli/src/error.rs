@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::{ForkError, RequestError, ResumeError};
+use neuraxis::engine::{FindError, ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, OpenError, TrustError};
 
@@ -60,7 +61,7 @@ impl CommandError {
 
     /// The user stopped it, or whoever manages the process.
     pub(crate) fn interrupted(signal: Signal) -> Self {
-        Self::new(Kind::Interrupted(signal), anyhow::anyhow!(signal.word()))
+        Self::new(Kind::Interrupted(signal), anyhow!(signal.word()))
     }
 
     /// Adds what to do next. A command between backticks gets the options that this one was called with.
@@ -275,10 +276,32 @@ impl From<StoreError> for CommandError {
     }
 }
 
+impl From<FindError> for CommandError {
+    fn from(error: FindError) -> Self {
+        match error {
+            FindError::NoSession(text) => {
+                Self::usage(anyhow!("there is no session {:?}", one_line(&text)))
+                    .hint("`neuraxis sessions list` shows those that there are")
+            }
+            FindError::NoRun(text) => Self::usage(anyhow!("there is no run {:?}", one_line(&text)))
+                .hint("`neuraxis runs list` shows those that there are"),
+            FindError::Ambiguous { prefix, ids } => {
+                let (prefix, ids) = (one_line(&prefix), ids.join(", "));
+                Self::usage(anyhow!("{prefix:?} begins several ids: {ids}")).hint("type more of it")
+            }
+            FindError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
 impl From<ResumeError> for CommandError {
     fn from(error: ResumeError) -> Self {
         match error {
             ResumeError::Store(error) => error.into(),
+            ResumeError::Alive(run) => Self::failed(error).hint(format!(
+                "`neuraxis runs show {run}` shows how far it is; `neuraxis runs resume {run} --cancel` ends it"
+            )),
             ResumeError::NothingToDo => Self::failed(error)
                 .hint("only the program that runs these tools can bring their results"),
             ResumeError::Ended(run) => Self::usage(error).hint(format!(
@@ -376,7 +399,7 @@ mod tests {
     #[test]
     fn a_hint_moves_no_cursor() {
         let mut told = Vec::new();
-        let error = CommandError::failed(anyhow::anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
+        let error = CommandError::failed(anyhow!("x")).hint("a\u{7}b\u{202e}c\u{9b}2Jd");
         error.write(&mut told).unwrap();
         let told = String::from_utf8(told).unwrap();
         assert!(!told.contains(['\u{7}', '\u{202e}', '\u{9b}']), "{told:?}");

@@ -8,7 +8,6 @@ mod arguments;
 mod command;
 mod confirm;
 mod error;
-mod files;
 mod harmless;
 mod interrupt;
 mod invocation;

@@ -1,9 +1,10 @@
-//! From the command line to a configuration and an engine.
+//! From the command line to a configuration, and from there to an engine or a store.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
-use neuraxis::ports::Approver;
-use neuraxis_app::{App, Config, Environment, FoundFile, OpenStore, Sources, Tape, tool_names};
+use neuraxis_app::{
+    App, AppBuilder, Config, Environment, FoundFile, OpenStore, Sources, tool_names,
+};
 
 use crate::arguments::ConfigurationArguments;
 use crate::error::CommandError;
@@ -15,18 +16,26 @@ pub(crate) struct Setup {
     arguments: ConfigurationArguments,
 }
 
+/// The configuration of a command, and the surroundings that it was merged in. Loaded once: whoever needs something of it is
+/// given this.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) environment: Environment,
+    pub(crate) config: Config,
+}
+
 impl Setup {
     pub(crate) const fn new(arguments: ConfigurationArguments) -> Self {
         Self { arguments }
     }
 
     /// Returns the file that is to be used instead of those that are looked for.
-    pub(crate) fn file(&self) -> Option<&std::path::Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.arguments.config.as_deref()
     }
 
     /// Returns the same setup, but with the one file to be read.
-    pub(crate) fn with_file(&self, file: std::path::PathBuf) -> Self {
+    pub(crate) fn with_file(&self, file: PathBuf) -> Self {
         let mut arguments = self.arguments.clone();
         arguments.config = Some(file);
         Self { arguments }
@@ -40,13 +49,18 @@ impl Setup {
         })
     }
 
-    /// Merges the configuration.
-    pub(crate) fn config(&self) -> Result<Config, CommandError> {
-        self.config_in(&self.environment()?)
+    /// Reads the surroundings of this process and merges the configuration.
+    pub(crate) fn load(&self) -> Result<Loaded, CommandError> {
+        let environment = self.environment()?;
+        let config = self.config(&environment)?;
+        Ok(Loaded {
+            environment,
+            config,
+        })
     }
 
     /// Merges the configuration in given surroundings.
-    pub(crate) fn config_in(&self, environment: &Environment) -> Result<Config, CommandError> {
+    pub(crate) fn config(&self, environment: &Environment) -> Result<Config, CommandError> {
         let config = self.config_of_any_tools(environment)?;
         config.check_tools(&tool_names()?)?;
         Ok(config)
@@ -80,50 +94,30 @@ impl Setup {
             sources.with_flag("--set", key, value)
         })
     }
+}
 
-    /// Reads the surroundings of this process and merges the configuration.
-    pub(crate) fn surroundings(&self) -> Result<(Environment, Config), CommandError> {
-        let environment = self.environment()?;
-        let config = self.config_in(&environment)?;
-        Ok((environment, config))
+impl Loaded {
+    /// Begins to wire an engine.
+    pub(crate) fn app(&self) -> AppBuilder<'_> {
+        App::builder(&self.config, &self.environment)
     }
 
     /// Wires an engine for what concerns no session: its store keeps nothing, whatever is configured.
     pub(crate) async fn app_without_sessions(&self) -> Result<App, CommandError> {
-        let (environment, config) = self.surroundings()?;
-        say_what_is_ignored(&config);
-        let store = OpenStore::in_memory();
-        Ok(App::build_on(store, &config, &environment, Tape::Off, |builder| builder).await?)
+        self.say_what_is_ignored();
+        Ok(self.app().store(OpenStore::in_memory()).build().await?)
     }
 
-    /// Wires an engine.
-    pub(crate) async fn app(&self) -> Result<App, CommandError> {
-        let (environment, config) = self.surroundings()?;
-        say_what_is_ignored(&config);
-        Ok(App::build(&config, &environment).await?)
-    }
-
-    /// Opens the store.
+    /// Opens the store, for what needs no engine.
     pub(crate) async fn store(&self) -> Result<OpenStore, CommandError> {
-        let config = self.config()?;
-        say_what_is_ignored(&config);
-        Ok(OpenStore::open(&config).await?)
+        self.say_what_is_ignored();
+        Ok(OpenStore::open(&self.config).await?)
     }
 
-    /// Wires an engine that asks `approver` about calls which need approval.
-    pub(crate) async fn app_attended(
-        &self,
-        tape: Tape,
-        approver: Arc<dyn Approver>,
-    ) -> Result<App, CommandError> {
-        let (environment, config) = self.surroundings()?;
-        Ok(App::build_attended(&config, &environment, tape, Some(approver)).await?)
-    }
-}
-
-/// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.
-pub(crate) fn say_what_is_ignored(config: &Config) {
-    if let Some(notice) = config.found().and_then(FoundFile::notice) {
-        Progress::new().notice(&notice);
+    /// Says what of the file of the working directory is ignored. Who shows the notices of an engine does not need it.
+    pub(crate) fn say_what_is_ignored(&self) {
+        if let Some(notice) = self.config.found().and_then(FoundFile::notice) {
+            Progress::new().notice(&notice);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use neuraxis::RunStatus;
 use neuraxis::core::jiff::Timestamp;
+pub(crate) use neuraxis::core::log::describe::counted;
 use neuraxis::core::{CountLabel, TokenCount};
 use neuraxis_app::{Endpoint, KeySource, Provider};
 
@@ -37,28 +38,9 @@ pub(crate) fn brief(duration: Duration) -> String {
     }
 }
 
-/// Says how many there are of something.
-pub(crate) fn counted(count: u64, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        count => format!("{count} {word}s"),
-    }
-}
-
 /// Says when something was, in UTC, to the second.
 pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// Returns the word for a status.
-pub(crate) const fn status_name(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Running => "running",
-        RunStatus::Waiting => "waiting",
-        RunStatus::Done => "done",
-        RunStatus::Failed => "failed",
-        RunStatus::Interrupted => "interrupted",
-    }
 }
 
 /// Returns how a status looks.
@@ -76,7 +58,7 @@ pub(crate) fn status_column(status: Option<RunStatus>) -> String {
     let Some(status) = status else {
         return format!("{:<11}", "");
     };
-    let (style, name) = (style_of(status), status_name(status));
+    let (style, name) = (style_of(status), status.as_str());
     format!("{style}{name:<11}{style:#}")
 }
 

@@ -23,6 +23,18 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Returns the word for it, as records and lists have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// Tells whether nothing more can happen.
     #[must_use]
     pub const fn is_ended(self) -> bool {

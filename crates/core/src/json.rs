@@ -46,6 +46,17 @@ impl JsonText {
         Self(format!("{{\"error\":{}}}", Self::string(message)).into())
     }
 
+    /// Returns the message of an [`error`](Self::error), if it is one.
+    #[must_use]
+    pub fn error_message(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Failed {
+            error: String,
+        }
+        let failed: Failed = self.decode().ok()?;
+        Some(failed.error)
+    }
+
     /// Decodes the text.
     ///
     /// # Errors

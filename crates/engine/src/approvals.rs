@@ -1,19 +1,25 @@
-//! Calls that wait for a person, over all sessions: listing them, deciding about them one by one, and letting questions
-//! expire that nobody answered in time.
+//! Calls that wait for a person: listing them, deciding about them one by one, letting questions expire that nobody
+//! answered in time, and the answers that a session remembers.
+//!
+//! Not for judging calls, which the policy does, nor for asking the person who sits here, which an
+//! [`Approver`](neuraxis_ports::Approver) does.
+
+mod decide;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, ContentHash, InboxInput,
-    InputId, PendingKind, Record, RecordBody, RunId, Seq, SessionId, ToolCallId,
+    AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, InboxInput,
+    InputId, PendingKind, Record, RecordBody, Remembered, RunId, Seq, SessionId,
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
-use crate::resume::ResumeError;
-use crate::taking_up::Taker;
+use crate::orchestrator::Parts;
+use crate::runs::{ResumeError, Runs, Taker};
+
+pub use decide::{DecideError, Decided};
 
 /// A call that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +35,40 @@ pub struct WaitingApproval {
     pub requested_at: Timestamp,
     /// What was asked: exactly what would run, why a person decides, what may be remembered, and until when.
     pub request: ApprovalRequested,
+    /// Why what stands in the store is not what was asked, if it is not: such a call should not be approved.
+    pub altered: Option<String>,
+}
+
+impl WaitingApproval {
+    /// Returns the name of the question, by which people answer it.
+    #[must_use]
+    pub fn question(&self) -> String {
+        self.request.question(self.run_id)
+    }
+
+    /// Returns the question as it was asked.
+    #[must_use]
+    pub fn ask(&self) -> AskApproval {
+        let request = &self.request;
+        AskApproval {
+            effect_id: request.effect_id,
+            agent: self.agent,
+            tool_call_id: request.tool_call_id.clone(),
+            name: request.name.clone(),
+            arguments: request.arguments.clone(),
+            arguments_hash: request.arguments_hash,
+            reason: request.reason.clone(),
+            rule: request.rule.clone(),
+            choices: request.choices.clone(),
+            expires_at: request.expires_at,
+        }
+    }
+
+    /// Returns when the question expired, if it had by a time.
+    #[must_use]
+    pub fn expired_by(&self, now: Timestamp) -> Option<Timestamp> {
+        self.request.expires_at.filter(|at| *at <= now)
+    }
 }
 
 /// What a sweep did.
@@ -41,85 +81,112 @@ pub struct Swept {
     pub left: Vec<(RunId, ResumeError)>,
 }
 
-impl Orchestrator {
+/// The calls that wait for a person, and what people allowed. Cloning shares the engine.
+#[derive(Debug, Clone)]
+pub struct Approvals {
+    pub(crate) parts: Arc<Parts>,
+}
+
+impl Approvals {
+    pub(crate) fn new(parts: &Arc<Parts>) -> Self {
+        let parts = Arc::clone(parts);
+        Self { parts }
+    }
+
+    fn runs(&self) -> Runs {
+        Runs::new(&self.parts)
+    }
+
+    fn store(&self) -> &dyn SessionStore {
+        self.parts.store.as_ref()
+    }
+
     /// Returns the calls that wait for a person: those of runs that were put aside, and of runs at work in this process,
     /// the oldest run first. What another process asks about while its run is at work, that process lists.
     ///
     /// # Errors
     ///
     /// A [`ResumeError`] if the store cannot tell.
-    pub async fn approvals(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
+    pub async fn list(&self) -> Result<Vec<WaitingApproval>, ResumeError> {
         let mut waiting = Vec::new();
-        for run in self.unended(store.as_ref()).await? {
-            waiting.extend(open_approvals(store.as_ref(), &run).await?);
+        for run in self.unended(self.store()).await? {
+            waiting.extend(self.of_run(&run).await?);
         }
         Ok(waiting)
     }
 
-    /// Decides about a call that waits for a person, whichever process its run is in. The decision is kept before this
-    /// returns; the run goes on if it was put aside. The hash is that of the arguments the person was shown.
+    /// Returns the calls that wait for a person in a session, whichever process its run is in; none where there is no such
+    /// session.
     ///
     /// # Errors
     ///
-    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
-    /// the time for it is over, which is all that is kept then; otherwise as [`post`](Self::post).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`post`](Self::post).
-    pub async fn decide_approval(
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn of_session(
         &self,
-        run_id: RunId,
-        call: &ToolCallId,
-        arguments_hash: ContentHash,
-        decision: ApprovalDecision,
-        by: Option<String>,
-    ) -> Result<(), ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let run = store.run(run_id).await?;
-        let records = store.records(run_id, Seq(0)).await?;
-        let mut open = read_open(&run.session, &records);
-        if run.ended_at.is_some() {
-            open.clear();
+        session: &SessionId,
+    ) -> Result<Vec<WaitingApproval>, ResumeError> {
+        let runs = match self.store().runs(session).await {
+            Ok(runs) => runs,
+            Err(StoreError::NoSuchSession(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let mut waiting = Vec::new();
+        for run in runs {
+            waiting.extend(self.of_run(&run).await?);
         }
-        let is_it = |waiting: &WaitingApproval| {
-            let request = &waiting.request;
-            request.tool_call_id == *call && request.arguments_hash == arguments_hash
-        };
-        let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
-            return Err(ResumeError::NotAsked(call.clone()));
-        };
-        let now = self.engine.clock.now();
-        if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
-            // The run is told what became of the question, and nothing of the person.
-            self.post(run_id, expiry_of(&asked.request)).await?;
-            let call = call.clone();
-            return Err(ResumeError::Expired { call, at });
-        }
-        self.check_folder(run_id, &records, Taker::Engine)?;
-        let decided = ApprovalDecided {
-            id: InputId::new(self.engine.ids.new_id().to_string()),
-            tool_call_id: call.clone(),
-            arguments_hash,
-            decision,
-            by,
-            code: None,
-        };
-        self.post(run_id, InboxInput::ApprovalDecided(decided))
-            .await
+        Ok(waiting)
     }
 
-    /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
-    /// [`decide_approval`](Self::decide_approval), [`resume`](Self::resume) or [`post`](Self::post) needs that.
-    #[must_use]
-    pub fn sign_approval(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
-        self.engine.approval_key.sign(run, &mut decided);
-        decided
+    /// Returns the calls of a run that wait for a person, and looks whether they are what was asked.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn of_run(&self, run: &RunSummary) -> Result<Vec<WaitingApproval>, ResumeError> {
+        if run.ended_at.is_some() {
+            return Ok(Vec::new());
+        }
+        let store = self.store();
+        let records = store.records(run.run_id, Seq(0)).await?;
+        let mut open = read_open(&run.session, &records);
+        if open.is_empty() {
+            return Ok(open);
+        }
+        let verified = store.verify(&run.session, None).await.err();
+        for waiting in &mut open {
+            waiting.altered = match &verified {
+                _ if !waiting.request.fits_its_hash() => {
+                    Some("the arguments do not fit their hash".to_owned())
+                }
+                Some(StoreError::Damaged(why)) => Some(why.clone()),
+                _ => None,
+            };
+        }
+        Ok(open)
+    }
+
+    /// Returns what people allowed for a session, in the order in which they did.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
+        self.store().remembered(session).await
+    }
+
+    /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would
+    /// have let run asks again, that of a run at work included.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn revoke(&self, session: &SessionId, answer: u32) -> Result<bool, StoreError> {
+        self.store().revoke(session, answer).await
     }
 
     /// Lets the questions expire that nobody answered in time, by the clock on the wall. Each run is told once, whichever
-    /// process sweeps, and goes on without the call. To be called now and then; [`recover`](Self::recover) does, too.
+    /// process sweeps, and goes on without the call. To be called now and then;
+    /// [`recover`](crate::Runs::recover) does, too.
     ///
     /// # Errors
     ///
@@ -129,28 +196,29 @@ impl Orchestrator {
     ///
     /// Dropped, some runs may have been told; sweeping again tells the others.
     pub async fn sweep(&self) -> Result<Swept, ResumeError> {
-        let store = self.engine.store.as_ref().ok_or(ResumeError::NoStore)?;
-        let now = self.engine.clock.now();
+        let store = self.store();
+        let now = self.parts.engine.clock.now();
         let mut swept = Swept::default();
-        for run in self.unended(store.as_ref()).await? {
+        for run in self.unended(store).await? {
             let is_over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
             let mut pending = run.pending.iter();
             if !pending.any(|it| it.kind == PendingKind::Approval && is_over(it.expires_at)) {
                 continue;
             }
             let records = store.records(run.run_id, Seq(0)).await?;
+            let checked = self
+                .runs()
+                .check_folder(run.run_id, &records, Taker::Engine);
             // A run of another folder is for the processes there; taking it up says so.
-            if self
-                .check_folder(run.run_id, &records, Taker::Engine)
-                .is_err()
-            {
+            if checked.is_err() {
                 continue;
             }
             for waiting in read_open(&run.session, &records) {
-                if !is_over(waiting.request.expires_at) {
+                if waiting.expired_by(now).is_none() {
                     continue;
                 }
-                match self.post(run.run_id, expiry_of(&waiting.request)).await {
+                let expiry = expiry_of(&waiting.request);
+                match self.runs().post(run.run_id, expiry).await {
                     Ok(()) => swept.expired.push(waiting),
                     // Somebody decided meanwhile.
                     Err(ResumeError::Store(StoreError::RunEnded(_))) => {}
@@ -165,8 +233,8 @@ impl Orchestrator {
     async fn unended(&self, store: &dyn SessionStore) -> Result<Vec<RunSummary>, ResumeError> {
         let mut runs = store.unfinished().await?;
         let known: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
-        let at_work: Vec<RunId> = self.engine.runs_at_work().keys().copied().collect();
-        for run in at_work.into_iter().filter(|run| !known.contains(run)) {
+        let active = self.parts.active.ids().into_iter();
+        for run in active.filter(|run| !known.contains(run)) {
             match store.run(run).await {
                 Ok(run) => runs.push(run),
                 // It is just being begun.
@@ -179,18 +247,7 @@ impl Orchestrator {
     }
 }
 
-/// Returns what a run asks people about and has no answer to.
-async fn open_approvals(
-    store: &dyn SessionStore,
-    run: &RunSummary,
-) -> Result<Vec<WaitingApproval>, StoreError> {
-    if run.ended_at.is_some() {
-        return Ok(Vec::new());
-    }
-    let records = store.records(run.run_id, Seq(0)).await?;
-    Ok(read_open(&run.session, &records))
-}
-
+/// Returns what the records of a run ask people about and have no answer to.
 fn read_open(session: &SessionId, records: &[Arc<Record>]) -> Vec<WaitingApproval> {
     let mut open: Vec<WaitingApproval> = Vec::new();
     for record in records {
@@ -202,6 +259,7 @@ fn read_open(session: &SessionId, records: &[Arc<Record>]) -> Vec<WaitingApprova
                     agent: record.agent,
                     requested_at: record.at,
                     request: ApprovalRequested::clone(request),
+                    altered: None,
                 });
                 continue;
             }

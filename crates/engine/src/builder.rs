@@ -1,7 +1,7 @@
 //! How an orchestrator is put together.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
@@ -13,17 +13,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent::Agent;
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::{CatalogError, ToolCatalog};
-use crate::decisions::Decisions;
+use crate::engine::Engine;
 use crate::foreign_tool::ForeignTool;
 use crate::health::SharedHealth;
-use crate::offers::Offers;
-use crate::orchestrator::{Engine, Orchestrator};
+use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
+use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
 use crate::system::{SystemClock, UuidV7};
-use crate::vouching::Vouched;
 
 /// How many tools may run at the same time, over all runs, unless the builder says otherwise.
 const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
@@ -41,7 +41,7 @@ pub struct OrchestratorBuilder {
     tool_call_limit: Option<u32>,
     policy: Arc<Policy>,
     store: Option<Arc<dyn SessionStore>>,
-    vouched: Option<Vouched>,
+    verified: Option<VerifiedSessions>,
     sinks: Vec<Arc<dyn TraceSink>>,
     approver: Arc<dyn Approver>,
     approval_key: Option<ApprovalKey>,
@@ -60,6 +60,11 @@ pub enum BuildError {
     /// No model was given.
     #[error("no model was given: add one with `model`")]
     NoModel,
+    /// No store was given.
+    #[error(
+        "no session store was given: add one with `store`, or build an agent with `build_agent`"
+    )]
+    NoStore,
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
@@ -81,7 +86,7 @@ impl OrchestratorBuilder {
             tool_call_limit: None,
             policy: Arc::new(Policy::built_in()),
             store: None,
-            vouched: None,
+            verified: None,
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             approval_key: None,
@@ -197,7 +202,7 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Sets where sessions and records are kept. Needed for requests that belong to a session.
+    /// Sets where sessions and records are kept. An [`Orchestrator`] needs a store; an [`Agent`] uses none.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
@@ -212,7 +217,7 @@ impl OrchestratorBuilder {
     /// whole, or cut off at its end.
     #[must_use]
     pub fn verify_sessions(mut self) -> Self {
-        self.vouched = Some(Vouched::new());
+        self.verified = Some(VerifiedSessions::new());
         self
     }
 
@@ -290,7 +295,31 @@ impl OrchestratorBuilder {
     /// # Errors
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
-    pub fn build(self) -> Result<Orchestrator, BuildError> {
+    pub fn build(mut self) -> Result<Orchestrator, BuildError> {
+        let store = self.store.take().ok_or(BuildError::NoStore)?;
+        let (verified, plan) = (self.verified.take(), self.plan.take());
+        Ok(Orchestrator::new(Arc::new(Parts {
+            engine: Arc::new(self.engine()?),
+            store,
+            verified,
+            plan,
+            governed: Governed::default(),
+            active: ActiveRuns::default(),
+            lost: LostRuns::default(),
+        })))
+    }
+
+    /// Puts together what runs without sessions and without governance. A store is not used.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] that names what is missing or which tool is wrong.
+    pub fn build_agent(self) -> Result<Agent, BuildError> {
+        let engine = Arc::new(self.engine()?);
+        Ok(Agent { engine })
+    }
+
+    fn engine(self) -> Result<Engine, BuildError> {
         if self.models.is_empty() {
             return Err(BuildError::NoModel);
         }
@@ -310,14 +339,10 @@ impl OrchestratorBuilder {
         };
         let shutdown = CancellationToken::new();
         let roles = self.models.keys().cloned().collect();
-        Ok(Orchestrator::new(Engine {
+        Ok(Engine {
             models: self.models,
             catalog,
-            offers: Offers::default(),
-            decisions: Decisions::default(),
             policy: self.policy,
-            store: self.store,
-            vouched: self.vouched,
             root: self.root,
             agents: self.agents,
             hooks: self.hooks,
@@ -332,17 +357,13 @@ impl OrchestratorBuilder {
             health: SharedHealth::default(),
             roles,
             project_id: self.project_id,
-            plan: self.plan,
             tool_permits: Arc::new(Semaphore::new(
                 self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
             )),
-            at_work: Mutex::default(),
-            lost: crate::lost_runs::LostRuns::default(),
-            places: tokio::sync::Notify::new(),
             tasks: TaskTracker::new(),
             closing: shutdown.child_token(),
             shutdown,
-        }))
+        })
     }
 }
 

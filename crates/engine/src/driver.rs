@@ -3,11 +3,10 @@
 mod active_time;
 mod alarm;
 mod ask;
+mod inbox;
+mod journal;
 mod keep;
-mod lease;
 mod loading;
-mod log;
-mod mail;
 mod model_call;
 mod serving;
 mod tool_call;
@@ -23,25 +22,22 @@ use futures_util::FutureExt;
 use neuraxis_brainstem::Told;
 use neuraxis_core::{
     Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
-    EffectId, Hook, Input, InputError, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus,
-    RunTree, SessionId, Stamp, Step, ToolName, Transcript,
+    EffectId, Hook, Input, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
+    SessionId, Stamp, Step, ToolName, Transcript,
 };
-use neuraxis_ports::{CancellationToken, RunLease, StoreError, TraceContext};
+use neuraxis_ports::{CancellationToken, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::engine::Engine;
 use crate::feed::Feed;
-use crate::orchestrator::Engine;
 use crate::request::Delivery;
-use crate::reservation::AtWork;
-use crate::resume::{RestoredRun, ResumeError};
-use crate::run_handle::{Ended, RunEnd, RunLink};
+use crate::run_handle::{Ended, RunEnd, RunHandle, RunLink};
+use crate::runs::RunSlot;
 use active_time::ActiveTime;
 use alarm::Alarm;
-use lease::HeldLease;
-pub(crate) use lease::Moment;
+use journal::Journal;
 use loading::Loading;
-use log::RunLog;
 pub(crate) use model_call::stands;
 use under_way::{UnderWay, Work};
 
@@ -70,9 +66,8 @@ pub(crate) struct Driver {
     engine: Arc<Engine>,
     scope: RunScope,
     tree: RunTree,
-    first: Option<Step>,
     /// A handle of its own, so that appending borrows no more than it needs.
-    log: Arc<RunLog>,
+    journal: Arc<Journal>,
     inbox: mpsc::Receiver<Box<Input>>,
     end: watch::Sender<Option<Ended>>,
     work: UnderWay,
@@ -81,7 +76,7 @@ pub(crate) struct Driver {
     /// The records of steps that followed one another without waiting: they are written together.
     unwritten: Vec<Arc<Record>>,
     /// What was found in the run's inbox and is still to be taken.
-    mail: Vec<InputId>,
+    posted: Vec<InputId>,
     /// The calls that are under way, each with what stops it.
     running: Vec<(EffectId, CancellationToken)>,
     /// The calls that wait for their models to be loaded.
@@ -95,70 +90,59 @@ pub(crate) struct Driver {
     lost: Option<StoreError>,
 }
 
-impl Driver {
-    /// Starts a run: its first records are kept before this returns.
-    pub(crate) async fn start(
-        engine: Arc<Engine>,
-        scope: RunScope,
-        lease: Option<RunLease>,
-        spec: RunSpec,
-        history: Transcript,
-    ) -> Result<(Box<Self>, RunLink), StoreError> {
+/// A run whose first step here was made, and that nobody drives yet.
+pub(crate) struct ReadyRun {
+    pub(crate) tree: RunTree,
+    /// What is to be done first, and the records that say so.
+    pub(crate) first: Step,
+    /// What is on record of it already.
+    pub(crate) records: Vec<Arc<Record>>,
+    /// How long it was active before.
+    pub(crate) active: Duration,
+    /// What of its records may be stored.
+    pub(crate) policy: DataPolicy,
+}
+
+impl ReadyRun {
+    /// Begins a run.
+    pub(crate) fn new(engine: &Engine, spec: RunSpec, history: Transcript) -> Self {
         for sink in &engine.sinks {
-            sink.begin(scope.run_id, &history);
+            sink.begin(spec.run_id, &history);
         }
         let policy = spec.data_policy();
         let stamp = Stamp::new(engine.clock.now(), Duration::ZERO);
-        let (tree, mut step) = RunTree::start(spec, history, stamp);
-        let active = ActiveTime::start();
-        // What is kept first begins the time of the lease anew.
-        let held = lease.map(|lease| HeldLease::new(lease, Moment::now(engine.clock.as_ref())));
-        let (mut driver, link) = Self::new(engine, scope, (held, policy), tree, active);
-        driver.log.append(&mut step.records).await?;
-        driver.first = Some(step);
-        Ok((driver, link))
-    }
-
-    /// Takes a run up again that was read back from its records, and tells it all that it is brought before it goes on.
-    /// The lease comes with the moment before it was asked for.
-    pub(crate) async fn take_up(
-        engine: Arc<Engine>,
-        scope: RunScope,
-        (lease, asked): (RunLease, Moment),
-        run: RestoredRun,
-    ) -> Result<(Box<Self>, RunLink), ResumeError> {
-        let active = ActiveTime::after(run.active());
-        let RestoredRun {
+        let (tree, first) = RunTree::start(spec, history, stamp);
+        Self {
             tree,
-            history,
-            records,
-            inputs,
-        } = run;
-        for sink in &engine.sinks {
-            sink.taken_up(scope.run_id, &history, &records);
+            first,
+            records: Vec::new(),
+            active: Duration::ZERO,
+            policy,
         }
-        // A run whose log is not whole cannot be read back.
-        let keeping = (Some(HeldLease::new(lease, asked)), DataPolicy::ALL);
-        let (mut driver, link) = Self::new(engine, scope, keeping, tree, active);
-        driver.log.feed.publish(records);
-        let stamp = driver.stamp();
-        let mut first = told(&mut driver.tree, stamp, inputs)?;
-        driver.unwritten.append(&mut first.records);
-        driver.write(&mut first).await?;
-        driver.first = Some(first);
-        Ok((driver, link))
     }
+}
 
-    fn new(
+impl Driver {
+    /// Makes the driver of a run: the one way in which any run comes to be driven. What its first step recorded is kept
+    /// before this returns. If that fails, the lease of a run that never began is given back.
+    pub(crate) async fn begin(
         engine: Arc<Engine>,
         scope: RunScope,
-        (lease, policy): (Option<HeldLease>, DataPolicy),
-        tree: RunTree,
-        active: ActiveTime,
-    ) -> (Box<Self>, RunLink) {
+        slot: Option<RunSlot>,
+        run: ReadyRun,
+    ) -> Result<(Box<Self>, Step, RunLink), StoreError> {
+        let ReadyRun {
+            tree,
+            mut first,
+            records,
+            active,
+            policy,
+        } = run;
+        let is_new = records.is_empty();
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let (end, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
+        feed.publish(records);
         let link = RunLink {
             run_id: scope.run_id,
             inbox: sender,
@@ -166,13 +150,12 @@ impl Driver {
             feed: Arc::clone(&feed),
             ids: Arc::clone(&engine.ids),
         };
-        let driver = Box::new(Self {
+        let mut driver = Box::new(Self {
             tree,
-            first: None,
-            log: Arc::new(RunLog {
+            journal: Arc::new(Journal {
                 run_id: scope.run_id,
                 engine: Arc::clone(&engine),
-                lease,
+                slot,
                 feed,
                 policy,
             }),
@@ -182,24 +165,42 @@ impl Driver {
             inbox,
             end,
             ready: VecDeque::new(),
-            unwritten: Vec::new(),
-            mail: Vec::new(),
+            unwritten: std::mem::take(&mut first.records),
+            posted: Vec::new(),
             running: Vec::new(),
             loading: Loading::default(),
             told: Told::default(),
-            active,
+            active: ActiveTime::after(active),
             alarm: Alarm::default(),
             outcome: None,
             lost: None,
         });
-        (driver, link)
+        let kept = if is_new {
+            // A run that has no room for its beginning does not begin.
+            let journal = Arc::clone(&driver.journal);
+            journal.append(&mut driver.unwritten).await
+        } else {
+            driver.write(&mut first).await
+        };
+        if let Err(error) = kept {
+            if let Some(slot) = &driver.journal.slot {
+                slot.give_back_unless_recorded().await;
+            }
+            return Err(error);
+        }
+        Ok((driver, first, link))
+    }
+
+    /// Lets a run be reached in this process.
+    pub(crate) fn show(&self, handle: &RunHandle) {
+        if let Some(slot) = &self.journal.slot {
+            slot.show(handle.clone());
+        }
     }
 
     /// Goes on until the run ends or waits for somebody who is not here.
-    pub(crate) async fn drive(mut self: Box<Self>, place: Option<AtWork>) {
-        let Some(mut step) = self.first.take() else {
-            return;
-        };
+    pub(crate) async fn drive(mut self: Box<Self>, first: Step) {
+        let mut step = first;
         loop {
             self.active.follow(step.status);
             self.take_back(&step.effects);
@@ -224,15 +225,17 @@ impl Driver {
                 break;
             }
             let wake_at = step.wake_at;
-            if self.stands_still(step.status) && !self.takes_mail().await {
-                let log = Arc::clone(&self.log);
-                log.release().await;
+            if self.stands_still(step.status) && !self.read_inbox().await {
+                self.journal.release().await;
                 // Who posted while the run was held left it to this process.
-                if self.takes_mail().await {
-                    let engine = Arc::clone(&self.engine);
+                if self.read_inbox().await {
+                    let runs = self.journal.slot.as_ref().map(RunSlot::runs);
                     let run_id = self.scope.run_id;
-                    self.conclude(place);
-                    return mail::take_up_again(engine, run_id);
+                    self.conclude();
+                    if let Some(runs) = runs {
+                        runs.resume_in_background(run_id);
+                    }
+                    return;
                 }
                 break;
             }
@@ -244,13 +247,14 @@ impl Driver {
                 }
             };
             let posted = self.posted_id(&input);
-            let told = self.tree.advance(self.stamp(), input);
-            let names_nothing = told.as_ref().map_or(true, |step| step.records.is_empty());
+            let advanced = self.tree.advance(self.stamp(), input);
+            let names_nothing = advanced
+                .as_ref()
+                .map_or(true, |step| step.records.is_empty());
             if let Some(id) = posted.filter(|_| names_nothing) {
-                let log = Arc::clone(&self.log);
-                log.settle(&id).await;
+                self.journal.settle(&id).await;
             }
-            step = match told {
+            step = match advanced {
                 Ok(step) => step,
                 Err(error) => {
                     // An answer that cannot be comes from outside; the machine is unchanged and goes on.
@@ -264,7 +268,7 @@ impl Driver {
                 }
             };
         }
-        self.conclude(place);
+        self.conclude();
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -293,7 +297,7 @@ impl Driver {
     fn take_back(&self, effects: &[Effect]) {
         for effect in effects {
             if let Effect::CancelModel(CancelModel { effect_id }) = effect {
-                self.log.feed.void(*effect_id);
+                self.journal.feed.void(*effect_id);
             }
         }
     }
@@ -313,7 +317,7 @@ impl Driver {
         }
         self.hold_clock();
         let limit = wake_at.and_then(|wake_at| self.active.instant_of(wake_at));
-        let heartbeat = self.log.heartbeat();
+        let heartbeat = self.journal.heartbeat();
         let due = match (limit, heartbeat) {
             (Some(limit), Some(heartbeat)) => Some(limit.min(heartbeat)),
             (limit, heartbeat) => limit.or(heartbeat),
@@ -329,8 +333,8 @@ impl Driver {
             () = self.alarm.rings_at(due) => {}
         }
         if heartbeat.is_some_and(|heartbeat| Instant::now() >= heartbeat) {
-            self.log.renew().await?;
-            self.takes_mail().await;
+            self.journal.renew().await?;
+            self.read_inbox().await;
         }
         Ok(Input::TimePassed)
     }
@@ -393,26 +397,24 @@ impl Driver {
     }
 
     /// Says how the run ended, as the last thing: what is still under way is dropped with the driver, and so stopped.
-    fn conclude(mut self, place: Option<AtWork>) {
-        if let Some(error) = self.lost.take() {
-            // What was begun hears of it before anybody can take the run up here.
-            let publish = self.into_publisher();
-            drop(place);
-            publish.send_replace(Some(Err(error)));
-            return;
-        }
+    fn conclude(mut self) {
+        let end = match self.lost.take() {
+            Some(error) => Err(error),
+            None => Ok(Arc::new(self.end())),
+        };
+        // With the driver its slot goes: whoever hears of the end may take the run up again at once.
+        let publish = self.into_publisher();
+        publish.send_replace(Some(end));
+    }
+
+    fn end(&mut self) -> RunEnd {
         let waits = self.outcome.is_none();
-        let so_far = waits.then(|| (self.tree.turns(), self.tree.usage()));
-        let end = RunEnd {
+        RunEnd {
+            so_far: waits.then(|| (self.tree.turns(), self.tree.usage())),
             outcome: self.outcome.take(),
             pending: self.tree.pending(),
-            so_far,
             messages: self.tree.transcript(),
-        };
-        let publish = self.into_publisher();
-        // Whoever hears of the end may take the run up again at once.
-        drop(place);
-        publish.send_replace(Some(Ok(Arc::new(end))));
+        }
     }
 
     fn into_publisher(self) -> watch::Sender<Option<Ended>> {
@@ -423,33 +425,6 @@ impl Driver {
 /// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
 fn fits(advice: &Advice, hook: Hook) -> bool {
     !matches!(advice, Advice::Offer { .. }) || hook == Hook::ToolsSelected
-}
-
-/// Tells a run several things at once. If it refuses one of them, nothing of it counts.
-pub(crate) fn told(
-    tree: &mut RunTree,
-    stamp: Stamp,
-    inputs: Vec<Input>,
-) -> Result<Step, InputError> {
-    let mut all = Step {
-        status: tree.status(),
-        effects: Vec::new(),
-        records: Vec::new(),
-        wake_at: None,
-    };
-    for input in inputs {
-        let step = tree.advance(stamp, input)?;
-        all.effects.extend(step.effects);
-        all.records.extend(step.records);
-        // What was asked and is answered by now is not asked any more.
-        let pending = tree.pending();
-        all.effects.retain(|effect| match effect {
-            Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
-            _ => true,
-        });
-        (all.status, all.wake_at) = (step.status, step.wake_at);
-    }
-    Ok(all)
 }
 
 /// Makes an approver's or advisor's panic one of many ways of giving no answer.

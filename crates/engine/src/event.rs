@@ -1,12 +1,13 @@
 //! What a listener hears: records as they are committed, and live events in between.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use neuraxis_core::{LiveEvent, Record};
+use futures_util::StreamExt;
+use neuraxis_core::{LiveEvent, Record, Seq};
 use neuraxis_ports::Stream;
 use serde::Serialize;
 
@@ -20,6 +21,17 @@ pub enum Event {
     Live(LiveEvent),
 }
 
+impl Event {
+    /// Tells whether it came after a record of its run: whoever had that one has not had this.
+    #[must_use]
+    pub fn is_after(&self, last: Seq) -> bool {
+        match self {
+            Self::Record(record) => record.seq > last,
+            Self::Live(live) => live.after >= last,
+        }
+    }
+}
+
 /// The events of one run, from its first to its last record, then the end.
 ///
 /// A slow listener misses no record and no text: it reads merged text later. Of a call that was over before it looked, it
@@ -29,6 +41,12 @@ pub struct Events(Pin<Box<dyn Stream<Item = Event> + Send>>);
 impl Events {
     pub(crate) fn new(stream: impl Stream<Item = Event> + Send + 'static) -> Self {
         Self(Box::pin(stream))
+    }
+
+    /// Leaves out what came before, or with, one of the run's records.
+    #[must_use]
+    pub fn after(self, last: Seq) -> Self {
+        Self::new(self.filter(move |event| ready(event.is_after(last))))
     }
 
     /// Returns the next event, or `None` once the run has ended.

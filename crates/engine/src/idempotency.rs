@@ -7,17 +7,13 @@
 mod sameness;
 mod tail;
 
-use std::sync::Arc;
-
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq, SessionId};
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
 
-use crate::orchestrator::Orchestrator;
 use crate::request::{RequestError, UserRequest};
-use crate::reservation::{AtWork, Held, Reserved, reserve};
-use crate::resume::ResumeError;
 use crate::run_handle::RunHandle;
+use crate::runs::{Claim, Reached, ResumeError, Runs};
 
 pub use sameness::{Differences, RequestPart};
 use sameness::{Kept, check};
@@ -33,7 +29,7 @@ enum Found {
     Changed,
 }
 
-impl Orchestrator {
+impl Runs {
     /// Tells whether an earlier request under the same key began a run already, so that this one begins none.
     ///
     /// # Errors
@@ -44,29 +40,28 @@ impl Orchestrator {
     ///
     /// Dropped, nothing has changed.
     pub async fn is_repeat(&self, request: &UserRequest) -> Result<bool, RequestError> {
-        let (Some(store), Some(key)) = (&self.engine.store, &request.idempotency_key) else {
+        let Some(key) = &request.idempotency_key else {
             return Ok(false);
         };
         let known = tail(&request.session_id, key);
-        let earlier = find(store.as_ref(), &request.session_id, known).await?;
+        let earlier = find(self.parts.store.as_ref(), &request.session_id, known).await?;
         Ok(earlier.iter().any(|run| run.records > 0))
     }
 
     /// Begins the run of a request, or returns the one that an earlier request under the same key began.
     pub(crate) async fn begin_once(
         &self,
-        store: &Arc<dyn SessionStore>,
         request: UserRequest,
         key: IdempotencyKey,
     ) -> Result<RunHandle, RequestError> {
         loop {
             // From now on nothing is missed.
-            let moved = self.engine.places.notified();
+            let moved = self.parts.active.moved();
             let known = tail(&request.session_id, &key);
-            let earlier = find(store.as_ref(), &request.session_id, known).await?;
+            let earlier = find(self.parts.store.as_ref(), &request.session_id, known).await?;
             let found = match earlier.first() {
-                Some(run) => self.repeated(store, &request, run).await?,
-                None => self.begin_first(store, &request, known).await?,
+                Some(run) => self.repeated(&request, run).await?,
+                None => self.begin_first(&request, known).await?,
             };
             match found {
                 Found::Run(handle) => return Ok(handle),
@@ -76,70 +71,55 @@ impl Orchestrator {
         }
     }
 
-    async fn begin_first(
-        &self,
-        store: &Arc<dyn SessionStore>,
-        request: &UserRequest,
-        known: u128,
-    ) -> Result<Found, RequestError> {
+    async fn begin_first(&self, request: &UserRequest, known: u128) -> Result<Found, RequestError> {
         let session = &request.session_id;
-        let decision = self.govern(store.as_ref(), request).await?;
-        let run_id = RunId(with_tail(self.engine.ids.new_id(), known));
+        let decision = self.govern(request).await?;
+        let run_id = RunId(with_tail(self.parts.engine.ids.new_id(), known));
         let spec = self.asked_spec(run_id, request, decision).await;
-        let Some(place) = AtWork::claim(&self.engine, run_id) else {
+        let Some(claim) = Claim::take(&self.parts, run_id) else {
             return Ok(Found::Moving);
         };
-        let lease = match reserve(store.as_ref(), session, run_id).await {
+        let slot = match claim.lease(session).await {
             Err(StoreError::SessionBusy { run, .. }) if has_tail(run, known) => {
                 return Ok(Found::Changed);
             }
             // Of the same millisecond, and ended since it was looked for.
             Err(StoreError::Stale(_)) => return Ok(Found::Changed),
-            reserved => reserved?,
+            leased => leased?,
         };
-        let reserved = Reserved::new(&self.engine, store, lease);
         // Somebody may have been quicker before the session was held, and nobody can be any more.
-        let earlier = find(store.as_ref(), session, known).await?;
+        let earlier = find(self.parts.store.as_ref(), session, known).await?;
         if earlier.iter().any(|run| run.run_id != run_id) {
-            reserved.give_back().await;
+            slot.give_back().await;
             return Ok(Found::Changed);
         }
         if earlier.iter().any(|run| run.records > 0) {
-            store.release(&reserved.lease).await?;
-            reserved.keep();
+            slot.release().await?;
             return Ok(Found::Changed);
         }
-        let held = Held { place, reserved };
-        let begun = self.launch_held(store, spec, request.clone(), held).await?;
+        let begun = self.launch_in(slot, spec, request.clone()).await?;
         Ok(Found::Run(begun))
     }
 
     /// Finds out where the run of an earlier request stands.
     async fn repeated(
         &self,
-        store: &Arc<dyn SessionStore>,
         request: &UserRequest,
         run: &RunSummary,
     ) -> Result<Found, RequestError> {
-        let here = {
-            let at_work = self.engine.runs_at_work();
-            at_work.get(&run.run_id).map(|place| place.handle.clone())
-        };
-        match here {
-            Some(Some(handle)) => {
-                handle
-                    .link
-                    .feed
-                    .with_records(|records| check(request, records, Kept::Whole))?;
+        match self.parts.active.reach(run.run_id) {
+            Reached::Here(handle) => {
+                let feed = &handle.link.feed;
+                feed.with_records(|records| check(request, records, Kept::Whole))?;
                 return Ok(found(handle));
             }
-            Some(None) => return Ok(Found::Moving),
-            None => {}
+            Reached::Soon => return Ok(Found::Moving),
+            Reached::No => {}
         }
         if run.records == 0 {
-            return self.never_begun(store, run).await;
+            return self.never_begun(run).await;
         }
-        let records = match store.records(run.run_id, Seq(0)).await {
+        let records = match self.parts.store.records(run.run_id, Seq(0)).await {
             // Its session was deleted meanwhile.
             Err(StoreError::NoSuchRun(_)) => return Ok(Found::Changed),
             records => records?,
@@ -151,16 +131,16 @@ impl Orchestrator {
         records.iter().for_each(|record| now.read(record));
         let waits = now.status == RunStatus::Waiting && !run.has_mail;
         if waits || records.last().is_some_and(|last| last.ends_the_run()) {
-            let handle = self.stored_run(store, session, run.run_id, records);
+            let handle = self.stored_run(session, run.run_id, records);
             return Ok(found(handle.await?));
         }
-        if let Some(found) = self.is_driven(store, &now).await? {
+        if let Some(found) = self.is_driven(&now).await? {
             return Ok(found);
         }
         match self.resume(run.run_id, Vec::new()).await {
             Ok(handle) => Ok(found(handle)),
             Err(ResumeError::NothingToDo) => {
-                let handle = self.stored_run(store, session, run.run_id, records);
+                let handle = self.stored_run(session, run.run_id, records);
                 Ok(found(handle.await?))
             }
             Err(error) => unresumed(&now, error),
@@ -168,13 +148,9 @@ impl Orchestrator {
     }
 
     /// Tells what it means that somebody drives a run that was seen so; `None` if nobody does.
-    async fn is_driven(
-        &self,
-        store: &Arc<dyn SessionStore>,
-        seen: &RunSummary,
-    ) -> Result<Option<Found>, RequestError> {
+    async fn is_driven(&self, seen: &RunSummary) -> Result<Option<Found>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
-        let now = match store.run(run).await {
+        let now = match self.parts.store.run(run).await {
             Ok(now) => now,
             Err(StoreError::NoSuchRun(_)) => return Ok(Some(Found::Changed)),
             Err(error) => return Err(error.into()),
@@ -184,7 +160,7 @@ impl Orchestrator {
         }
         // Or somebody drove it when it was looked for, and has come to the end.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
-        if self.engine.runs_at_work().contains_key(&run) || stands(&now) != stands(seen) {
+        if self.parts.active.contains(run) || stands(&now) != stands(seen) {
             return Ok(Some(Found::Changed));
         }
         let run = (seen.records > 0).then_some(run);
@@ -192,12 +168,8 @@ impl Orchestrator {
     }
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
-    async fn never_begun(
-        &self,
-        store: &Arc<dyn SessionStore>,
-        seen: &RunSummary,
-    ) -> Result<Found, RequestError> {
-        if let Some(found) = self.is_driven(store, seen).await? {
+    async fn never_begun(&self, seen: &RunSummary) -> Result<Found, RequestError> {
+        if let Some(found) = self.is_driven(seen).await? {
             return Ok(found);
         }
         let (session, run) = (&seen.session, seen.run_id);

@@ -28,65 +28,56 @@
 //! # }
 //! ```
 
+mod agent;
 mod agent_tool;
-mod answers;
 mod approval_key;
 mod approvals;
-mod archive;
 mod builder;
 mod catalog;
-mod closing;
-mod decisions;
 mod driver;
+mod engine;
 mod event;
-mod execution;
 mod feed;
 mod foreign_tool;
-mod fork;
-mod govern;
 mod health;
 mod idempotency;
 mod log;
-mod lost_runs;
-mod offers;
 mod orchestrator;
-mod recovery;
 mod request;
-mod reservation;
 mod resilience;
 mod result;
-mod resume;
 mod run_handle;
+mod runs;
+mod sessions;
 mod steps;
-mod stored_run;
-mod suspension;
+mod store_retry;
 mod system;
-mod taking_up;
 mod traces;
-mod vouching;
 
+pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
 pub use approval_key::ApprovalKey;
-pub use approvals::{Swept, WaitingApproval};
-pub use archive::{
-    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
-    ImportError, check_archive, export_session, import_archive,
-};
+pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use event::{Event, Events};
-pub use execution::{Execution, ToolCallRecord, tool_calls};
-pub use fork::{ForkError, ForkOptions};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
 pub use orchestrator::Orchestrator;
-pub use recovery::Recovered;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
-pub use resume::{Answer, ResumeError};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
+pub use runs::{
+    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, Runs, TakenUpBy,
+    WaitedFor,
+};
+pub use sessions::{
+    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
+    EachRun, EachSession, ExportError, Exported, FindError, ImportError, Imported, LogFileError,
+    RecordedRun, ReplayFailure, SessionOverview, Sessions, UnfinishedRuns, check_archive,
+    read_log_file,
+};
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use system::{SystemClock, UuidV7};
-pub use taking_up::OpenCall;
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

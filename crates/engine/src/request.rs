@@ -4,8 +4,8 @@ use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
 
 use crate::idempotency::Differences;
-use crate::resume::ResumeError;
 use crate::run_handle::NoResult;
+use crate::runs::ResumeError;
 
 /// A user message and the circumstances under which it is handled.
 #[derive(Debug, Clone)]
@@ -157,9 +157,6 @@ pub enum RequestError {
     /// The store could not do its part.
     #[error("the request could not be recorded")]
     Store(#[source] StoreError),
-    /// The orchestrator has no store to keep the session in.
-    #[error("no session store was given: add one with `store`, or use `execute`")]
-    NoStore,
     /// The engine is shutting down.
     #[error("the engine is shutting down")]
     ShuttingDown,

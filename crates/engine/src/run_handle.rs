@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, Cancelled, ContentHash, Input, InputId, Message,
-    Pending, Record, RunId, RunOutcome, RunUsage, SessionId, Steered, ToolCallId, ToolFinished,
-    ToolOutcome, Transcript,
+    Pending, Record, RunId, RunOutcome, RunUsage, Seq, SessionId, Steered, ToolCallId,
+    ToolFinished, ToolOutcome, Transcript,
 };
 use neuraxis_ports::{Ids, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use crate::event::Events;
 use crate::feed::Feed;
 use crate::result::{self, OrchestratorResult};
-use crate::resume;
+use crate::runs::client_call;
 
 /// A run at work. Dropping the handle leaves it at work.
 #[derive(Debug, Clone)]
@@ -53,8 +53,8 @@ pub(crate) struct RunEnd {
 }
 
 /// Why a run has no result: nothing of it is under way here any more, and it has not ended. What is on record of it is
-/// whole, and it goes on once it is taken up: by [`Orchestrator::resume`](crate::Orchestrator::resume), by
-/// [`keep_recovering`](crate::Orchestrator::keep_recovering), or by a request that is made again under its idempotency key.
+/// whole, and it goes on once it is taken up: by [`Runs::resume`](crate::Runs::resume), by
+/// [`keep_recovering`](crate::Runs::keep_recovering), or by a request that is made again under its idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoResult {
@@ -124,6 +124,15 @@ impl RunHandle {
         self.link.feed.listen()
     }
 
+    /// As [`events`](Self::events), but only what came after one of the records.
+    #[must_use]
+    pub fn events_after(&self, last: Seq) -> Events {
+        if last == Seq(0) {
+            return self.events();
+        }
+        self.events().after(last)
+    }
+
     /// Returns the records committed so far.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Record>> {
@@ -175,14 +184,14 @@ impl RunHandle {
     /// # Errors
     ///
     /// [`AnswerError::NotWaiting`] if no such call was made; [`AnswerError::RunEnded`] if the run has ended, or was put
-    /// aside as waiting: then [`Orchestrator::resume`](crate::Orchestrator::resume) takes it.
+    /// aside as waiting: then [`Runs::resume`](crate::Runs::resume) takes it.
     pub fn bring(
         &self,
         call: &ToolCallId,
         outcome: ToolOutcome,
         duration: Duration,
     ) -> Result<(), AnswerError> {
-        let (effect_id, attempt) = resume::client_call(&self.records(), call)
+        let (effect_id, attempt) = client_call(&self.records(), call)
             .ok_or_else(|| AnswerError::NotWaiting(call.clone()))?;
         let finished = ToolFinished {
             effect_id,
@@ -243,5 +252,16 @@ impl RunLink {
 
     fn send(&self, input: Input) -> Result<(), RunEnded> {
         self.inbox.try_send(Box::new(input)).map_err(|_| RunEnded)
+    }
+}
+
+/// Cancels a run when nobody waits for its result anymore.
+pub(crate) struct CancelOnDrop(pub(crate) RunLink);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            self.0.cancel("the caller went away");
+        }
     }
 }

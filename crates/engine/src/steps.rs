@@ -5,8 +5,9 @@ mod of_run;
 
 use std::sync::Arc;
 
+use neuraxis_core::log::describe;
 use neuraxis_core::{
-    Attempt, Escalated, LlmCall, Record, RecordBody, ToolCallId, ToolCallStarted, ToolResult,
+    Attempt, LlmCall, Record, RecordBody, ToolCallId, ToolCallStarted, ToolResult,
 };
 
 pub use self::metadata::StepMetadata;
@@ -52,18 +53,18 @@ impl Reader {
             RecordBody::Plan(_) => (StepType::Plan, "the plan changed".into()),
             RecordBody::Summary(summary) => (StepType::Summary, summary.text.as_str().into()),
             RecordBody::Warning(warning) => (StepType::Warning, warning.message.as_str().into()),
-            RecordBody::MaxTurnsReached(reached) => (
-                StepType::Warning,
-                format!("the limit of {} turns was reached", reached.turns).into(),
-            ),
-            RecordBody::RoleDowngraded(downgraded) => (
-                StepType::Warning,
-                format!("{} serves instead of {}", downgraded.to, downgraded.from).into(),
-            ),
-            RecordBody::Escalated(escalated) => {
-                (StepType::Warning, describe_escalation(escalated).into())
+            RecordBody::MaxTurnsReached(reached) => {
+                (StepType::Warning, describe::max_turns(reached).into())
             }
-            RecordBody::LimitReached(_) => (StepType::Warning, "a limit was reached".into()),
+            RecordBody::RoleDowngraded(downgraded) => {
+                (StepType::Warning, describe::downgraded(downgraded).into())
+            }
+            RecordBody::Escalated(escalated) => {
+                (StepType::Warning, describe::escalated(escalated).into())
+            }
+            RecordBody::LimitReached(reached) => {
+                (StepType::Warning, describe::limit(reached.limit).into())
+            }
             _ => return,
         };
         self.add(kind, description, record);
@@ -127,14 +128,6 @@ impl Reader {
             step.description = description;
             step.metadata.complete(Arc::clone(record));
         }
-    }
-}
-
-fn describe_escalation(escalated: &Escalated) -> String {
-    let failures = escalated.failures;
-    match &escalated.role {
-        Some(role) => format!("{role} takes over after {failures} failures in a row"),
-        None => format!("a person is asked after {failures} failures in a row"),
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, CallIndex, Conversations, JsonText, LlmCall, Record, RecordBody, RunId, ToolCallId,
-    Transcript,
+    AgentId, CallIndex, JsonText, LlmCall, Record, RecordBody, RunId, ToolCallId, Transcript,
 };
 use neuraxis_ports::TraceSink;
 use serde::Serialize;
@@ -47,15 +47,16 @@ pub enum TraceType {
 /// Reads the trace records of a run that continues a history.
 #[must_use]
 pub fn trace_records(history: &Transcript, records: &[Arc<Record>]) -> Vec<TraceRecord> {
-    let mut conversations = Conversations::after(history.clone());
+    let mut view = RunView::after(history.clone());
     records
         .iter()
-        .flat_map(|record| traced(&mut conversations, record))
+        .flat_map(|record| traced(&mut view, record))
         .collect()
 }
 
-fn traced(conversations: &mut Conversations, record: &Record) -> Vec<TraceRecord> {
-    let sent = conversations.read(record);
+fn traced(view: &mut RunView, record: &Arc<Record>) -> Vec<TraceRecord> {
+    let sent = view.sent_with(record);
+    view.apply(record);
     let trace = |kind, mut data: Value| {
         if record.agent != AgentId::ROOT
             && let Value::Object(data) = &mut data
@@ -148,7 +149,7 @@ pub(crate) fn requested<'a>(
 /// The function must not block; what it does with a record is its own affair.
 pub struct TraceEmitter<F> {
     emit: F,
-    runs: Mutex<HashMap<RunId, Conversations>>,
+    runs: Mutex<HashMap<RunId, RunView>>,
 }
 
 impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceEmitter<F> {
@@ -160,7 +161,7 @@ impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceEmitter<F> {
         }
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Conversations>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, RunView>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -177,21 +178,15 @@ impl<F: Fn(RunId, TraceRecord) + Send + Sync + 'static> TraceSink for TraceEmitt
     }
 
     fn taken_up(&self, run: RunId, history: &Transcript, records: &[Arc<Record>]) {
-        let mut conversations = Conversations::after(history.clone());
-        for record in records {
-            conversations.read(record);
-        }
-        self.runs().insert(run, conversations);
+        let view = RunView::after(history.clone()).with(records);
+        self.runs().insert(run, view);
     }
 
-    fn record(&self, record: &Record) {
+    fn record(&self, record: &Arc<Record>) {
         let run = record.run_id;
         let traces = {
             let mut runs = self.runs();
-            let conversations = runs
-                .entry(run)
-                .or_insert_with(|| Conversations::after(Transcript::default()));
-            traced(conversations, record)
+            traced(runs.entry(run).or_default(), record)
         };
         for trace in traces {
             (self.emit)(run, trace);

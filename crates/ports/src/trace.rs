@@ -23,7 +23,7 @@ pub trait TraceSink: Debug + Send + Sync + 'static {
     fn end(&self, _run: RunId) {}
 
     /// Takes one record.
-    fn record(&self, record: &Record);
+    fn record(&self, record: &Arc<Record>);
 }
 
 /// The place of a request in a distributed trace, after W3C Trace Context (version 00).

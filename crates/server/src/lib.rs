@@ -16,7 +16,7 @@
 //! let environment = Environment::new(std::env::temp_dir())
 //!     .with_variable("NEURAXIS_MODELS__REASONING__PROVIDER", "offline");
 //! let config = Config::load(&environment, &Sources::default())?;
-//! let app = App::build(&config, &environment).await?;
+//! let app = App::builder(&config, &environment).build().await?;
 //! let listen: ListenAddress = "127.0.0.1:0".parse()?;
 //! let server = Server::bind(listen, app.orchestrator).await?;
 //! println!("listening on {}", server.url());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use neuraxis::Orchestrator;
-use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources, Tape};
+use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
 
 use crate::address::{ListenAddress, ListenAddressError};
 use crate::arguments::Arguments;
@@ -37,14 +37,14 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(&environment, &sources)?;
     let listen = listen(arguments, &config)?;
     let plan = config.server().plan.clone();
-    let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+    let app = App::builder(&config, &environment).extend(|builder| {
         let builder = builder.verify_sessions();
         match plan {
             Some(plan) => builder.default_plan(plan),
             None => builder,
         }
-    })
-    .await?;
+    });
+    let app = app.build().await?;
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }
@@ -61,7 +61,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let server = server.with_limits(limits(&config));
-    tokio::spawn(async move { app.orchestrator.keep_recovering(RECOVERY).await });
+    tokio::spawn(async move { app.orchestrator.runs().keep_recovering(RECOVERY).await });
     announce(&server.url());
     server.serve(stop).await?;
     tracing::info!("stopped");
@@ -70,7 +70,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Lets runs go on that a process left at work when it died.
 async fn take_up(orchestrator: &Orchestrator) {
-    match orchestrator.recover().await {
+    match orchestrator.runs().recover().await {
         Ok(recovered) => {
             for run in &recovered.resumed {
                 tracing::info!(run = %run.run_id(), "an interrupted run goes on");

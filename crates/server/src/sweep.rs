@@ -36,7 +36,7 @@ impl Drop for Sweeping {
 }
 
 async fn sweep(orchestrator: &Orchestrator) {
-    match orchestrator.sweep().await {
+    match orchestrator.approvals().sweep().await {
         Ok(swept) => {
             for waiting in &swept.expired {
                 let call = &waiting.request.tool_call_id;

@@ -52,7 +52,7 @@ mock! {
     pub TraceSink {}
 
     impl TraceSink for TraceSink {
-        fn record(&self, record: &Record);
+        fn record(&self, record: &Arc<Record>);
     }
 }
 

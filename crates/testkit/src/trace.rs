@@ -1,18 +1,18 @@
 //! A trace sink that keeps what it gets.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use neuraxis_core::Record;
 use neuraxis_ports::TraceSink;
 
 /// Keeps every record, in the order in which they came.
 #[derive(Debug, Default)]
-pub struct RecordingSink(Mutex<Vec<Record>>);
+pub struct RecordingSink(Mutex<Vec<Arc<Record>>>);
 
 impl RecordingSink {
     /// Returns the records so far.
     #[must_use]
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<Arc<Record>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -28,10 +28,10 @@ impl RecordingSink {
 }
 
 impl TraceSink for RecordingSink {
-    fn record(&self, record: &Record) {
+    fn record(&self, record: &Arc<Record>) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(record.clone());
+            .push(Arc::clone(record));
     }
 }

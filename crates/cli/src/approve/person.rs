@@ -1,11 +1,10 @@
 //! The person at the terminal: reads what is shown, and types.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(unix)]
 use std::time::Duration;
 
+use neuraxis::ports::CancellationToken;
 use rustyline::config::Behavior;
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
@@ -45,25 +44,12 @@ pub(crate) trait Person {
     fn edit(&mut self, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Says that a question is settled and needs no answer anymore.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overtaken(Arc<AtomicBool>);
-
-impl Overtaken {
-    pub(super) fn happens(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn happened(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 /// Whoever sits at the terminal of this process.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     editor: Option<DefaultEditor>,
-    overtaken: Overtaken,
+    /// Cancelled once the question is settled and needs no answer any more.
+    is_settled: CancellationToken,
 }
 
 /// Forgets what was typed before there was a question: it cannot be the answer.
@@ -78,10 +64,10 @@ pub(crate) fn forget_what_was_typed() {
 
 impl Terminal {
     /// Somebody who is asked something that may be settled elsewhere: then the input ends.
-    pub(super) const fn asked(overtaken: Overtaken) -> Self {
+    pub(super) const fn asked(is_settled: CancellationToken) -> Self {
         Self {
             editor: None,
-            overtaken,
+            is_settled,
         }
     }
 
@@ -93,16 +79,16 @@ impl Terminal {
         use rustix::io::Errno;
 
         self.show(prompt)?;
-        let patience = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
         let stdin = io::stdin();
         let mut typed = Vec::new();
         loop {
-            if self.overtaken.happened() || typed.len() > MAX_LINE {
+            if self.is_settled.is_cancelled() || typed.len() > MAX_LINE {
                 self.show("\n")?;
                 return Ok(Line::End);
             }
             let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
-            match poll(&mut waiting, Some(&patience)) {
+            match poll(&mut waiting, Some(&timeout)) {
                 Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),
@@ -147,7 +133,7 @@ impl Person for Terminal {
         if initial.is_empty() {
             return self.plain_line(prompt);
         }
-        if self.overtaken.happened() {
+        if self.is_settled.is_cancelled() {
             return Ok(Line::End);
         }
         if self.editor.is_none() {

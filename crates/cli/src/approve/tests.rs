@@ -406,14 +406,14 @@ async fn where_nobody_sits_a_question_is_denied_or_left_for_later() {
         (WhenAway::Deny, ApproverReply::Nobody),
         (WhenAway::Wait, ApproverReply::Later),
     ] {
-        assert_eq!(Away(away).decide(&ask).await, reply);
+        assert_eq!(AbsentApprover(away).decide(&ask).await, reply);
     }
 }
 
 #[tokio::test]
-async fn a_desk_that_is_gone_denies() {
+async fn a_prompter_that_is_gone_denies() {
     let (questions, receiver) = mpsc::channel(1);
-    let approver = AtDesk { questions };
+    let approver = PromptingApprover { questions };
     drop(receiver);
     assert_eq!(
         approver.decide(&asking("run_command", COMMAND)).await,
@@ -424,10 +424,11 @@ async fn a_desk_that_is_gone_denies() {
 #[tokio::test]
 async fn a_question_that_was_withdrawn_is_not_put() {
     let (questions, receiver) = mpsc::channel(2);
-    let approver = AtDesk { questions };
-    let mut desk = Desk {
+    let approver = PromptingApprover { questions };
+    let mut prompter = Prompter {
         questions: Some(receiver),
         postponing: Postponing::NotOffered,
+        project: PathBuf::new(),
     };
     let first = asking("first", COMMAND);
     let mut withdrawn = Box::pin(approver.decide(&first));
@@ -436,7 +437,7 @@ async fn a_question_that_was_withdrawn_is_not_put() {
     let second = asking("second", COMMAND);
     let open = approver.decide(&second);
     let (reply, ()) = tokio::join!(open, async {
-        let question = desk.next().await;
+        let question = prompter.next().await;
         assert_eq!(&*question.ask.name, "second");
         let _ = question.reply.send(YES.into());
     });

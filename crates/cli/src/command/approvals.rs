@@ -3,12 +3,14 @@
 mod decide;
 mod list;
 mod show;
-pub(in crate::command) mod waiting;
+mod waiting;
 
 use clap::{Args, Subcommand};
 
 use crate::error::CommandError;
 use crate::setup::Setup;
+
+pub(in crate::command) use waiting::in_text;
 
 /// List the calls that wait for your approval, and decide about them
 #[derive(Debug, Args)]

@@ -1,11 +1,11 @@
 //! `neuraxis ask`: one question, one answer.
 
 mod answer;
+mod attended;
 mod follow;
 mod message;
 mod narrator;
 mod page;
-mod reception;
 mod tape;
 mod view;
 mod waiting;
@@ -17,7 +17,7 @@ use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::held;
+use crate::command::lease_progress;
 use crate::command::lookup::{self, new_session};
 use crate::command::trust;
 use crate::error::CommandError;
@@ -26,8 +26,8 @@ use crate::progress::Progress;
 use crate::setup::Setup;
 use tape::TapeArguments;
 
+pub(in crate::command) use attended::Attended;
 pub(in crate::command) use follow::{cancel, show, watch};
-pub(in crate::command) use reception::Reception;
 pub(in crate::command) use view::View;
 
 const EXAMPLES: &str = "\
@@ -101,15 +101,16 @@ pub(in crate::command) enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        if self.format == Format::Text {
-            trust::ask_once(setup)?;
-        }
+        let loaded = match self.format {
+            Format::Text => trust::load_and_ask(setup)?,
+            Format::Json | Format::Events => setup.load()?,
+        };
         let tape = self.tape.tape();
         let is_replay = matches!(tape, Tape::Replay(_));
-        let reception = Reception::new(setup, self.when_away())?;
-        let app = reception.app(setup, tape).await?;
+        let attended = Attended::new(&loaded.config, self.when_away())?;
+        let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
-        let answered = self.answer(&app, reception).await;
+        let answered = self.answer(&app, attended).await;
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
@@ -131,18 +132,18 @@ impl Ask {
         }
     }
 
-    async fn answer(self, app: &App, mut reception: Reception) -> Result<(), CommandError> {
+    async fn answer(self, app: &App, mut attended: Attended) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = self.session.is_none();
         let request = self.request(app).await?;
         let session = request.session_id.clone();
         let (handle, events) = match app.orchestrator.stream(request).await {
             Err(RequestError::Busy { run, .. }) => {
-                return Err(held::busy(app.store.as_ref(), run).await);
+                return Err(lease_progress::busy(&app.orchestrator.sessions(), run).await);
             }
             started => started?,
         };
-        watch(app, format, (&handle, events), &mut reception).await?;
+        watch(app, format, (&handle, events), &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} ask --session {session} …"));
@@ -153,7 +154,7 @@ impl Ask {
     async fn request(self, app: &App) -> Result<UserRequest, CommandError> {
         let message = message::read(self.text)?;
         let session = match self.session {
-            Some(session) => lookup::continued(app.store.as_ref(), session).await?,
+            Some(session) => lookup::continued(&app.orchestrator.sessions(), session).await?,
             None => new_session()?,
         };
         let delivery = if self.no_stream {

@@ -3,7 +3,6 @@
 mod commands;
 mod conversation;
 mod editor;
-mod history;
 mod input;
 mod slash;
 
@@ -13,7 +12,7 @@ use neuraxis::core::PlanName;
 use neuraxis::{Channel, Mode, SessionId};
 use neuraxis_app::Tape;
 
-use super::ask::Reception;
+use super::ask::Attended;
 use super::lookup::{self, new_session};
 use super::trust;
 use crate::approve::WhenAway;
@@ -58,16 +57,15 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        trust::ask_once(setup)?;
-        let config = setup.config()?;
-        let reception = Reception::new(setup, WhenAway::Deny)?.in_conversation();
-        let app = reception.app(setup, Tape::Off).await?;
+        let loaded = trust::load_and_ask(setup)?;
+        let attended = Attended::new(&loaded.config, WhenAway::Deny)?.in_conversation();
+        let app = attended.app(&loaded, Tape::Off).await?;
         let session = match self.session {
-            Some(session) => lookup::continued(app.store.as_ref(), session).await?,
+            Some(session) => lookup::continued(&app.orchestrator.sessions(), session).await?,
             None => new_session()?,
         };
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
-        let mut conversation = Conversation::new(app, reception, config, session);
+        let mut conversation = Conversation::new(app, attended, loaded, session);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;

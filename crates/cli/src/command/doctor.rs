@@ -4,8 +4,6 @@ mod advice;
 mod check;
 mod models;
 mod request;
-#[cfg(target_os = "linux")]
-mod sandbox;
 mod standing_in;
 mod surroundings;
 
@@ -56,7 +54,7 @@ impl Doctor {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let environment = setup.environment()?;
         let mut checks = Vec::new();
-        match setup.config_in(&environment) {
+        match setup.config(&environment) {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);

@@ -14,7 +14,7 @@ use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::{Setup, say_what_is_ignored};
+use crate::setup::Setup;
 use crate::wording::{described, offers};
 
 /// How long an endpoint may take to say what it offers.
@@ -65,15 +65,15 @@ enum Found {
 
 impl Models {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let (environment, config) = setup.surroundings()?;
+        let loaded = setup.load()?;
         let mut progress = Progress::new();
         progress.activity("asking what models there are");
-        let discovery = discover(&config, &environment).await;
+        let discovery = discover(&loaded.config, &loaded.environment).await;
         let notices: Vec<String> = discovery.notices().collect();
         let asked = discovery.endpoints.into_iter().map(ask);
         let listings = join_all(asked).await;
         progress.hide();
-        say_what_is_ignored(&config);
+        loaded.say_what_is_ignored();
         for notice in &notices {
             progress.notice(notice);
         }

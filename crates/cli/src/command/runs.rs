@@ -3,14 +3,14 @@
 mod cassette;
 mod fork;
 mod list;
-mod log_file;
 mod outline;
 mod replay;
 mod resume;
 mod show;
 
 use clap::{Args, Subcommand};
-use neuraxis::ports::{RunSummary, SessionStore};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -46,8 +46,8 @@ impl Runs {
             Command::Cassette(cassette) => cassette.run(setup).await,
             Command::Replay(replay) if replay.is_of_a_file() => replay.run_on_file(),
             command => {
-                let open = setup.store().await?;
-                let done = command.read(open.sessions().as_ref()).await;
+                let open = setup.load()?.store().await?;
+                let done = command.read(&open.sessions()).await;
                 open.close().await;
                 done
             }
@@ -57,11 +57,11 @@ impl Runs {
 
 impl Command {
     /// Does what needs nothing but a store.
-    async fn read(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    async fn read(self, sessions: &Sessions) -> Result<(), CommandError> {
         match self {
-            Self::List(list) => list.run(store).await,
-            Self::Show(show) => show.run(store).await,
-            Self::Replay(replay) => replay.run(store).await,
+            Self::List(list) => list.run(sessions).await,
+            Self::Show(show) => show.run(sessions).await,
+            Self::Replay(replay) => replay.run(sessions).await,
             Self::Fork(_) | Self::Resume(_) | Self::Cassette(_) => Ok(()),
         }
     }

@@ -39,17 +39,16 @@ enum Command {
 
 impl Sessions {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let open = setup.store().await?;
-        let store = open.sessions();
-        let store = store.as_ref();
+        let open = setup.load()?.store().await?;
+        let sessions = &open.sessions();
         let done = match self.command {
-            Command::List(list) => list.run(store).await,
-            Command::Show(show) => show.run(store).await,
-            Command::Delete(delete) => delete.run(store).await,
-            Command::Export(export) => export.run(store).await,
-            Command::Import(import) => import.run(store).await,
-            Command::Verify(verify) => verify.run(store).await,
-            Command::Prune(prune) => prune.run(store).await,
+            Command::List(list) => list.run(sessions).await,
+            Command::Show(show) => show.run(sessions).await,
+            Command::Delete(delete) => delete.run(sessions).await,
+            Command::Export(export) => export.run(sessions).await,
+            Command::Import(import) => import.run(sessions).await,
+            Command::Verify(verify) => verify.run(sessions).await,
+            Command::Prune(prune) => prune.run(sessions).await,
         };
         open.close().await;
         done

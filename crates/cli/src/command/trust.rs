@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
 use crate::terminal;
-pub(in crate::command) use question::ask_once;
+pub(in crate::command) use question::load_and_ask;
 use question::{described, is_too_much, next_step};
 
 const EXAMPLES: &str = "\

@@ -9,7 +9,7 @@ use neuraxis::core::{
     Input, InputId, Message, Mode, ModelReplied, Profile, Record, Role, RunId, RunSpec, RunTree,
     Stamp, Step, ToolClass, Transcript, Vetted, Vetting,
 };
-use neuraxis::engine::{UuidV7, export_session};
+use neuraxis::engine::{Sessions, UuidV7};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{Ids, Session, SessionStore};
 use neuraxis_sql::{SqlConfig, SqlStore};
@@ -130,11 +130,11 @@ impl Forged {
     fn into_file(self, machine: &Machine) -> String {
         let mut archive = Vec::new();
         in_runtime(async {
-            let store = MemoryStore::new();
-            self.keep(&store).await;
+            let store = Arc::new(MemoryStore::new());
+            self.keep(store.as_ref()).await;
             let session = "forged".parse().unwrap();
-            let exported = export_session(&store, &session, &mut archive).await;
-            exported.unwrap().unwrap();
+            let exported = Sessions::new(store).export(&session, &mut archive).await;
+            exported.unwrap();
         });
         std::fs::write(machine.path("forged.jsonl"), archive).unwrap();
         self.tree.run_id().to_string()

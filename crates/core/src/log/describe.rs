@@ -1,1 +1,142 @@
-//! Says in English what records hold.
+//! Says in English what records hold: limits, failures, purposes, and who serves instead of whom.
+//!
+//! One wording for steps, the narration of a run and its outline. Short phrases that begin small, without a full stop.
+//! Not for deciding: what a program has to decide on stands in the records as data. Not for what a model is told, which
+//! replay needs byte for byte and the machine says itself.
+
+use crate::effect::Purpose;
+use crate::outcome::ToolFailure;
+use crate::record::{ContextTrimmed, Escalated, LimitKind, MaxTurnsReached, RoleDowngraded};
+
+/// Says which limit is reached.
+#[must_use]
+pub const fn limit(limit: LimitKind) -> &'static str {
+    match limit {
+        LimitKind::DeadlineReserve | LimitKind::Deadline => "the time for the answer is up",
+        LimitKind::ToolCalls => "the limit of tool calls is reached",
+        LimitKind::Tokens => "the limit of tokens is reached",
+        LimitKind::Cost => "the limit of costs is reached",
+        LimitKind::Time => "the time that the session or the day has is used up",
+        LimitKind::ModelCalls => "the limit of model calls is reached",
+        LimitKind::UnknownTools => "the model called tools that there are not, again and again",
+        LimitKind::RepeatedCalls => "the model made the same call again and again",
+    }
+}
+
+/// Says that the turn limit is reached.
+#[must_use]
+pub fn max_turns(reached: &MaxTurnsReached) -> String {
+    let turns = counted(reached.turns.into(), "turn");
+    format!("the limit of {turns} is reached")
+}
+
+/// Says how a tool call failed.
+#[must_use]
+pub const fn failure(failure: ToolFailure) -> &'static str {
+    match failure {
+        ToolFailure::Timeout => "timed out",
+        ToolFailure::Panic => "panicked",
+        ToolFailure::Cancelled => "cancelled",
+        ToolFailure::OutcomeUnknown => "outcome unknown",
+        ToolFailure::InvalidArguments => "invalid arguments",
+        ToolFailure::UnknownTool => "unknown tool",
+        ToolFailure::NotEnabled => "not enabled",
+        ToolFailure::Denied => "denied",
+        ToolFailure::ApprovalExpired => "not approved in time",
+        ToolFailure::LimitReached => "not run at a limit",
+        _ => "failed",
+    }
+}
+
+/// Names what a model call is for; nothing for a turn, which is what most are for.
+#[must_use]
+pub const fn purpose(purpose: Purpose) -> Option<&'static str> {
+    match purpose {
+        Purpose::Turn => None,
+        Purpose::LastAnswer => Some("last answer"),
+        Purpose::Compaction => Some("compaction"),
+        Purpose::SelfCheck => Some("self-check"),
+        Purpose::Routing => Some("choice of the role"),
+        Purpose::Gather => Some("choice of what to read"),
+    }
+}
+
+/// Says how many tools a reply asks for; nothing if it asks for none.
+#[must_use]
+pub fn asks_for(calls: usize) -> Option<String> {
+    match calls {
+        0 => None,
+        1 => Some("asks for a tool".to_owned()),
+        calls => Some(format!("asks for {calls} tools")),
+    }
+}
+
+/// Says which role serves instead of which.
+#[must_use]
+pub fn downgraded(downgraded: &RoleDowngraded) -> String {
+    format!("{} serves instead of {}", downgraded.to, downgraded.from)
+}
+
+/// Says who takes over after failures in a row.
+#[must_use]
+pub fn escalated(escalated: &Escalated) -> String {
+    let failures = escalated.failures;
+    match &escalated.role {
+        Some(role) => format!("{role} takes over after {failures} failures in a row"),
+        None => format!("a person is asked after {failures} failures in a row"),
+    }
+}
+
+/// Says what was left out of a conversation.
+#[must_use]
+pub fn trimmed(trimmed: &ContextTrimmed) -> String {
+    counted(trimmed.messages, "older message")
+}
+
+/// Says how many there are of something.
+#[must_use]
+pub fn counted(count: u64, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Role;
+
+    #[test]
+    fn one_of_something_is_not_many() {
+        assert_eq!(
+            max_turns(&MaxTurnsReached {
+                turns: 1,
+                content: String::new()
+            }),
+            "the limit of 1 turn is reached"
+        );
+        assert_eq!(counted(2, "turn"), "2 turns");
+        assert_eq!(asks_for(0), None);
+        assert_eq!(asks_for(1).unwrap(), "asks for a tool");
+        assert_eq!(asks_for(3).unwrap(), "asks for 3 tools");
+    }
+
+    #[test]
+    fn whoever_takes_over_is_named() {
+        let mut taken = Escalated {
+            failures: 2,
+            role: None,
+            question: None,
+        };
+        assert_eq!(
+            escalated(&taken),
+            "a person is asked after 2 failures in a row"
+        );
+        taken.role = Some(Role::REASONING);
+        assert_eq!(
+            escalated(&taken),
+            "reasoning takes over after 2 failures in a row"
+        );
+    }
+}

@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Taint;
+use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, ToolCallId};
+use crate::input::{ApprovalDecision, NextAttempt, is_false};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::metrics::{RunMeter, SessionMetrics};
@@ -55,6 +57,12 @@ pub struct LogSummary {
     pub taint: Taint,
     /// What it used so far.
     pub meter: RunMeter,
+    /// Whether it waits, if anything is pending when a step ends.
+    #[serde(skip_serializing_if = "is_false")]
+    waits: bool,
+    /// How many calls of its last reply have no result yet, for each agent that has such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open_calls: Vec<(AgentId, u32)>,
 }
 
 impl Default for LogSummary {
@@ -72,6 +80,8 @@ impl Default for LogSummary {
             plan: None,
             taint: Taint::default(),
             meter: RunMeter::default(),
+            waits: false,
+            open_calls: Vec::new(),
         }
     }
 }
@@ -101,6 +111,10 @@ impl LogSummary {
         if record.agent == AgentId::ROOT {
             self.turns = self.turns.max(record.turn.0);
         }
+        let is_next_step = record.active_ms.is_some();
+        if is_next_step && self.pending.is_empty() {
+            self.waits = false;
+        }
         match &record.body {
             RecordBody::RunStarted(started) => {
                 let asked = started.spec.messages.iter().map(AsRef::as_ref);
@@ -108,66 +122,116 @@ impl LogSummary {
             }
             RecordBody::Plan(changed) => self.plan = Some(changed.plan.clone()),
             RecordBody::Waiting(waiting) => {
-                self.status = RunStatus::Waiting;
+                self.waits = true;
                 self.pending.clone_from(&waiting.pending);
             }
-            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
-                if record.ends_the_run() =>
-            {
-                self.end(record.at, outcome);
+            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
+                self.end(record, outcome);
             }
-            body if self.status == RunStatus::Waiting => self.apply_waiting(body),
-            _ => {}
+            _ => self.follow(record),
+        }
+        if self.ended_at.is_none() {
+            self.status = match self.waits && !self.pending.is_empty() {
+                true => RunStatus::Waiting,
+                false => RunStatus::Running,
+            };
         }
     }
 
-    fn end(&mut self, at: Timestamp, outcome: &RunOutcome) {
-        self.pending.clear();
-        self.status = outcome.status();
-        self.ended_at = Some(at);
-        self.turns = outcome.turns;
-        self.finish_reason = Some(outcome.finish_reason.clone());
+    fn end(&mut self, record: &Record, outcome: &RunOutcome) {
+        self.open_calls.retain(|(agent, _)| *agent != record.agent);
+        if record.ends_the_run() {
+            self.go_on();
+            self.status = outcome.status();
+            self.ended_at = Some(record.at);
+            self.turns = outcome.turns;
+            self.finish_reason = Some(outcome.finish_reason.clone());
+        }
     }
 
-    /// Takes in a record of a run that waits. It is at work again once nothing is open, or when it does something else.
-    fn apply_waiting(&mut self, body: &RecordBody) {
-        match body {
-            RecordBody::ApprovalDecided(decided) => self.answered(&decided.tool_call_id),
-            RecordBody::ToolResult(result) => self.answered(&result.tool_call_id),
-            // A run says that it waits once, not again for what it asks on top.
-            RecordBody::ApprovalRequested(asked) => self.pending.push(Pending {
+    /// Follows what is open. A run that waits says so once, not again for what it asks on top; it is at work again when it
+    /// does something else, which a record need not show: when a call is checked, or the last call of a batch has its
+    /// result.
+    fn follow(&mut self, record: &Record) {
+        match &record.body {
+            RecordBody::LlmCall(call) => {
+                let calls = match call.purpose {
+                    Purpose::Turn => call.reply.calls().count(),
+                    Purpose::Gather => 1,
+                    _ => 0,
+                };
+                self.open(record.agent, u32::try_from(calls).unwrap_or(u32::MAX));
+                self.go_on();
+            }
+            RecordBody::LlmFailed(failed) => {
+                let gathers = failed.purpose == Purpose::Gather && failed.next == NextAttempt::None;
+                self.open(record.agent, u32::from(gathers));
+                self.go_on();
+            }
+            RecordBody::Verdict(_) | RecordBody::Advised(_) | RecordBody::Resumed(_) => {
+                self.go_on();
+            }
+            RecordBody::ApprovalRequested(asked) => self.wait_for(Pending {
                 effect_id: asked.effect_id,
                 tool_call_id: asked.tool_call_id.clone(),
                 kind: PendingKind::Approval,
                 expires_at: asked.expires_at,
             }),
+            RecordBody::ApprovalDecided(decided) => {
+                self.answered(&decided.tool_call_id);
+                if let ApprovalDecision::Approve { .. } = decided.decision {
+                    self.go_on();
+                }
+            }
             RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
-                self.pending.push(Pending {
+                self.wait_for(Pending {
                     effect_id: call.effect_id,
                     tool_call_id: call.tool_call_id.clone(),
                     kind: PendingKind::ClientTool,
                     expires_at: None,
                 });
             }
-            RecordBody::LlmCall(_)
-            | RecordBody::LlmFailed(_)
-            | RecordBody::Verdict(_)
-            | RecordBody::ToolCall(_)
-            | RecordBody::Advised(_)
-            | RecordBody::Resumed(_) => self.go_on(),
+            RecordBody::ToolCall(_) => self.go_on(),
+            RecordBody::ToolResult(result) => {
+                self.answered(&result.tool_call_id);
+                if self.is_batch_over(record.agent) {
+                    self.go_on();
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn open(&mut self, agent: AgentId, calls: u32) {
+        if calls > 0 {
+            self.open_calls.push((agent, calls));
+        }
+    }
+
+    /// Counts a result of an agent's call; true if it was the last of the batch.
+    fn is_batch_over(&mut self, agent: AgentId) -> bool {
+        let mut open = self.open_calls.iter_mut();
+        let Some((_, calls)) = open.find(|(of, _)| *of == agent) else {
+            return true;
+        };
+        *calls = calls.saturating_sub(1);
+        let is_over = *calls == 0;
+        self.open_calls.retain(|(_, calls)| *calls > 0);
+        is_over
+    }
+
+    fn wait_for(&mut self, pending: Pending) {
+        if self.waits {
+            self.pending.push(pending);
         }
     }
 
     fn answered(&mut self, call: &ToolCallId) {
         self.pending.retain(|pending| pending.tool_call_id != *call);
-        if self.pending.is_empty() {
-            self.go_on();
-        }
     }
 
     fn go_on(&mut self) {
-        self.status = RunStatus::Running;
+        self.waits = false;
         self.pending.clear();
     }
 }

@@ -13,11 +13,7 @@ pub(super) struct ActiveTime {
 }
 
 impl ActiveTime {
-    pub(super) fn start() -> Self {
-        Self::after(Duration::ZERO)
-    }
-
-    /// Goes on from where another process stopped.
+    /// Goes on after the given time, from where another process stopped for instance.
     pub(super) fn after(before: Duration) -> Self {
         Self {
             before,

@@ -29,7 +29,9 @@ impl Driver {
                 tracing::error!(%run, %error, "the run's records cannot be kept: it is left to be taken up later");
             }
         }
-        self.engine.lost.note(run);
+        if let Some(slot) = &self.journal.slot {
+            slot.note_lost();
+        }
         for (_, cancellation) in self.running.drain(..) {
             cancellation.cancel();
         }
@@ -41,8 +43,8 @@ impl Driver {
         if self.unwritten.is_empty() {
             return Ok(());
         }
-        let log = Arc::clone(&self.log);
-        let error = match log.append(&mut self.unwritten).await {
+        let journal = Arc::clone(&self.journal);
+        let error = match journal.append(&mut self.unwritten).await {
             Err(error @ StoreError::RunTooLarge { .. }) if !step.status.is_ended() => error,
             other => return other,
         };
@@ -55,6 +57,6 @@ impl Driver {
         // What the step asks for has not begun and is not begun any more.
         (step.status, step.effects, step.wake_at) = (end.status, end.effects, end.wake_at);
         self.unwritten.extend(end.records);
-        log.append(&mut self.unwritten).await
+        journal.append(&mut self.unwritten).await
     }
 }

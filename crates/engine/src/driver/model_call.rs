@@ -70,15 +70,12 @@ impl Driver {
         let reads_along =
             call.audience == Audience::Person && self.scope.delivery == Delivery::Streamed;
         let live = reads_along.then(|| self.live_call(&call));
-        let log = Arc::clone(&self.log);
+        let journal = Arc::clone(&self.journal);
         self.work.push(Box::pin(async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            // Boxed, because it is seldom needed.
-            if !log.is_held()
-                && let Err(error) = Box::pin(log.hold_again()).await
-            {
+            if let Err(error) = journal.hold().await {
                 return Work::Lost(error);
             }
             let started = Instant::now();
@@ -111,7 +108,7 @@ impl Driver {
             run_id: self.scope.run_id,
             agent: call.agent,
         };
-        let feed = Arc::clone(&self.log.feed);
+        let feed = Arc::clone(&self.journal.feed);
         feed.begin(call.effect_id);
         let buffer = feed.buffer(live);
         (feed, buffer)

@@ -31,14 +31,11 @@ impl Driver {
         let ctx = self.tool_context(&run, Arc::clone(&reports));
         self.running.push((run.effect_id, ctx.cancellation.clone()));
         let permits = Arc::clone(&self.engine.tool_permits);
-        let log = Arc::clone(&self.log);
+        let journal = Arc::clone(&self.journal);
         let mut call: BoxFuture<'static, Work> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
-            // Boxed, because it is seldom needed.
-            if !log.is_held()
-                && let Err(error) = Box::pin(log.hold_again()).await
-            {
+            if let Err(error) = journal.hold().await {
                 return Work::Lost(error);
             }
             let started = Instant::now();
@@ -71,7 +68,7 @@ impl Driver {
             run_id: self.scope.run_id,
             agent: run.agent,
         };
-        let feed = Arc::clone(&self.log.feed);
+        let feed = Arc::clone(&self.journal.feed);
         feed.begin(run.effect_id);
         Arc::new(Reports {
             feed,

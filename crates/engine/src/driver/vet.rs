@@ -16,9 +16,9 @@ use neuraxis_ports::{StoreError, Tool, TurnContext};
 
 use crate::catalog::ToolCallError;
 use crate::driver::Driver;
-use crate::driver::log::RunLog;
+use crate::driver::journal::Journal;
 use crate::driver::under_way::Work;
-use crate::orchestrator::Engine;
+use crate::engine::Engine;
 
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
@@ -101,7 +101,7 @@ impl Driver {
         };
         let lookup = Lookup {
             engine: Arc::clone(&self.engine),
-            log: Arc::clone(&self.log),
+            journal: Arc::clone(&self.journal),
             decision,
             taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
         };
@@ -186,7 +186,7 @@ impl Engine {
 /// What it takes to judge calls once more, with what people allowed for the session.
 struct Lookup {
     engine: Arc<Engine>,
-    log: Arc<RunLog>,
+    journal: Arc<Journal>,
     decision: Arc<Decision>,
     taint: Taint,
 }
@@ -195,7 +195,7 @@ impl Lookup {
     async fn answer(&self, calls: &[CallToVet], mut vetted: Vec<Vetting>) -> Vec<Vetting> {
         // What cannot be read allows nothing: the person is asked.
         let mut remembered = self.remembered().await.unwrap_or_else(|error| {
-            let run = self.log.run_id;
+            let run = self.journal.run_id;
             tracing::warn!(%run, %error, "what people allowed for the session cannot be read");
             Remembered::default()
         });
@@ -258,7 +258,7 @@ impl Lookup {
         approved: &Approved,
         remembered: &mut Remembered,
     ) -> bool {
-        let (run, tool) = (self.log.run_id, &call.tool.name);
+        let (run, tool) = (self.journal.run_id, &call.tool.name);
         let Some(scope) = approved.remember.clone() else {
             return false;
         };
@@ -269,16 +269,13 @@ impl Lookup {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
-        let (Some(store), Some(held), Some(mut grant)) = (
-            &self.engine.store,
-            &self.log.lease,
-            after.grants().last().cloned(),
-        ) else {
+        let (Some(slot), Some(mut grant)) = (&self.journal.slot, after.grants().last().cloned())
+        else {
             return false;
         };
         let key = &self.engine.approval_key;
-        key.sign_grant(&held.lease.session, &mut grant);
-        if let Err(error) = store.remember(&held.lease, &grant).await {
+        key.sign_grant(slot.session(), &mut grant);
+        if let Err(error) = slot.remember(&grant).await {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
             return false;
         }
@@ -287,23 +284,21 @@ impl Lookup {
     }
 
     fn keeps_answers(&self) -> bool {
-        self.engine.store.is_some() && self.log.lease.is_some()
+        self.journal.slot.is_some()
     }
 
     async fn remembered(&self) -> Result<Remembered, StoreError> {
-        match (&self.engine.store, &self.log.lease) {
-            (Some(store), Some(held)) => {
-                let session = &held.lease.session;
-                let mut remembered = store.remembered(session).await?;
-                let key = &self.engine.approval_key;
-                remembered.retain(|grant| key.grants(session, grant));
-                if !remembered.grants().is_empty() {
-                    // What was slipped in behind the back of the store allows nothing.
-                    store.verify(session, None).await?;
-                }
-                Ok(remembered)
-            }
-            _ => Ok(Remembered::default()),
+        let Some(slot) = &self.journal.slot else {
+            return Ok(Remembered::default());
+        };
+        let (store, session) = (slot.store(), slot.session());
+        let mut remembered = store.remembered(session).await?;
+        let key = &self.engine.approval_key;
+        remembered.retain(|grant| key.grants(session, grant));
+        if !remembered.grants().is_empty() {
+            // What was slipped in behind the back of the store allows nothing.
+            store.verify(session, None).await?;
         }
+        Ok(remembered)
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use neuraxis_core::log::RunView;
 use neuraxis_core::{Message, Record, RecordBody};
 
 use crate::request::{RequestError, UserRequest};
-use crate::resume::decision_of;
 
 /// A part of a request that a repetition has to say again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,8 @@ pub(super) fn check(
             differences.push(RequestPart::Message);
         }
     }
-    if let Some(decision) = decision_of(records) {
+    let view = RunView::of(records.get(..2).unwrap_or(records));
+    if let Some(decision) = view.decision() {
         if decision.mode != request.mode {
             differences.push(RequestPart::Mode);
         }

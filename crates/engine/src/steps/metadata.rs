@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    EffectId, JsonText, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted,
-    ToolResult,
+    EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted, ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -90,7 +89,10 @@ impl StepMetadata {
         map.insert("agent".to_owned(), json!(self.record.agent));
         if let Some(RecordBody::ToolFailed(failed)) = self.failed.as_ref().map(|it| &it.body) {
             map.insert("attempt".to_owned(), json!(failed.attempt.next()));
-            map.insert("retried_after".to_owned(), error_of(&failed.value));
+            map.insert(
+                "retried_after".to_owned(),
+                json!(failed.value.error_message()),
+            );
         }
         let result = self.result.as_ref().unwrap_or(&self.record);
         if let RecordBody::ToolResult(result) = &result.body {
@@ -153,16 +155,9 @@ fn add_result(map: &mut Map<String, Value>, result: &ToolResult) {
         map.insert("duration_ms".to_owned(), json!(millis(duration)));
     }
     if let Some(failure) = result.failure {
-        map.insert("error".to_owned(), error_of(&result.value));
+        map.insert("error".to_owned(), json!(result.value.error_message()));
         map.insert("error_type".to_owned(), json!(failure));
     }
-}
-
-/// Returns what a failed call's value says went wrong.
-fn error_of(value: &JsonText) -> Value {
-    let error: Option<Map<String, Value>> = value.decode().ok();
-    let message = error.and_then(|mut error| error.remove("error"));
-    message.unwrap_or(Value::Null)
 }
 
 fn object(value: Value) -> Map<String, Value> {

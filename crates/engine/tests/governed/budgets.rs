@@ -1,5 +1,6 @@
 //! What sessions and days may use, counted over runs: money by a table of prices, and the time that runs were active.
 
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use neuraxis_core::{
     ApprovalDecision, BudgetKind, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
     RunStatus, SessionMetrics, TokenCount, Usage,
 };
-use neuraxis_engine::{ArchiveReader, export_session, import_archive};
+use neuraxis_engine::{ImportError, Sessions, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionIndex as _, SessionStore};
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
@@ -131,7 +132,7 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     tokio::time::advance(Duration::from_secs(3_600)).await;
     world.clock.advance(Duration::from_secs(3_600));
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.put.count(), 1);
     let before = used(&world.store).await;
@@ -151,13 +152,14 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     );
 
     let mut archive = Vec::new();
-    export_session(world.store.as_ref(), &session("s"), &mut archive)
-        .await
-        .unwrap()
-        .unwrap();
-    let elsewhere = MemoryStore::new();
-    import_archive(&elsewhere, ArchiveReader::new(archive.as_slice()), |_| true)
-        .await
-        .unwrap();
+    let here = Sessions::new(world.store.clone());
+    here.export(&session("s"), &mut archive).await.unwrap();
+    let elsewhere = Arc::new(MemoryStore::new());
+    let (kept, nobody) = (Sessions::new(elsewhere.clone()), async |_: &_| {
+        Ok::<_, ImportError>(())
+    });
+    let mut archive = Cursor::new(archive);
+    let imported = kept.import(&mut archive, UnfinishedRuns::Refused, nobody);
+    imported.await.unwrap();
     assert_eq!(used(&elsewhere).await, used_here);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use neuraxis::Mode;
 use neuraxis::core::{AskApproval, JsonText, ToolOutput, ToolSpec};
 use neuraxis::ports::{Approver, ApproverReply, Tool, ToolContext, ToolError, async_trait};
-use neuraxis_app::{App, Config, Environment, Sources, Tape};
+use neuraxis_app::{App, Config, Environment, Sources};
 use neuraxis_server::{Limits, Server};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::spec;
@@ -33,15 +33,15 @@ pub(crate) fn serve(folder: &Path) {
         let config = Config::load(&environment, &Sources::default().with_file(file)).unwrap();
         let tools = ["look", "note", "pay", "pay_asked"].map(|name| tool(folder, name));
         let small = small_store(&config).await;
-        let app = App::build_extended(&config, &environment, Tape::Off, |builder| {
+        let app = App::builder(&config, &environment).extend(|builder| {
             let builder = builder.tools(tools).approver(Arc::new(Later));
             match small {
                 Some(store) => builder.store(Arc::new(store)),
                 None => builder,
             }
         });
-        let orchestrator = app.await.unwrap().orchestrator;
-        orchestrator.recover().await.unwrap();
+        let orchestrator = app.build().await.unwrap().orchestrator;
+        orchestrator.runs().recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
         let mut limits = Limits::default();
         limits.modes = Some(vec![Mode::EXPLORATORY]);
@@ -49,6 +49,7 @@ pub(crate) fn serve(folder: &Path) {
         println!("listening on {}", server.url());
         tokio::spawn(async move {
             orchestrator
+                .runs()
                 .keep_recovering(Duration::from_millis(100))
                 .await;
         });

@@ -2,22 +2,19 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use neuraxis::RunHandle;
 use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, GrantScope, InboxEntry, InboxInput, InputId, JsonText,
-    RunId, Seq,
-};
-use neuraxis::engine::{Answer, ResumeError, SystemClock, ToolCallError, UuidV7};
-use neuraxis::ports::{Clock, Ids, StoreError};
+use neuraxis::core::{ApprovalDecision, GrantScope, JsonText, Record, RecordBody, Seq};
+use neuraxis::engine::{DecideError, Decided, ResumeError, SystemClock, WaitingApproval};
+use neuraxis::ports::Clock;
 use neuraxis_app::{App, Tape};
 
-use super::super::ask::{self, Format, Reception, View};
+use super::super::ask::{self, Attended, Format, View};
 use super::show;
-use super::waiting::{self, Waiting, Which};
+use super::waiting::{self, Which};
 use crate::approve::{WhenAway, user_name};
 use crate::command::lookup;
 use crate::confirm;
@@ -89,7 +86,7 @@ fn json(text: &str) -> Result<JsonText, String> {
 impl Approve {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let (arguments, number) = (self.arguments, self.for_session);
-        let decision = move |waiting: &Waiting| {
+        let decision = move |waiting: &WaitingApproval| {
             let remember = number.map(|number| chosen(waiting, number)).transpose()?;
             Ok(ApprovalDecision::Approve {
                 arguments,
@@ -103,7 +100,7 @@ impl Approve {
 impl Deny {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let reason = self.reason;
-        let decision = |_: &Waiting| Ok(ApprovalDecision::Deny { reason });
+        let decision = |_: &WaitingApproval| Ok(ApprovalDecision::Deny { reason });
         decide(setup, &self.which, ("Deny it?", decision), self.format).await
     }
 }
@@ -113,21 +110,28 @@ async fn decide(
     which: &Which,
     (prompt, decision): (
         &str,
-        impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
+        impl FnOnce(&WaitingApproval) -> Result<ApprovalDecision, CommandError>,
     ),
     format: Format,
 ) -> Result<(), CommandError> {
+    let loaded = setup.load()?;
     // What the run asks next waits as this call did, unless somebody sits here.
-    let mut reception = Reception::new(setup, WhenAway::Wait)?;
-    let app = reception.app(setup, Tape::Off).await?;
-    let root = setup.config()?.project_root().to_owned();
-    let meant = meant(&app, which, (&root, prompt)).await;
+    let mut attended = Attended::new(&loaded.config, WhenAway::Wait)?;
+    let app = attended.app(&loaded, Tape::Off).await?;
+    let root = loaded.config.project_root();
+    let meant = meant(&app, which, (root, prompt)).await;
     let done = match meant {
-        Ok(waiting) => decide_in(&app, &mut reception, waiting, decision, format).await,
+        Ok(meant) => decide_in(&app, &mut attended, meant, decision, format).await,
         Err(error) => Err(error),
     };
     app.close().await;
     done
+}
+
+/// The question that is answered, and what was on record of its run by then.
+struct Meant {
+    waiting: WaitingApproval,
+    records: Vec<Arc<Record>>,
 }
 
 /// Returns the question that is answered. One that nobody named is shown to the person at the terminal, who says whether it
@@ -136,13 +140,16 @@ async fn meant(
     app: &App,
     which: &Which,
     (root, prompt): (&Path, &str),
-) -> Result<Waiting, CommandError> {
-    let waiting = waiting::one(app.store.as_ref(), which).await?;
-    lookup::unaltered(app.store.as_ref(), &waiting.session).await?;
+) -> Result<Meant, CommandError> {
+    let waiting = waiting::one(app, which).await?;
+    let sessions = app.orchestrator.sessions();
+    lookup::unaltered(&sessions, &waiting.session_id).await?;
+    let run = waiting.run_id;
+    let records = sessions.records(run).await?;
     if which.names_question() {
-        return Ok(waiting);
+        return Ok(Meant { waiting, records });
     }
-    let (run, name) = (waiting.run, waiting.question_name());
+    let name = waiting.question();
     if !confirm::is_somebody_there() {
         let error = anyhow!("say which question of run {run} you answer");
         return Err(CommandError::usage(error)
@@ -154,11 +161,12 @@ async fn meant(
             )));
     }
     let columns = terminal::width(std::io::stderr());
-    let shown = show::in_full(&waiting, app.orchestrator.tools(), root, columns);
+    let tools = app.orchestrator.tools();
+    let shown = show::in_full((&waiting, &records), tools, root, columns);
     let mut stderr = anstream::stderr();
     stderr.write_all(shown.as_bytes())?;
     match confirm::says_yes(prompt)? {
-        true => Ok(waiting),
+        true => Ok(Meant { waiting, records }),
         false => {
             let error = anyhow!("nothing was decided: the call still waits");
             Err(CommandError::failed(error))
@@ -168,38 +176,31 @@ async fn meant(
 
 async fn decide_in(
     app: &App,
-    reception: &mut Reception,
-    waiting: Waiting,
-    decision: impl FnOnce(&Waiting) -> Result<ApprovalDecision, CommandError>,
+    attended: &mut Attended,
+    Meant { waiting, records }: Meant,
+    decision: impl FnOnce(&WaitingApproval) -> Result<ApprovalDecision, CommandError>,
     format: Format,
 ) -> Result<(), CommandError> {
     let decision = decision(&waiting)?;
-    fits(app, &waiting, &decision)?;
-    let decided = decided(&waiting, decision);
-    let answer = Answer::Approval(decided.clone());
-    let handle = match app.orchestrator.resume(waiting.run, vec![answer]).await {
-        Ok(handle) => handle,
-        Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
-            match leave_with_holder(app, waiting.run, decided).await? {
-                Some(handle) => handle,
-                // Whoever has the run takes what is too late for an expiry.
-                None => {
-                    return match waiting.expired_by(SystemClock.now()) {
-                        Some(at) => Err(too_late(&waiting, at)),
-                        None => Ok(()),
-                    };
-                }
-            }
+    let approvals = app.orchestrator.approvals();
+    let decided = approvals.decide_and_resume(&waiting, decision, Some(user_name()));
+    let handle = match decided.await.map_err(stuck)? {
+        Decided::GoesOn(handle) => handle,
+        Decided::LeftToHolder => {
+            let run = waiting.run_id;
+            let note = format!(
+                "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs \
+                 resume {run}`"
+            );
+            Progress::new().notice(&again(&note));
+            // Whoever has the run takes what is too late for an expiry.
+            return match waiting.expired_by(SystemClock.now()) {
+                Some(at) => Err(too_late(&waiting, at)),
+                None => Ok(()),
+            };
         }
-        Err(
-            error @ (ResumeError::Elsewhere { .. }
-            | ResumeError::Imported(_)
-            | ResumeError::NoFolder(_)),
-        ) => return Err(error.into()),
-        Err(error) => return Err(stuck(error, "the run does not go on")),
     };
-    let last = waiting.records.last();
-    let view = View::new(format).after(last.map_or(Seq(0), |record| record.seq));
+    let view = View::new(format).after(records.last().map_or(Seq(0), |record| record.seq));
     for notice in &app.notices {
         view.notice(notice);
     }
@@ -208,95 +209,51 @@ async fn decide_in(
         move |signal| ask::cancel(&handle, signal.reason())
     });
     let events = handle.events();
-    ask::show(app, view, (&handle, events), reception, &interrupt).await?;
-    match waiting.asked.expires_at {
-        Some(at) if waiting.has_expired(&handle.records()) => Err(too_late(&waiting, at)),
+    ask::show(app, view, (&handle, events), attended, &interrupt).await?;
+    match waiting.request.expires_at {
+        Some(at) if has_expired(&waiting, &handle.records()) => Err(too_late(&waiting, at)),
         _ => Ok(()),
     }
 }
 
-/// Leaves a decision with the process that has the run. Returns the run if nobody has it anymore: it goes on here.
-async fn leave_with_holder(
-    app: &App,
-    run: RunId,
-    decided: ApprovalDecided,
-) -> Result<Option<RunHandle>, CommandError> {
-    let decided = app.orchestrator.sign_approval(run, decided);
-    let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
-    let posted = app.store.post(run, &entry).await;
-    posted.context("the decision could not be kept")?;
-    // A lease that ran out meanwhile leaves nobody who would look for it.
-    match app.orchestrator.resume(run, Vec::new()).await {
-        Ok(handle) => return Ok(Some(handle)),
-        Err(
-            ResumeError::AtWork(_)
-            | ResumeError::Ended(_)
-            | ResumeError::NothingToDo
-            | ResumeError::Store(StoreError::SessionBusy { .. }),
-        ) => {}
-        Err(error) => {
-            let what = "the decision is kept, but the run does not go on";
-            return Err(stuck(error, what));
-        }
+/// Says why a run does not go on with a decision.
+fn stuck(error: DecideError) -> CommandError {
+    match error {
+        DecideError::Arguments(error) => CommandError::usage(error).hint("the call still waits"),
+        DecideError::Resume(
+            error @ (ResumeError::Elsewhere { .. }
+            | ResumeError::Imported(_)
+            | ResumeError::NoFolder(_)),
+        ) => error.into(),
+        error => CommandError::failed(error),
     }
-    let note = format!(
-        "the decision is kept; the process that has the run goes on with it. If that one has died: `neuraxis runs resume \
-         {run}`"
-    );
-    Progress::new().notice(&again(&note));
-    Ok(None)
 }
 
-fn stuck(error: ResumeError, what: &'static str) -> CommandError {
-    CommandError::failed(anyhow!(error).context(what))
+/// Tells whether a question expired, as far as the records of its run say.
+fn has_expired(waiting: &WaitingApproval, records: &[Arc<Record>]) -> bool {
+    records.iter().any(|record| match &record.body {
+        RecordBody::ApprovalDecided(decided) => {
+            decided.tool_call_id == waiting.request.tool_call_id
+                && decided.decision == ApprovalDecision::Expired
+        }
+        _ => false,
+    })
 }
 
 /// Says that a decision came to nothing.
-fn too_late(waiting: &Waiting, at: Timestamp) -> CommandError {
-    let run = waiting.run;
+fn too_late(waiting: &WaitingApproval, at: Timestamp) -> CommandError {
+    let run = waiting.run_id;
     let error = anyhow!("it had expired at {at}, before you decided: the call is not run");
     let error = error.context("the decision came too late");
     CommandError::failed(error).hint(format!("`neuraxis runs show {run}` shows what it came to"))
 }
 
 /// Returns what is to be remembered.
-fn chosen(waiting: &Waiting, number: usize) -> Result<GrantScope, CommandError> {
-    let choices = &waiting.asked.choices;
+fn chosen(waiting: &WaitingApproval, number: usize) -> Result<GrantScope, CommandError> {
+    let choices = &waiting.request.choices;
     let choice = number.checked_sub(1).and_then(|place| choices.get(place));
     choice.cloned().ok_or_else(|| {
         let error = anyhow!("there is no choice {number}: {} are offered", choices.len());
         CommandError::usage(error).hint("`neuraxis approvals show` lists them")
     })
-}
-
-/// Refuses edited arguments that the tool does not take: they would use up the approval for nothing.
-fn fits(app: &App, waiting: &Waiting, decision: &ApprovalDecision) -> Result<(), CommandError> {
-    let ApprovalDecision::Approve {
-        arguments: Some(arguments),
-        ..
-    } = decision
-    else {
-        return Ok(());
-    };
-    match app
-        .orchestrator
-        .tools()
-        .check(&waiting.asked.name, arguments)
-    {
-        // A tool that this process does not have is checked where it is.
-        Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
-        Err(error) => Err(CommandError::usage(anyhow!(error)).hint("the call still waits")),
-    }
-}
-
-fn decided(waiting: &Waiting, decision: ApprovalDecision) -> ApprovalDecided {
-    ApprovalDecided {
-        id: InputId::new(UuidV7.new_id().to_string()),
-        tool_call_id: waiting.asked.tool_call_id.clone(),
-        // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
-        arguments_hash: waiting.asked.arguments_hash,
-        decision,
-        by: Some(user_name()),
-        code: None,
-    }
 }

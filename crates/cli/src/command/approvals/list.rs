@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use neuraxis::SessionId;
+use neuraxis::engine::WaitingApproval;
 use serde_json::{Value, json};
 
-use super::waiting::{self, Waiting};
+use super::waiting::in_text;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::setup::Setup;
@@ -38,18 +39,19 @@ enum Format {
 
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app().await?;
-        let store = app.store.as_ref();
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let approvals = loaded.app().build().await?.orchestrator.approvals();
         let waiting = match &self.session {
-            Some(session) => waiting::in_session(store, session).await?,
-            None => waiting::everywhere(store).await?,
+            Some(session) => approvals.of_session(session).await?,
+            None => approvals.list().await?,
         };
         let mut output = Output::new();
         let text = match self.format {
             Format::Text if waiting.is_empty() => "nothing waits for your approval\n".to_owned(),
             Format::Text => {
                 let columns = output.width();
-                waiting.iter().map(|it| it.in_text(columns)).collect()
+                waiting.iter().map(|it| in_text(it, columns)).collect()
             }
             Format::Json => {
                 let list: Value = waiting.iter().map(in_json).collect();
@@ -61,19 +63,19 @@ impl List {
     }
 }
 
-fn in_json(waiting: &Waiting) -> Value {
+fn in_json(waiting: &WaitingApproval) -> Value {
     json!({
-        "run_id": waiting.run,
-        "session_id": waiting.session,
-        "question": waiting.question_name(),
+        "run_id": waiting.run_id,
+        "session_id": waiting.session_id,
+        "question": waiting.question(),
         "agent": waiting.agent.to_string(),
-        "since": waiting.since,
-        "tool_call_id": waiting.asked.tool_call_id,
-        "name": waiting.asked.name,
-        "arguments": waiting.asked.arguments,
-        "arguments_hash": waiting.asked.arguments_hash,
-        "reason": waiting.asked.reason,
-        "expires_at": waiting.asked.expires_at,
+        "since": waiting.requested_at,
+        "tool_call_id": waiting.request.tool_call_id,
+        "name": waiting.request.name,
+        "arguments": waiting.request.arguments,
+        "arguments_hash": waiting.request.arguments_hash,
+        "reason": waiting.request.reason,
+        "expires_at": waiting.request.expires_at,
         "altered": waiting.altered,
     })
 }

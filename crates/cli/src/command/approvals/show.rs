@@ -1,11 +1,13 @@
 //! `neuraxis approvals show`: exactly what would run.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
-use neuraxis::engine::ToolCatalog;
+use neuraxis::core::Record;
+use neuraxis::engine::{ToolCatalog, WaitingApproval};
 
-use super::waiting::{self, Waiting, Which};
+use super::waiting::{self, Which};
 use crate::approve::{Asked, Whole, question_text, scope, spec_of};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -26,15 +28,18 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let config = setup.config()?;
-        let app = setup.app().await?;
-        let waiting = waiting::several(app.store.as_ref(), &self.which).await?;
+        let loaded = setup.load()?;
+        loaded.say_what_is_ignored();
+        let app = loaded.app().build().await?;
+        let waiting = waiting::several(&app, &self.which).await?;
         let mut output = Output::new();
-        let (root, columns) = (config.project_root(), output.width());
-        let shown = waiting
-            .iter()
-            .map(|waiting| in_full(waiting, app.orchestrator.tools(), root, columns));
-        let shown: Vec<String> = shown.collect();
+        let (root, columns) = (loaded.config.project_root(), output.width());
+        let mut shown = Vec::new();
+        for waiting in &waiting {
+            let records = app.orchestrator.sessions().records(waiting.run_id).await?;
+            let tools = app.orchestrator.tools();
+            shown.push(in_full((waiting, &records), tools, root, columns));
+        }
         output.styled(&shown.join("\n"))?;
         Ok(())
     }
@@ -42,22 +47,22 @@ impl Show {
 
 /// Returns a question with all that it takes to answer it, in lines of so many columns.
 pub(super) fn in_full(
-    waiting: &Waiting,
+    (waiting, records): (&WaitingApproval, &[Arc<Record>]),
     tools: &ToolCatalog,
     root: &Path,
     columns: usize,
 ) -> String {
-    let question = waiting.question();
+    let question = waiting.ask();
     let spec = spec_of(tools, &question.name);
-    let asked = Asked::new(&question, spec, &waiting.records, root);
+    let asked = Asked::new(&question, spec, records, root);
     let (text, _) = question_text(&asked, Whole::All, columns);
     let scopes = (1..).zip(&question.choices);
     let scopes: String = scopes
         .map(|(number, calls)| format!("--for-session {number}: {}", scope(calls)))
         .map(|line| broken(&line, columns, "    │ ") + "\n")
         .collect();
-    let name = waiting.question_name();
-    let altered = waiting.alteration(columns);
-    let expiry = waiting.expiry();
+    let name = waiting.question();
+    let altered = waiting::alteration(waiting, columns);
+    let expiry = waiting::expiry(waiting);
     format!("question {name}\n{text}{altered}{scopes}{expiry}")
 }

@@ -1,21 +1,13 @@
-//! The calls that wait for a person.
-
-use std::sync::Arc;
+//! The calls that wait for a person: which one is meant, and how it is told of.
 
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use neuraxis::core::jiff::Timestamp;
-use neuraxis::core::{
-    AgentId, ApprovalDecision, ApprovalRequested, AskApproval, PendingKind, Record, RecordBody,
-    RunId, Seq, ToolCallId,
-};
-use neuraxis::engine::SystemClock;
-use neuraxis::ports::{Clock, RunSummary, SessionStore, StoreError};
-use neuraxis::{RunStatus, SessionId};
+use neuraxis::engine::{SystemClock, WaitingApproval};
+use neuraxis::ports::Clock;
+use neuraxis_app::App;
 
 use crate::approve::said;
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::wrap::broken;
@@ -38,49 +30,16 @@ impl Which {
     }
 }
 
-/// A call that waits for a person.
-#[derive(Debug, Clone)]
-pub(in crate::command) struct Waiting {
-    pub(super) run: RunId,
-    pub(super) session: SessionId,
-    pub(super) agent: AgentId,
-    pub(super) since: Timestamp,
-    pub(super) asked: ApprovalRequested,
-    /// All that was recorded of the run.
-    pub(super) records: Vec<Arc<Record>>,
-    /// Why what stands in the store is not what was asked, if it is not.
-    pub(super) altered: Option<String>,
-}
-
-/// Returns the calls of all runs that wait and that nobody drives.
-pub(super) async fn everywhere(store: &dyn SessionStore) -> Result<Vec<Waiting>, CommandError> {
-    let runs = store.unfinished().await.map_err(cannot_read)?;
-    calls_of(store, runs).await
-}
-
-/// Returns the calls that wait in a session; none where there is no such session yet.
-pub(in crate::command) async fn in_session(
-    store: &dyn SessionStore,
-    session: &SessionId,
-) -> Result<Vec<Waiting>, CommandError> {
-    let runs = match store.runs(session).await {
-        Ok(runs) => runs,
-        Err(StoreError::NoSuchSession(_)) => Vec::new(),
-        Err(error) => return Err(cannot_read(error)),
-    };
-    calls_of(store, runs).await
-}
-
 /// Returns the calls that are meant: all that the run waits for, if none is named.
 pub(super) async fn several(
-    store: &dyn SessionStore,
+    app: &App,
     which: &Which,
-) -> Result<Vec<Waiting>, CommandError> {
-    let summary = lookup::run(store, &which.run).await?;
+) -> Result<Vec<WaitingApproval>, CommandError> {
+    let summary = app.orchestrator.sessions().find_run(&which.run).await?;
     let run = summary.run_id;
-    let mut waiting = calls_of(store, vec![summary]).await?;
+    let mut waiting = app.orchestrator.approvals().of_run(&summary).await?;
     if let Some(question) = &which.question {
-        waiting.retain(|waiting| waiting.question_name() == *question);
+        waiting.retain(|waiting| waiting.question() == *question);
     }
     if !waiting.is_empty() {
         return Ok(waiting);
@@ -96,14 +55,17 @@ pub(super) async fn several(
 }
 
 /// Returns the question that is meant: the one that is named, or else the only one.
-pub(super) async fn one(store: &dyn SessionStore, which: &Which) -> Result<Waiting, CommandError> {
-    let mut waiting = several(store, which).await?;
+pub(super) async fn one(app: &App, which: &Which) -> Result<WaitingApproval, CommandError> {
+    let mut waiting = several(app, which).await?;
     match (waiting.pop(), waiting.len()) {
         (Some(only), 0) => Ok(only),
         (Some(last), others) => {
-            let run = last.run;
+            let run = last.run_id;
             waiting.push(last);
-            let names = waiting.iter().take(MAX_NAMED).map(Waiting::question_name);
+            let names = waiting
+                .iter()
+                .take(MAX_NAMED)
+                .map(WaitingApproval::question);
             let names: Vec<String> = names.collect();
             let names = names.join(", ");
             let error = anyhow!(
@@ -122,138 +84,49 @@ const MAX_NAMED: usize = 8;
 
 const LIST: &str = "`neuraxis approvals list` shows what waits";
 
-async fn calls_of(
-    store: &dyn SessionStore,
-    runs: Vec<RunSummary>,
-) -> Result<Vec<Waiting>, CommandError> {
-    let mut waiting = Vec::new();
-    for run in runs {
-        if run.status != RunStatus::Waiting {
-            continue;
-        }
-        let open: Vec<ToolCallId> = run
-            .pending
-            .iter()
-            .filter(|pending| pending.kind == PendingKind::Approval)
-            .map(|pending| pending.tool_call_id.clone())
-            .collect();
-        let records = store.records(run.run_id, Seq(0)).await;
-        let records = records.map_err(cannot_read)?;
-        let verified = match open.is_empty() {
-            true => None,
-            false => store.verify(&run.session, None).await.err(),
-        };
-        let altered = |asked: &ApprovalRequested| match &verified {
-            _ if !asked.fits_its_hash() => Some("the arguments do not fit their hash".to_owned()),
-            Some(StoreError::Damaged(why)) => Some(why.clone()),
-            _ => None,
-        };
-        let asked = records.iter().filter_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(asked) if open.contains(&asked.tool_call_id) => {
-                Some((record, asked))
-            }
-            _ => None,
-        });
-        waiting.extend(asked.map(|(record, asked)| Waiting {
-            run: run.run_id,
-            session: run.session.clone(),
-            agent: record.agent,
-            since: record.at,
-            asked: ApprovalRequested::clone(asked),
-            records: records.clone(),
-            altered: altered(asked),
-        }));
-    }
-    Ok(waiting)
+/// Says so if a call is not what was asked, on a line of its own.
+pub(super) fn alteration(waiting: &WaitingApproval, columns: usize) -> String {
+    let altered = waiting.altered.iter();
+    let warned = altered.map(|why| {
+        let why = said(why);
+        let line = format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
+        broken(&line, columns, "    ") + "\n"
+    });
+    warned.collect()
 }
 
-fn cannot_read(error: StoreError) -> CommandError {
-    error.into()
+/// Says until when a call can be decided about, on a line of its own; nothing where there is no end.
+pub(super) fn expiry(waiting: &WaitingApproval) -> String {
+    let expired = waiting.expired_by(SystemClock.now());
+    match (waiting.request.expires_at, expired) {
+        (_, Some(at)) => format!("expired: at {at}, it will not be run\n"),
+        (Some(at), None) => format!("expires: {at}\n"),
+        (None, None) => String::new(),
+    }
 }
 
-impl Waiting {
-    /// Returns the name of the question, by which it is answered.
-    pub(super) fn question_name(&self) -> String {
-        self.asked.question(self.run)
-    }
-
-    /// Says so if it is not what was asked, on a line of its own.
-    pub(super) fn alteration(&self, columns: usize) -> String {
-        let altered = self.altered.iter();
-        let warned = altered.map(|why| {
-            let why = said(why);
-            let line =
-                format!("ALTERED: this is not what was asked, and cannot be approved: {why}");
-            broken(&line, columns, "    ") + "\n"
-        });
-        warned.collect()
-    }
-
-    /// Returns the question as it was asked.
-    pub(super) fn question(&self) -> AskApproval {
-        AskApproval {
-            effect_id: self.asked.effect_id,
-            agent: self.agent,
-            tool_call_id: self.asked.tool_call_id.clone(),
-            name: self.asked.name.clone(),
-            arguments: self.asked.arguments.clone(),
-            arguments_hash: self.asked.arguments_hash,
-            reason: self.asked.reason.clone(),
-            rule: self.asked.rule.clone(),
-            choices: self.asked.choices.clone(),
-            expires_at: self.asked.expires_at,
-        }
-    }
-
-    /// Returns when it expired, if it had by a time.
-    pub(super) fn expired_by(&self, now: Timestamp) -> Option<Timestamp> {
-        self.asked.expires_at.filter(|at| *at <= now)
-    }
-
-    /// Tells whether it expired, as far as some records of its run say.
-    pub(super) fn has_expired(&self, records: &[Arc<Record>]) -> bool {
-        records.iter().any(|record| match &record.body {
-            RecordBody::ApprovalDecided(decided) => {
-                decided.tool_call_id == self.asked.tool_call_id
-                    && decided.decision == ApprovalDecision::Expired
-            }
-            _ => false,
-        })
-    }
-
-    /// Says until when it can be decided, on a line of its own; nothing where there is no end.
-    pub(super) fn expiry(&self) -> String {
-        let now = SystemClock.now();
-        match (self.asked.expires_at, self.expired_by(now)) {
-            (_, Some(at)) => format!("expired: at {at}, it will not be run\n"),
-            (Some(at), None) => format!("expires: {at}\n"),
-            (None, None) => String::new(),
-        }
-    }
-
-    /// Tells of it in a few lines of so many columns.
-    pub(in crate::command) fn in_text(&self, columns: usize) -> String {
-        let line = |line: String| broken(&line, columns, "    ");
-        let asked = &self.asked;
-        let expiry = self.expiry();
-        let indented = |line: String| match line.is_empty() {
-            true => line,
-            false => format!("  {line}"),
-        };
-        format!(
-            "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
-            self.run,
-            self.question_name(),
-            line(format!("  session {}, since {}", self.session, self.since)),
-            line(format!("  call {}", said(asked.tool_call_id.as_str()))),
-            line(format!(
-                "  {} {}",
-                said(&asked.name),
-                said(asked.arguments.as_str())
-            )),
-            line(format!("  why: {}", said(&asked.reason))),
-            indented(self.alteration(columns)),
-            indented(expiry),
-        )
-    }
+/// Tells of a call in a few lines of so many columns.
+pub(in crate::command) fn in_text(waiting: &WaitingApproval, columns: usize) -> String {
+    let line = |line: String| broken(&line, columns, "    ");
+    let asked = &waiting.request;
+    let (session, since) = (&waiting.session_id, waiting.requested_at);
+    let indented = |line: String| match line.is_empty() {
+        true => line,
+        false => format!("  {line}"),
+    };
+    format!(
+        "run {}\n  question {}\n{}\n{}\n{}\n{}\n{}{}",
+        waiting.run_id,
+        waiting.question(),
+        line(format!("  session {session}, since {since}")),
+        line(format!("  call {}", said(asked.tool_call_id.as_str()))),
+        line(format!(
+            "  {} {}",
+            said(&asked.name),
+            said(asked.arguments.as_str())
+        )),
+        line(format!("  why: {}", said(&asked.reason))),
+        indented(alteration(waiting, columns)),
+        indented(expiry(waiting)),
+    )
 }

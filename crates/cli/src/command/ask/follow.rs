@@ -7,8 +7,8 @@ use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
-use super::view::{Attendance, View};
-use super::{Format, Reception, waiting};
+use super::view::View;
+use super::{Attended, Format, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -22,7 +22,7 @@ pub(in crate::command) async fn watch(
     app: &App,
     format: Format,
     (handle, events): (&RunHandle, Events),
-    reception: &mut Reception,
+    attended: &mut Attended,
 ) -> Result<(), CommandError> {
     let view = View::new(format);
     for notice in &app.notices {
@@ -32,7 +32,7 @@ pub(in crate::command) async fn watch(
         let handle = handle.clone();
         move |signal| cancel(&handle, signal.reason())
     });
-    show(app, view, (handle, events), reception, &interrupt).await
+    show(app, view, (handle, events), attended, &interrupt).await
 }
 
 /// Shows a run up to its end, asks whoever sits here, and says how it went.
@@ -40,16 +40,11 @@ pub(in crate::command) async fn show(
     app: &App,
     mut view: View,
     (handle, events): (&RunHandle, Events),
-    reception: &mut Reception,
+    attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
-    let around = reception.surroundings(app);
-    let attendance = Attendance {
-        desk: &mut reception.desk,
-        around: &around,
-        interrupt,
-    };
-    if let Err(error) = view.follow(handle, events, attendance).await {
+    let asking = (&mut attended.prompter, app.orchestrator.tools());
+    if let Err(error) = view.follow(handle, events, asking, interrupt).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");
         // However it ended, nobody hears of it.
@@ -67,8 +62,8 @@ pub(in crate::command) async fn show(
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }
-    if let Some(why) = reception.turned_away(handle) {
-        view.notice(&waiting::how_to_allow(reception.put_off, &why));
+    if let Some(why) = attended.turned_away(handle) {
+        view.notice(&waiting::how_to_allow(attended.put_off, &why));
     }
     let records = || handle.records();
     verdict(&result, interrupt, records, |failure| {

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use neuraxis::Event;
+use neuraxis::core::log::describe;
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, LimitKind, LimitReachedRecord, LiveBody, LlmCall,
-    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, Role, ToolCallId,
+    LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ToolCallId,
     ToolFailure, ToolResult,
 };
 
 use crate::progress::Progress;
-use crate::wording::{self, brief};
+use crate::wording::brief;
 
 const THINKING: &str = "waiting for the model";
 const LOADING: &str = "the model server is still loading the model";
@@ -86,28 +87,21 @@ impl Narrator {
             }
             RecordBody::Warning(warning) => self.progress.warn(&warning.message),
             RecordBody::RoleDowngraded(downgraded) => {
-                let (from, to) = (&downgraded.from, &downgraded.to);
+                let told = describe::downgraded(downgraded);
                 let reason = &downgraded.reason;
-                self.progress
-                    .warn(&format!("{to} serves instead of {from}: {reason}"));
+                self.progress.warn(&format!("{told}: {reason}"));
             }
             RecordBody::Escalated(escalated) => {
-                let failures = escalated.failures;
-                let who = escalated.role.as_ref().map_or("a person", Role::as_str);
-                self.progress
-                    .warn(&format!("{failures} failures in a row: {who} takes over"));
+                self.progress.warn(&describe::escalated(escalated));
             }
             RecordBody::ContextTrimmed(trimmed) => {
-                let messages = trimmed.messages;
-                self.progress.warn(&format!(
-                    "left out {messages} older messages, so that the rest fits"
-                ));
+                let messages = describe::trimmed(trimmed);
+                self.progress
+                    .warn(&format!("left out {messages}, so that the rest fits"));
             }
             RecordBody::MaxTurnsReached(reached) => {
-                let turns = reached.turns;
-                let turns = wording::counted(turns.into(), "turn");
-                self.progress
-                    .warn(&format!("the limit of {turns} is reached: one last answer"));
+                let limit = describe::max_turns(reached);
+                self.progress.warn(&format!("{limit}: one last answer"));
             }
             RecordBody::LimitReached(reached) => self.limit_reached(reached),
             _ => {}
@@ -124,7 +118,7 @@ impl Narrator {
             return;
         }
         self.is_time_up |= reached.limit == LimitKind::DeadlineReserve;
-        let limit = limit_name(reached.limit);
+        let limit = describe::limit(reached.limit);
         self.progress.warn(&format!("{limit}{last}"));
     }
 
@@ -192,7 +186,8 @@ impl Narrator {
             self.progress.done(&format!("{name}{took}"));
             return;
         };
-        let error = error_of(result);
+        let error = result.value.error_message();
+        let error = error.unwrap_or_else(|| result.value.to_string());
         if matches!(failure, ToolFailure::Denied | ToolFailure::ApprovalExpired) {
             let why = self.asked.remove(&result.tool_call_id);
             let why = why.unwrap_or(error);
@@ -211,11 +206,8 @@ fn asked_model(call: &LlmCall) -> String {
         duration,
         ..
     } = call;
-    let asked_for = match reply.calls().count() {
-        0 => String::new(),
-        1 => " · asks for a tool".to_owned(),
-        calls => format!(" · asks for {calls} tools"),
-    };
+    let asked_for = describe::asks_for(reply.calls().count());
+    let asked_for = asked_for.map_or_else(String::new, |asks| format!(" · {asks}"));
     format!(
         "{served_by} ({}) · {}{asked_for}",
         reply.model,
@@ -223,34 +215,9 @@ fn asked_model(call: &LlmCall) -> String {
     )
 }
 
-/// Says which limit is reached.
-const fn limit_name(limit: LimitKind) -> &'static str {
-    match limit {
-        LimitKind::DeadlineReserve | LimitKind::Deadline => "the time for the answer is up",
-        LimitKind::ToolCalls => "the limit of tool calls is reached",
-        LimitKind::Tokens => "the limit of tokens is reached",
-        LimitKind::Cost => "the limit of costs is reached",
-        LimitKind::Time => "the time that the session or the day has is used up",
-        LimitKind::ModelCalls => "the limit of model calls is reached",
-        LimitKind::UnknownTools => "the model called tools that there are not, again and again",
-        LimitKind::RepeatedCalls => "the model made the same call again and again",
-        _ => "a limit is reached",
-    }
-}
-
 fn counted(steps: ProgressSteps) -> String {
     match steps.total {
         Some(total) => format!(" ({} of {total})", steps.done),
         None => format!(" ({})", steps.done),
-    }
-}
-
-/// Returns the text of a result that is an error.
-fn error_of(result: &ToolResult) -> String {
-    let fields: Option<serde_json::Map<String, serde_json::Value>> = result.value.decode().ok();
-    let error = fields.and_then(|mut fields| fields.remove("error"));
-    match error {
-        Some(serde_json::Value::String(error)) => error,
-        _ => result.value.to_string(),
     }
 }

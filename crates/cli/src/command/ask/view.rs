@@ -3,13 +3,14 @@
 use std::io;
 
 use neuraxis::core::Seq;
+use neuraxis::engine::ToolCatalog;
 use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Answer, Change};
 use super::narrator::Narrator;
 use super::page::Page;
-use crate::approve::{self, Desk, Surroundings};
+use crate::approve::{self, Prompter};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -23,14 +24,6 @@ pub(in crate::command) struct View {
     answer: Answer,
     /// What was recorded before is known already.
     known: Seq,
-}
-
-/// Who sits at the terminal, and what they are told and can do.
-#[derive(Debug)]
-pub(in crate::command) struct Attendance<'a> {
-    pub(in crate::command) desk: &'a mut Desk,
-    pub(in crate::command) around: &'a Surroundings,
-    pub(in crate::command) interrupt: &'a Interrupt,
 }
 
 impl View {
@@ -69,13 +62,9 @@ impl View {
         &mut self,
         run: &RunHandle,
         mut events: Events,
-        attendance: Attendance<'_>,
+        (prompter, tools): (&mut Prompter, &ToolCatalog),
+        interrupt: &Interrupt,
     ) -> Result<(), CommandError> {
-        let Attendance {
-            desk,
-            around,
-            interrupt,
-        } = attendance;
         loop {
             tokio::select! {
                 // What has happened is shown before anything is asked about it.
@@ -84,9 +73,9 @@ impl View {
                     Some(event) => self.show(&event)?,
                     None => break,
                 },
-                question = desk.next() => {
+                question = prompter.next() => {
                     self.pause()?;
-                    let answer = desk.put(question, run, around).await?;
+                    let answer = prompter.put(question, run, tools).await?;
                     if answer == Some(approve::Answer::StopRun) {
                         interrupt.note();
                     }

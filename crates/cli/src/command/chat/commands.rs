@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use neuraxis::{Channel, Mode, UserRequest};
 
-use super::super::approvals::waiting;
+use super::super::approvals::in_text;
 use super::super::lookup::{continued, new_session};
 use super::conversation::{Conversation, Flow};
 use super::slash::{COMMANDS, Slash};
@@ -49,7 +49,7 @@ impl Conversation {
         if let Some(mode) = argument {
             self.set_mode(Mode::new(mode.to_owned()))?;
         }
-        let modes = self.config.policy().modes().map(Mode::as_str);
+        let modes = self.loaded.config.policy().modes().map(Mode::as_str);
         let text = list_of("modes", modes, self.mode.as_str());
         Ok(self.output.text(&text)?)
     }
@@ -58,7 +58,7 @@ impl Conversation {
         if let Some(channel) = argument {
             self.set_channel(Channel::new(channel.to_owned()))?;
         }
-        let channels = self.config.policy().channels().map(Channel::as_str);
+        let channels = self.loaded.config.policy().channels().map(Channel::as_str);
         let text = list_of("channels", channels, self.channel.as_str());
         Ok(self.output.text(&text)?)
     }
@@ -86,15 +86,16 @@ impl Conversation {
     }
 
     async fn approvals(&mut self) -> Result<(), CommandError> {
-        let waiting = waiting::in_session(self.app.store.as_ref(), &self.session).await?;
+        let approvals = self.app.orchestrator.approvals();
+        let waiting = approvals.of_session(&self.session).await?;
         let text = if waiting.is_empty() {
             "nothing waits for you in this session\n".to_owned()
         } else {
             let columns = self.output.width();
-            let list: String = waiting.iter().map(|it| it.in_text(columns)).collect();
+            let list: String = waiting.iter().map(|it| in_text(it, columns)).collect();
             list + "/resume goes on, and asks you about each\n"
         };
-        let remembered = self.app.store.remembered(&self.session).await;
+        let remembered = approvals.remembered(&self.session).await;
         let remembered: String = remembered
             .unwrap_or_default()
             .grants()
@@ -115,7 +116,8 @@ impl Conversation {
     async fn forget(&mut self, number: &str) -> Result<(), CommandError> {
         let none = || CommandError::usage(anyhow!("no answer {number:?} is remembered"));
         let id = number.parse().map_err(|_| none())?;
-        let revoked = self.app.store.revoke(&self.session, id).await;
+        let approvals = self.app.orchestrator.approvals();
+        let revoked = approvals.revoke(&self.session, id).await;
         if !revoked.map_err(CommandError::failed)? {
             return Err(none());
         }
@@ -127,10 +129,10 @@ impl Conversation {
     async fn session(&mut self, argument: Option<&str>) -> Result<(), CommandError> {
         if let Some(session) = argument {
             let session = session.parse().map_err(CommandError::usage)?;
-            self.session = continued(self.app.store.as_ref(), session).await?;
+            self.session = continued(&self.app.orchestrator.sessions(), session).await?;
         }
         let session = &self.session;
-        let line = if self.reception.is_kept() {
+        let line = if self.attended.is_kept() {
             let again = neuraxis();
             format!("session {session}; come back with: {again} chat --session {session}")
         } else {

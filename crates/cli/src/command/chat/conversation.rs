@@ -2,26 +2,27 @@
 
 use anyhow::anyhow;
 use neuraxis::core::{PlanName, Seq};
-use neuraxis::engine::RequestError;
+use neuraxis::engine::{RequestError, TakenUpBy};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
-use neuraxis_app::{App, Config};
+use neuraxis_app::App;
 
-use super::super::ask::{self, Reception, View};
-use super::super::held;
+use super::super::ask::{self, Attended, View};
+use super::super::lease_progress;
 use super::slash::{self, Meant};
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::interrupt::{Interrupt, Signal};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::setup::Loaded;
 
 /// A conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) app: App,
-    pub(super) reception: Reception,
-    pub(super) config: Config,
+    pub(super) attended: Attended,
+    pub(super) loaded: Loaded,
     pub(super) session: SessionId,
     pub(super) mode: Mode,
     pub(super) channel: Channel,
@@ -39,11 +40,11 @@ pub(super) enum Flow {
 
 impl Conversation {
     /// Begins a conversation in the default mode and channel.
-    pub(super) fn new(app: App, reception: Reception, config: Config, session: SessionId) -> Self {
+    pub(super) fn new(app: App, attended: Attended, loaded: Loaded, session: SessionId) -> Self {
         Self {
             app,
-            reception,
-            config,
+            attended,
+            loaded,
             session,
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
@@ -79,7 +80,7 @@ impl Conversation {
             progress.notice(&format!("session {session}"));
         }
         if let Some(run) = self.unfinished().await {
-            let what = held::what_it_does(&run);
+            let what = lease_progress::what_it_does(&run);
             progress.notice(&format!("{what}: /resume goes on with it"));
         }
     }
@@ -116,7 +117,8 @@ impl Conversation {
         match self.app.orchestrator.stream(request).await {
             Ok((run, events)) => self.show(run, events, Seq(0)).await,
             Err(RequestError::Busy { run, .. }) => {
-                let error = anyhow!(held::what_it_does(&self.app.store.run(run).await?));
+                let run = self.app.orchestrator.sessions().run(run).await?;
+                let error = anyhow!(lease_progress::what_it_does(&run));
                 Err(CommandError::failed(error)
                     .hint("/resume goes on with it; /new begins another session"))
             }
@@ -131,16 +133,16 @@ impl Conversation {
             return Err(CommandError::usage(error).hint("say what you want, and it begins one"));
         };
         let (run, status) = (run.run_id, run.status);
-        if status == RunStatus::Waiting && !self.reception.desk.is_attended() {
+        if status == RunStatus::Waiting && !self.attended.prompter.is_attended() {
             let error = anyhow!("run {run} waits for an approval, which nobody can give here");
             return Err(CommandError::failed(error).hint(format!(
                 "`neuraxis approvals show {run}` shows what would run"
             )));
         }
-        let records = self.app.store.records(run, Seq(0)).await;
+        let records = self.app.orchestrator.sessions().records(run).await;
         let known = records.map_err(CommandError::failed)?;
         let known = known.last().map_or(Seq(0), |record| record.seq);
-        let run = match held::take_up(&self.app, run).await {
+        let run = match lease_progress::take_up(&self.app, run, TakenUpBy::Engine).await {
             Ok(run) => run,
             Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
             Err(error) => return Err(error.hint("/new begins another session")),
@@ -163,23 +165,21 @@ impl Conversation {
             || Progress::new().notice("the run is ending; Ctrl-C once more leaves at once"),
         );
         let view = View::rendered().after(known);
-        let (app, reception) = (&self.app, &mut self.reception);
-        let shown = ask::show(app, view, (&run, events), reception, &listening.interrupt).await;
+        let (app, attended) = (&self.app, &mut self.attended);
+        let shown = ask::show(app, view, (&run, events), attended, &listening.interrupt).await;
         unless_interrupted(shown)
     }
 
     /// Returns the run of the session that has not ended, if there is one.
     async fn unfinished(&self) -> Option<RunSummary> {
-        // A session that is not there yet has no runs.
-        let runs = self.app.store.runs(&self.session).await.ok()?;
-        let is_open =
-            |run: &RunSummary| matches!(run.status, RunStatus::Running | RunStatus::Waiting);
-        runs.into_iter().rfind(is_open)
+        let sessions = self.app.orchestrator.sessions();
+        // One of which nobody can tell is met when it is asked for.
+        sessions.unfinished_run(&self.session).await.ok().flatten()
     }
 
     /// Changes how much freedom requests have.
     pub(super) fn set_mode(&mut self, mode: Mode) -> Result<(), CommandError> {
-        let known = self.config.policy().modes().map(Mode::as_str);
+        let known = self.loaded.config.policy().modes().map(Mode::as_str);
         nearest_of("mode", mode.as_str(), known)?;
         self.mode = mode;
         Ok(())
@@ -187,7 +187,7 @@ impl Conversation {
 
     /// Changes where requests come from.
     pub(super) fn set_channel(&mut self, channel: Channel) -> Result<(), CommandError> {
-        let known = self.config.policy().channels().map(Channel::as_str);
+        let known = self.loaded.config.policy().channels().map(Channel::as_str);
         nearest_of("channel", channel.as_str(), known)?;
         self.channel = channel;
         Ok(())

@@ -1,7 +1,8 @@
 //! The line editor: history, completion, messages of several lines, and what Ctrl-C means at the prompt.
 
+use std::fs::DirBuilder;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustyline::completion::Completer;
 use rustyline::config::Behavior;
@@ -12,11 +13,16 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Cmd, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers};
 
 use super::conversation::Conversation;
-use super::history;
 use super::slash::COMMANDS;
 use crate::approve::{Line, line_of};
 use crate::progress::Progress;
 use crate::terminal;
+
+/// How many messages are remembered.
+const MAX_ENTRIES: usize = 1_000;
+
+/// The most bytes of a message that is remembered; a longer one was pasted.
+const MAX_ENTRY_BYTES: usize = 8 * 1024;
 
 /// Reads messages from a terminal.
 #[derive(Debug)]
@@ -36,7 +42,7 @@ impl Editor {
     pub(super) fn open(conversation: &Conversation) -> rustyline::Result<Self> {
         let config = Config::builder()
             .behavior(Behavior::PreferTerm)
-            .max_history_size(history::MAX_ENTRIES)?
+            .max_history_size(MAX_ENTRIES)?
             .history_ignore_dups(true)?
             // Who begins a line with a space does not want it remembered.
             .history_ignore_space(true)
@@ -47,7 +53,7 @@ impl Editor {
         editor.bind_sequence(new_line, Cmd::Newline);
         let mut editor = Self {
             editor,
-            history: history::file(),
+            history: conversation.loaded.environment.chat_history(),
         };
         editor.remember_before();
         Ok(editor)
@@ -78,7 +84,7 @@ impl Editor {
         let Some(file) = &self.history else {
             return;
         };
-        let kept = history::make_folder(file).and_then(|()| {
+        let kept = make_folder(file).and_then(|()| {
             if file.exists() {
                 self.editor.load_history(file).map_err(io::Error::other)?;
             }
@@ -93,7 +99,7 @@ impl Editor {
     }
 
     fn remember(&mut self, text: &str) {
-        if text.len() > history::MAX_ENTRY_BYTES {
+        if text.len() > MAX_ENTRY_BYTES {
             return;
         }
         // What cannot be remembered is only missing later.
@@ -105,9 +111,21 @@ impl Editor {
     }
 }
 
+/// Makes the folder of a file, for its owner alone.
+fn make_folder(file: &Path) -> io::Result<()> {
+    let Some(folder) = file.parent() else {
+        return Ok(());
+    };
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 impl Words {
     fn of(conversation: &Conversation) -> Self {
-        let policy = conversation.config.policy();
+        let policy = conversation.loaded.config.policy();
         let commands = COMMANDS.iter().map(|(_, name, argument, _)| {
             let space = if argument.is_empty() { "" } else { " " };
             format!("/{name}{space}")

@@ -24,7 +24,7 @@ pub(crate) struct Show {}
 
 impl Show {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let config = setup.config()?;
+        let config = setup.load()?.config;
         let files: Vec<String> = config
             .files()
             .iter()

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, IsTerminal};
 
 use neuraxis::ports::StoreError;
+#[cfg(target_os = "linux")]
+use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
     FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
@@ -16,6 +18,9 @@ use crate::wording::counted;
 
 pub(super) const SUBJECT: &str = "this machine";
 
+#[cfg(target_os = "linux")]
+const SANDBOX: &str = "sandbox";
+
 /// Looks at everything but the models.
 pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check> {
     let mut checks = vec![files(config, environment)];
@@ -24,7 +29,7 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.push(approvals(config, environment));
     checks.push(project(config));
     #[cfg(target_os = "linux")]
-    checks.extend(super::sandbox::all());
+    checks.extend(sandbox());
     checks.push(terminal());
     checks
 }
@@ -126,6 +131,38 @@ async fn store(config: &Config) -> Check {
             failed("store", error).fix(fix)
         }
     }
+}
+
+/// Tells which parts of the sandbox there are, one by one, or why no command is run.
+#[cfg(target_os = "linux")]
+fn sandbox() -> Vec<Check> {
+    match sandbox_features() {
+        Ok(features) => sandbox_features_found(features),
+        Err(why) => {
+            let detail = format!("commands cannot be confined, so run_command runs none: {why}");
+            vec![Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail).fix(
+                "boot a kernel with Landlock (Linux 5.13 or newer; 6.2 without namespaces), or go on without commands",
+            )]
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sandbox_features_found(features: &SandboxFeatures) -> Vec<Check> {
+    let there = SandboxFeature::ALL.into_iter();
+    let there = there.filter(|feature| features.has(*feature));
+    let there: String = there.map(|feature| format!(", {feature}")).collect();
+    let landlock = format!("Landlock {}{there}", features.landlock);
+    let missing = features.missing.iter().map(|(feature, why)| {
+        let detail = format!("no {feature} ({why}): {}", feature.without());
+        Check::new(SUBJECT, SANDBOX, Outcome::Warning, detail).fix(match feature {
+            SandboxFeature::SystemCalls => "run it on x86_64 or aarch64, with a kernel that has seccomp filters",
+            _ => "let users make namespaces (sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0)",
+        })
+    });
+    let mut checks = vec![Check::new(SUBJECT, SANDBOX, Outcome::Ok, landlock)];
+    checks.extend(missing);
+    checks
 }
 
 /// Says where the store is, without what may be secret, and how much it holds.

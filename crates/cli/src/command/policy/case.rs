@@ -47,10 +47,10 @@ impl Test {
         let wrong =
             |error| CommandError::configuration(anyhow::Error::new(error).context(file.clone()));
         let cases = CaseFile::from_toml(&file, &text).map_err(wrong)?;
-        let config = setup.config()?;
-        let app = setup.app_without_sessions().await?;
+        let loaded = setup.load()?;
+        let app = loaded.app_without_sessions().await?;
         let tools: Vec<_> = app.orchestrator.tools().specs().cloned().collect();
-        let base = config.policy().config();
+        let base = loaded.config.policy().config();
         let known = app.orchestrator.tools();
         let fits =
             |tool: &ToolName, arguments: &JsonText| match known.check(tool.as_str(), arguments) {

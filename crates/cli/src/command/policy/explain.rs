@@ -71,8 +71,8 @@ enum Format {
 
 impl Explain {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let config = setup.config()?;
-        let app = setup.app_without_sessions().await?;
+        let loaded = setup.load()?;
+        let app = loaded.app_without_sessions().await?;
         let specs: Vec<ToolSpec> = app.orchestrator.tools().specs().cloned().collect();
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let plan = self.plan.map(PlanName::new);
@@ -90,7 +90,7 @@ impl Explain {
         if let Some(plan) = &plan {
             request = request.with_plan(plan);
         }
-        let policy = config.policy();
+        let policy = loaded.config.policy();
         let decision = policy
             .evaluate_request(&request)
             .map_err(RequestError::from)?;
@@ -104,8 +104,10 @@ impl Explain {
             );
         }
         let tool = self.tool.as_deref();
-        let tool = tool.map(|name| find(&specs, name, &config)).transpose()?;
-        let root = config.project_root().display().to_string();
+        let tool = tool
+            .map(|name| find(&specs, name, &loaded.config))
+            .transpose()?;
+        let root = loaded.config.project_root().display().to_string();
         let judged = tool.map(|tool| {
             let name = tool.name.as_str();
             let checked = app.orchestrator.tools().check(name, &arguments);

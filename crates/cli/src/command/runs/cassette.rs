@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use neuraxis::cassette::{self, CassetteError, RecordingOptions};
-use neuraxis::core::Seq;
-use neuraxis::engine::SystemClock;
-use neuraxis::ports::{Clock, SessionStore};
+use neuraxis::engine::{Sessions, SystemClock};
+use neuraxis::ports::Clock;
 use neuraxis_app::{OpenStore, secrets_of};
 
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::setup::Setup;
+use crate::setup::{Loaded, Setup};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,10 +34,13 @@ pub(super) struct Cassette {
 
 impl Cassette {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let (environment, config) = setup.surroundings()?;
+        let Loaded {
+            environment,
+            config,
+        } = setup.load()?;
         let open = OpenStore::open(&config).await?;
         let done = self
-            .write(open.sessions().as_ref(), secrets_of(&config, &environment))
+            .write(&open.sessions(), secrets_of(&config, &environment))
             .await;
         open.close().await;
         done
@@ -47,12 +48,12 @@ impl Cassette {
 
     async fn write(
         self,
-        store: &dyn SessionStore,
+        sessions: &Sessions,
         redactor: cassette::Redactor,
     ) -> Result<(), CommandError> {
-        let run = lookup::run(store, &self.id).await?.run_id;
-        let records = store.records(run, Seq(0)).await?;
-        let history = store.history_before(run).await?;
+        let run = sessions.find_run(&self.id).await?.run_id;
+        let records = sessions.records(run).await?;
+        let history = sessions.history_before(run).await?;
         let made = cassette::Cassette::from_records(history, &records, redactor.clone());
         let made = made.with_context(|| format!("run {run} cannot be turned into a recording"));
         let made = made.map_err(|error| {

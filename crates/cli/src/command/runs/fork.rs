@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis::core::{AgentId, Record, Seq, Turn};
+use neuraxis::core::{AgentId, Record, Turn};
 use neuraxis::engine::ForkOptions;
-use neuraxis::ports::{RunSummary, StoreError};
+use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
 use super::show::decision;
 use crate::approve::WhenAway;
-use crate::command::ask::{Format, Reception, watch};
-use crate::command::lookup::{self, new_session};
+use crate::command::ask::{Attended, Format, watch};
+use crate::command::lookup::new_session;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::invocation::neuraxis;
@@ -68,13 +68,14 @@ pub(super) struct Fork {
 
 impl Fork {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
         let role = match &self.model {
-            Some(model) => Some(role_of(&setup.config()?, model)?),
+            Some(model) => Some(role_of(&loaded.config, model)?),
             None => None,
         };
-        let mut reception = Reception::new(setup, WhenAway::Deny)?;
-        let app = reception.app(setup, Tape::Off).await?;
-        let done = self.branch_off(&app, role, &mut reception).await;
+        let mut attended = Attended::new(&loaded.config, WhenAway::Deny)?;
+        let app = attended.app(&loaded, Tape::Off).await?;
+        let done = self.branch_off(&app, role, &mut attended).await;
         app.close().await;
         done
     }
@@ -83,13 +84,13 @@ impl Fork {
         self,
         app: &App,
         role: Option<Role>,
-        reception: &mut Reception,
+        attended: &mut Attended,
     ) -> Result<(), CommandError> {
-        let store = app.store.as_ref();
-        let run = lookup::run(store, &self.id).await?;
-        let records = store.records(run.run_id, Seq(0)).await?;
+        let sessions = app.orchestrator.sessions();
+        let run = sessions.find_run(&self.id).await?;
+        let records = sessions.records(run.run_id).await?;
         let turn = self.turn(&run, &records)?;
-        if let Err(StoreError::Damaged(why)) = store.verify(&run.session, None).await {
+        if let Ok(Some(why)) = sessions.alteration(&run.session).await {
             let session = &run.session;
             Progress::new().warn(&format!(
                 "session {session} is not what was kept ({why}): the new one begins with what stands there now"
@@ -101,9 +102,13 @@ impl Fork {
         };
         let format = self.format;
         let options = self.options(session.clone(), role, &records);
-        let handle = app.orchestrator.fork(run.run_id, turn, options).await?;
+        let handle = app
+            .orchestrator
+            .runs()
+            .fork(run.run_id, turn, options)
+            .await?;
         let events = handle.events();
-        watch(app, format, (&handle, events), reception).await?;
+        watch(app, format, (&handle, events), attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} ask --session {session} …"));

@@ -1,10 +1,10 @@
 //! `neuraxis runs list`.
 
 use clap::Args;
-use neuraxis::ports::{RunFilter, SessionStore};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::RunFilter;
 
 use super::{run_in_json, run_in_text};
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
@@ -31,30 +31,27 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Paging {
             limit,
             before,
             format,
         } = self.paging;
-        let mut filter = RunFilter::default();
+        let mut filter = RunFilter::default().limited_to(limit.min(RunFilter::MAX_LIMIT));
         if let Some(session) = &self.session {
-            filter = filter.of_session(lookup::session(store, session).await?);
+            filter = filter.of_session(sessions.find(session).await?);
         }
         if let Some(before) = &before {
-            filter = filter.after(lookup::run(store, before).await?.run_id);
+            filter = filter.after(sessions.find_run(before).await?.run_id);
         }
         let mut listing = Listing::new(format, HEADING);
+        let mut each = sessions.each_run(filter);
         let mut last = None;
-        while listing.count < limit {
-            let page = filter.clone().limited_to(limit - listing.count);
-            let page = store.find_runs(&page).await?;
-            for run in &page {
-                listing.item(&run_in_text(run), &run_in_json(run))?;
-            }
-            let Some(oldest) = page.last() else { break };
-            filter = filter.after(oldest.run_id);
-            last = Some(oldest.run_id);
+        while listing.count < limit
+            && let Some(run) = each.next().await?
+        {
+            listing.item(&run_in_text(&run), &run_in_json(&run))?;
+            last = Some(run.run_id);
         }
         listing.end()?;
         if format == Format::Json {
@@ -62,7 +59,7 @@ impl List {
         }
         let progress = Progress::new();
         match last {
-            Some(last) if !store.find_runs(&filter.limited_to(1)).await?.is_empty() => {
+            Some(last) if each.next().await?.is_some() => {
                 progress.notice(&format!("there are more: add --before {last}"));
             }
             Some(_) => {}

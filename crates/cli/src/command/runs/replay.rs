@@ -1,22 +1,24 @@
 //! `neuraxis runs replay`.
 
+use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis::core::{LOOP_VERSION, Record, RecordBody, Seq, Transcript};
-use neuraxis::engine::{ReplayError, ReplayReport, replay};
-use neuraxis::ports::SessionStore;
+use neuraxis::core::Seq;
+use neuraxis::engine::{
+    LogFileError, RecordedRun, ReplayError, ReplayFailure, ReplayReport, Sessions, read_log_file,
+};
 use serde_json::{Value, json};
 
-use super::log_file;
-use crate::command::lookup;
+use crate::arguments::open_file;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::Format;
 use crate::output::Output;
-use crate::wording::status_name;
+
+/// The most bytes of a file: a few of the longest runs.
+const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,18 +43,8 @@ pub(super) struct Replay {
     format: Format,
 }
 
-/// The records of a run, and what it goes on from; or why nobody can tell.
-pub(super) struct Log {
-    pub(super) history: Result<Transcript, String>,
-    pub(super) records: Vec<Arc<Record>>,
-}
-
 /// What came of a replay.
-enum Replayed {
-    Same(ReplayReport),
-    Differs(ReplayError),
-    Impossible(String),
-}
+type Replayed = Result<ReplayReport, ReplayFailure>;
 
 impl Replay {
     /// Tells whether a file is meant.
@@ -61,35 +53,26 @@ impl Replay {
     }
 
     pub(super) fn run_on_file(self) -> Result<(), CommandError> {
-        let logs = log_file::read(Path::new(&self.log))?;
-        self.report(&logs)
+        let runs = read_file(Path::new(&self.log))?;
+        self.report(&runs)
     }
 
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let run = lookup::run(store, &self.log).await?.run_id;
-        let records = store.records(run, Seq(0)).await?;
-        // Where something is withheld, its history does not lead to what is recorded either.
-        let history = match cannot_be_replayed(&records) {
-            Some(why) => Err(why),
-            None => store
-                .history_before(run)
-                .await
-                .map_err(|error| error.to_string()),
-        };
-        self.report(&[Log { history, records }])
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let run = sessions.find_run(&self.log).await?.run_id;
+        self.report(&[sessions.recorded_run(run).await?])
     }
 
-    fn report(&self, logs: &[Log]) -> Result<(), CommandError> {
-        let reports: Vec<_> = logs.iter().map(|log| (log, log.replayed())).collect();
+    fn report(&self, runs: &[RecordedRun]) -> Result<(), CommandError> {
+        let reports: Vec<_> = runs.iter().map(|run| (run, run.replay())).collect();
         let text = match self.format {
             Format::Text => reports
                 .iter()
-                .map(|(log, came)| in_text(log, came))
+                .map(|(run, came)| in_text(run, came))
                 .collect(),
             Format::Json => {
                 let list: Value = reports
                     .iter()
-                    .map(|(log, came)| in_json(log, came))
+                    .map(|(run, came)| in_json(run, came))
                     .collect();
                 format!("{list:#}\n")
             }
@@ -97,8 +80,8 @@ impl Replay {
         Output::new().text(&text)?;
         let all = reports.len();
         let of = |is: fn(&Replayed) -> bool| reports.iter().filter(|(_, came)| is(came)).count();
-        let differ = of(|came| matches!(came, Replayed::Differs(_)));
-        let impossible = of(|came| matches!(came, Replayed::Impossible(_)));
+        let differ = of(|came| matches!(came, Err(ReplayFailure::Differs(_))));
+        let impossible = of(|came| matches!(came, Err(ReplayFailure::Impossible(_))));
         match (differ, impossible) {
             (0, 0) => Ok(()),
             (0, _) => Err(CommandError::failed(anyhow!(
@@ -111,116 +94,106 @@ impl Replay {
     }
 }
 
-impl Log {
-    fn replayed(&self) -> Replayed {
-        if let Some(why) = cannot_be_replayed(&self.records) {
-            return Replayed::Impossible(why);
-        }
-        let history = match &self.history {
-            Ok(history) => history,
-            Err(why) => return Replayed::Impossible(why.clone()),
+/// Reads the logs of a file.
+fn read_file(path: &Path) -> Result<Vec<RecordedRun>, CommandError> {
+    let shown = path.display();
+    let file = open_file(path)?;
+    let length = file.metadata().map_or(0, |about| about.len());
+    if length > MAX_FILE_BYTES {
+        let error = anyhow!("{shown} is longer than {MAX_FILE_BYTES} bytes");
+        return Err(CommandError::failed(error).hint("import it, and replay one run at a time"));
+    }
+    read_log_file(BufReader::new(file)).map_err(|error| {
+        let unreadable = |line, error: anyhow::Error| {
+            let error = error.context(format!("line {line} of {shown} cannot be read"));
+            CommandError::failed(error).hint("`neuraxis sessions export` writes such a file")
         };
-        match replay(history, &self.records) {
-            Ok(report) => Replayed::Same(report),
-            Err(error @ (ReplayError::OtherVersion { .. } | ReplayError::OtherHistory { .. })) => {
-                Replayed::Impossible(error.to_string())
+        match error {
+            LogFileError::Io { line, source } => {
+                let what = format!("cannot read line {line} of {shown}");
+                CommandError::failed(anyhow::Error::new(source).context(what))
             }
-            Err(error) => Replayed::Differs(error),
+            LogFileError::Line { line, source } => unreadable(line, source.into()),
+            LogFileError::OtherFormat { line, .. } => unreadable(line, error.into()),
+            LogFileError::CutOff => {
+                let error = anyhow::Error::new(error).context(format!("{shown} is not whole"));
+                CommandError::failed(error).hint("export it again with `neuraxis sessions export`")
+            }
+            LogFileError::Empty => CommandError::failed(anyhow!("{shown} holds no records")),
+            error => CommandError::failed(error),
         }
-    }
-
-    fn name(&self) -> String {
-        let first = self.records.first();
-        first.map_or_else(
-            || "a run without records".to_owned(),
-            |first| first.run_id.to_string(),
-        )
-    }
+    })
 }
 
-/// Says why a log cannot be replayed whatever it holds, if that is so.
-fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
-    let RecordBody::RunStarted(started) = &records.first()?.body else {
-        return None;
-    };
-    if started.loop_version != LOOP_VERSION {
-        let found = started.loop_version;
-        return Some(format!(
-            "it was recorded by loop version {found}, and this is version {LOOP_VERSION}, which may decide otherwise"
-        ));
-    }
-    let withheld = started.spec.withheld()?;
-    Some(format!(
-        "the data policy withheld {withheld}: a hash stands in its place, and nothing can be made of a hash"
-    ))
+fn name(run: &RecordedRun) -> String {
+    let run = run.run_id();
+    run.map_or_else(|| "a run without records".to_owned(), |run| run.to_string())
 }
 
-fn in_text(log: &Log, came: &Replayed) -> String {
-    let name = log.name();
+fn in_text(run: &RecordedRun, came: &Replayed) -> String {
+    let name = name(run);
     match came {
-        Replayed::Same(report) => {
+        Ok(report) => {
             let ReplayReport {
                 records,
                 steps,
                 status,
                 ..
             } = report;
-            let status = status_name(*status);
+            let status = status.as_str();
             format!("run {name}: the same, {records} records in {steps} steps, {status}\n")
         }
-        Replayed::Impossible(why) => {
+        Err(ReplayFailure::Impossible(why)) => {
             format!("run {name}: cannot be replayed\n  {}\n", one_line(why))
         }
-        Replayed::Differs(ReplayError::Diverged {
+        Err(ReplayFailure::Differs(ReplayError::Diverged {
             seq,
             place,
             expected,
             found,
-        }) => format!(
+        })) => format!(
             "run {name}: differs\n  record           {seq}{}\n  field            {}\n  replaying gives  {}\n  the log has      {}\n",
-            log.kind_of(*seq),
+            kind_of(run, *seq),
             one_line(place),
             one_line(expected),
             one_line(found)
         ),
-        Replayed::Differs(error) => {
+        Err(error) => {
             format!("run {name}: differs\n  {}\n", one_line(&error.to_string()))
         }
     }
 }
 
-impl Log {
-    fn kind_of(&self, seq: Seq) -> String {
-        let record = self.records.iter().find(|record| record.seq == seq);
-        record
-            .map(|record| format!(" ({})", record.body.kind()))
-            .unwrap_or_default()
-    }
+fn kind_of(run: &RecordedRun, seq: Seq) -> String {
+    let record = run.records.iter().find(|record| record.seq == seq);
+    record
+        .map(|record| format!(" ({})", record.body.kind()))
+        .unwrap_or_default()
 }
 
-fn in_json(log: &Log, came: &Replayed) -> Value {
-    let run = log.records.first().map(|first| first.run_id);
+fn in_json(run: &RecordedRun, came: &Replayed) -> Value {
+    let run = run.run_id();
     match came {
-        Replayed::Same(report) => json!({
+        Ok(report) => json!({
             "run_id": run,
             "outcome": "same",
             "records": report.records,
             "steps": report.steps,
             "status": report.status,
         }),
-        Replayed::Impossible(why) => json!({
+        Err(ReplayFailure::Impossible(why)) => json!({
             "run_id": run,
             "outcome": "cannot_be_replayed",
             "why": why,
         }),
-        Replayed::Differs(error) => {
+        Err(error) => {
             let (seq, place, expected, found) = match error {
-                ReplayError::Diverged {
+                ReplayFailure::Differs(ReplayError::Diverged {
                     seq,
                     place,
                     expected,
                     found,
-                } => (Some(seq), Some(place), Some(expected), Some(found)),
+                }) => (Some(seq), Some(place), Some(expected), Some(found)),
                 _ => (None, None, None, None),
             };
             json!({

@@ -5,13 +5,13 @@ use std::io::Write;
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::{CallStage, Verdict};
-use neuraxis::engine::OpenCall;
+use neuraxis::engine::{OpenCall, TakenUpBy};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::ask::{Format, Reception, watch};
-use crate::command::{held, lookup};
+use crate::command::ask::{Attended, Format, watch};
+use crate::command::{lease_progress, lookup};
 use crate::confirm;
 use crate::error::CommandError;
 use crate::harmless::{one_line, plain_to_see};
@@ -54,40 +54,43 @@ pub(super) struct Resume {
 impl Resume {
     pub(super) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         // A question that waited through the death of a process is not denied because nobody sits here either.
-        let away = match setup.config()?.store().is_in_memory() {
+        let loaded = setup.load()?;
+        let away = match loaded.config.store().is_in_memory() {
             true => WhenAway::Deny,
             false => WhenAway::Wait,
         };
-        let mut reception = Reception::new(setup, away)?;
-        let app = reception.app(setup, Tape::Off).await?;
-        let done = self.take_up(&app, &mut reception).await;
+        let mut attended = Attended::new(&loaded.config, away)?;
+        let app = attended.app(&loaded, Tape::Off).await?;
+        let done = self.take_up(&app, &mut attended).await;
         app.close().await;
         done
     }
 
-    async fn take_up(self, app: &App, reception: &mut Reception) -> Result<(), CommandError> {
-        let run = lookup::run(app.store.as_ref(), &self.id).await?;
+    async fn take_up(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {
+        let (runs, sessions) = (app.orchestrator.runs(), app.orchestrator.sessions());
+        let run = sessions.find_run(&self.id).await?;
         let id = run.run_id;
         if run.records == 0 {
-            held::release(app, &run).await?;
+            lease_progress::release(app, &run).await?;
             let session = run.session;
             let line = format!("run {id} had not begun: session {session} is free again");
             return Ok(Output::new().line(&line)?);
         }
         if self.cancel {
-            held::end(app, id).await?;
+            lease_progress::end(app, id).await?;
             return Ok(Output::new().line(&format!("run {id} has ended"))?);
         }
-        lookup::unaltered(app.store.as_ref(), &run.session).await?;
-        let handle = match app.orchestrator.is_left_to_a_person(id).await? {
+        lookup::unaltered(&sessions, &run.session).await?;
+        let by = match runs.is_left_to_a_person(id).await? {
             true => {
                 self.show_and_ask(app, &run).await?;
-                held::take_up_by_person(app, id).await?
+                TakenUpBy::Person
             }
-            false => held::take_up(app, id).await?,
+            false => TakenUpBy::Engine,
         };
+        let handle = lease_progress::take_up(app, id, by).await?;
         let events = handle.events();
-        watch(app, self.format, (&handle, events), reception).await
+        watch(app, self.format, (&handle, events), attended).await
     }
 
     /// Shows what a run would go on with that was written elsewhere, and makes sure that somebody wants that.
@@ -97,7 +100,7 @@ impl Resume {
             true => "was imported: what it says was written elsewhere",
             false => "does not say in which folder its tools worked",
         };
-        let calls = app.orchestrator.open_calls(id).await?;
+        let calls = app.orchestrator.runs().open_calls(id).await?;
         let open: String = match calls.is_empty() {
             true => "no call of it is open\n".to_owned(),
             false => calls.iter().map(in_text).collect(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use neuraxis::core::{Decision, Record, RecordBody, Seq, SessionMetrics};
-use neuraxis::engine::run_steps;
-use neuraxis::ports::{RunSummary, SessionStore};
+use neuraxis::core::{Decision, Record, RecordBody, SessionMetrics};
+use neuraxis::engine::{Sessions, run_steps};
+use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
 use super::{outline, run_in_json};
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
 use crate::tree::{Branches, draw};
-use crate::wording::{brief, moment, status_name, style_of};
+use crate::wording::{brief, moment, style_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,10 +48,10 @@ enum Format {
 }
 
 impl Show {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let run = lookup::run(store, &self.id).await?;
-        lookup::warn_if_altered(store, &run.session).await;
-        let records = store.records(run.run_id, Seq(0)).await?;
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let run = sessions.find_run(&self.id).await?;
+        lookup::warn_if_altered(sessions, &run.session).await;
+        let records = sessions.records(run.run_id).await?;
         let mut output = Output::new();
         match self.format {
             Format::Text => {
@@ -77,7 +77,7 @@ fn in_text(
     columns: Option<usize>,
 ) -> String {
     const BOLD: Style = Style::new().bold();
-    let (style, status) = (style_of(run.status), status_name(run.status));
+    let (style, status) = (style_of(run.status), run.status.as_str());
     let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9}{value}\n"));
     line("session", run.session.to_string());

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use neuraxis::SessionId;
-use neuraxis::ports::{SessionStore, StoreError};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::StoreError;
 
-use crate::command::{held, lookup};
+use crate::command::lease_progress;
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
@@ -31,24 +32,24 @@ pub(super) struct Delete {
 }
 
 impl Delete {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         // All are found before the first one goes.
-        let mut sessions = Vec::new();
+        let mut found = Vec::new();
         for id in &self.ids {
-            sessions.push(lookup::session(store, id).await?);
+            found.push(sessions.find(id).await?);
         }
-        sessions.sort();
-        sessions.dedup();
+        found.sort();
+        found.dedup();
         if !self.yes {
-            let names: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+            let names: Vec<&str> = found.iter().map(SessionId::as_str).collect();
             let question = format!("Delete {} with all its runs?", names.join(", "));
             confirm(&question, Unattended::GoOn)?;
         }
         let mut output = Output::new();
-        for session in &sessions {
-            match store.delete_session(session).await {
+        for session in &found {
+            match sessions.delete(session).await {
                 Err(StoreError::SessionBusy { run, .. }) => {
-                    return Err(held::busy(store, run).await);
+                    return Err(lease_progress::busy(sessions, run).await);
                 }
                 deleted => deleted?,
             }

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use neuraxis::SessionId;
-use neuraxis::engine::export_session;
-use neuraxis::ports::{SessionFilter, SessionStore};
+use neuraxis::engine::{ExportError, Sessions};
+use neuraxis::ports::SessionFilter;
 
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -42,16 +41,16 @@ pub(super) struct Export {
 }
 
 impl Export {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let mut sessions = Vec::new();
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let mut named = Vec::new();
         for id in &self.ids {
-            sessions.push(lookup::session(store, id).await?);
+            named.push(sessions.find(id).await?);
         }
         let Some(path) = &self.output else {
-            return print(store, &sessions).await;
+            return print(sessions, &named).await;
         };
         let mut out = BufWriter::new(create(path)?);
-        let written = write(store, &sessions, &mut out, Onto::File(path)).await;
+        let written = write(sessions, &named, &mut out, Onto::File(path)).await;
         let flushed =
             |out: &mut BufWriter<File>| out.flush().and_then(|()| out.get_ref().sync_all());
         let finished = match written {
@@ -72,16 +71,16 @@ impl Export {
 }
 
 /// Writes to standard output: harmless where a terminal shows it, to the byte elsewhere.
-async fn print(store: &dyn SessionStore, sessions: &[SessionId]) -> Result<(), CommandError> {
+async fn print(sessions: &Sessions, named: &[SessionId]) -> Result<(), CommandError> {
     let mut output = Output::new();
     if output.is_terminal() {
         let mut text = Vec::new();
-        let count = write(store, sessions, &mut text, Onto::Output).await?;
+        let count = write(sessions, named, &mut text, Onto::Output).await?;
         output.text(&String::from_utf8_lossy(&text))?;
         return tell(count);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let count = write(store, sessions, &mut out, Onto::Output).await?;
+    let count = write(sessions, named, &mut out, Onto::Output).await?;
     out.flush()?;
     tell(count)
 }
@@ -107,44 +106,39 @@ impl Onto<'_> {
 
 /// Writes the sessions that are named, or else all of them.
 async fn write(
-    store: &dyn SessionStore,
+    sessions: &Sessions,
     named: &[SessionId],
     out: &mut impl Write,
     onto: Onto<'_>,
 ) -> Result<usize, CommandError> {
-    let mut count = 0;
     for session in named {
-        one(store, session, out, onto).await?;
-        count += 1;
+        one(sessions, session, out, onto).await?;
     }
     if !named.is_empty() {
-        return Ok(count);
+        return Ok(named.len());
     }
-    let mut filter = SessionFilter::default();
-    loop {
-        let page = store.sessions(&filter).await?;
-        let Some(last) = page.last() else {
-            return Ok(count);
-        };
-        filter = filter.after(last);
-        for session in &page {
-            one(store, &session.id, out, onto).await?;
-            count += 1;
-        }
+    let mut count = 0;
+    let mut each = sessions.each(SessionFilter::default());
+    while let Some(session) = each.next().await? {
+        one(sessions, &session.id, out, onto).await?;
+        count += 1;
     }
+    Ok(count)
 }
 
 async fn one(
-    store: &dyn SessionStore,
+    sessions: &Sessions,
     session: &SessionId,
     out: &mut impl Write,
     onto: Onto<'_>,
 ) -> Result<(), CommandError> {
-    let exported = export_session(store, session, out).await;
-    exported.map_err(|error| onto.failed(error))??;
-    let runs = store.runs(session).await?;
-    if let Some(open) = runs.iter().find(|run| !run.status.is_ended()) {
-        let run = open.run_id;
+    let exported = sessions.export(session, out).await;
+    let exported = exported.map_err(|error| match error {
+        ExportError::Output(error) => onto.failed(error),
+        ExportError::Store(error) => error.into(),
+        error => CommandError::failed(error),
+    })?;
+    if let Some(run) = exported.unfinished {
         Progress::new().warn(&format!(
             "run {run} has not ended: the file holds it as far as it has come"
         ));

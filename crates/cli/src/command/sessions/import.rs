@@ -1,21 +1,16 @@
 //! `neuraxis sessions import`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufReader, Seek};
+use std::io::{self, Seek};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
-use neuraxis::SessionId;
-use neuraxis::engine::{
-    ArchiveEntry, ArchiveReader, ArchivedSession, ImportError, check_archive, import_archive,
-};
-use neuraxis::ports::{ChainHead, SessionStore, StoreError};
+use neuraxis::engine::{ArchivedSession, HeldRun, ImportError, Imported, Sessions, UnfinishedRuns};
 
-use crate::command::held::Patience;
+use crate::arguments::open_file;
+use crate::command::lease_progress::LeaseProgress;
 use crate::error::CommandError;
-use crate::files::open_file;
 use crate::output::Output;
 use crate::wording::counted;
 
@@ -42,51 +37,59 @@ pub(super) struct Import {
 }
 
 impl Import {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let name = match self.file.as_os_str() == "-" {
-            true => "standard input".to_owned(),
-            false => self.file.display().to_string(),
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let unfinished = match self.unfinished {
+            true => UnfinishedRuns::Taken,
+            false => UnfinishedRuns::Refused,
         };
-        let damaged = |error: anyhow::Error| {
-            let error = error.context(format!("{name} cannot be imported"));
-            CommandError::failed(error).hint("nothing was kept; export the sessions once more")
-        };
-        let mut file = self.open()?;
-        let sessions = check_archive(ArchiveReader::new(BufReader::new(&file)));
-        let sessions = sessions.map_err(|error| damaged(error.into()))?;
-        if sessions.is_empty() {
-            return Err(damaged(anyhow!("it holds no session")));
-        }
-        let Here { known, parts } = self.check(store, &sessions).await?;
-        file.rewind().context("cannot read the file again")?;
-        if let Some(other) = parts_of_others(&file, parts) {
-            return Err(conflict(&other));
-        }
-        let mut patience = Patience::default();
-        loop {
-            file.rewind().context("cannot read the file again")?;
-            let archive = ArchiveReader::new(BufReader::new(&file));
-            match import_archive(store, archive, |id| !known.contains(id)).await {
-                Err(ImportError::Store {
-                    source: StoreError::SessionBusy { run, .. },
-                    ..
-                }) => patience.wait(store, run).await?,
-                imported => break imported.map_err(CommandError::failed)?,
-            }
-        }
+        let mut progress = LeaseProgress::default();
+        let pause = async |held: &HeldRun| progress.pause(held).await.map_err(Failure::Waiting);
+        let imported = sessions.import(&mut self.open()?, unfinished, pause).await;
+        let imported = imported.map_err(|failure| match failure {
+            Failure::Waiting(error) => error,
+            Failure::Import(error) => self.failed(error),
+        })?;
         let mut output = Output::new();
-        for session in &sessions {
+        for Imported {
+            session, was_there, ..
+        } in &imported
+        {
             let ArchivedSession { id, runs, head, .. } = session;
-            if known.contains(id) {
+            if *was_there {
                 output.line(&format!("{id}: here already, just the same"))?;
                 continue;
             }
-            store.verify(id, Some(head.hash)).await?;
             let (runs, records) = (counted(*runs, "run"), counted(head.records, "record"));
             let hash = head.hash;
             output.line(&format!("{id}: {runs}, {records}, head {hash}"))?;
         }
         Ok(())
+    }
+
+    /// Says why nothing, or not everything, was imported.
+    fn failed(&self, error: ImportError) -> CommandError {
+        match error {
+            ImportError::Archive(_) | ImportError::Empty => {
+                let name = match self.file.as_os_str() == "-" {
+                    true => "standard input".to_owned(),
+                    false => self.file.display().to_string(),
+                };
+                let error = anyhow::Error::new(error);
+                let error = error.context(format!("{name} cannot be imported"));
+                CommandError::failed(error).hint("nothing was kept; export the sessions once more")
+            }
+            ImportError::Conflict(ref id) => {
+                let hint = format!(
+                    "keep that one with `neuraxis sessions export {id}`, remove it with `neuraxis sessions delete {id}`, and import again"
+                );
+                CommandError::failed(error).hint(hint)
+            }
+            ImportError::Unfinished { .. } => CommandError::failed(error)
+                .hint("let it end and export it again, or add --unfinished to go on with it here"),
+            ImportError::Look(error) => error.into(),
+            ImportError::Held(error) => error.into(),
+            error => CommandError::failed(error),
+        }
     }
 
     /// Opens the file. What comes from standard input is kept aside, since it is read twice.
@@ -99,75 +102,18 @@ impl Import {
         aside.rewind().context("cannot read standard input")?;
         Ok(aside)
     }
+}
 
-    /// Makes sure that the store can take the sessions, and returns those that it has, whole or in part.
-    async fn check(
-        &self,
-        store: &dyn SessionStore,
-        sessions: &[ArchivedSession],
-    ) -> Result<Here, CommandError> {
-        let mut here = Here::default();
-        let mut seen = BTreeSet::new();
-        for session in sessions {
-            let id = &session.id;
-            if !seen.insert(id) {
-                let error = anyhow!("the file holds session {id} twice");
-                return Err(CommandError::failed(error));
-            }
-            match store.verify(id, None).await {
-                Err(StoreError::NoSuchSession(_)) => {}
-                Ok(head) if head == session.head => {
-                    here.known.insert(id.clone());
-                    continue;
-                }
-                Ok(head) if head.records < session.head.records => {
-                    here.parts.insert(id.clone(), head);
-                }
-                Ok(_) | Err(StoreError::Damaged(_)) => return Err(conflict(id)),
-                Err(error) => return Err(error.into()),
-            }
-            if let (Some(run), false) = (session.unfinished, self.unfinished) {
-                let error = anyhow!("run {run} of session {id} has not ended");
-                return Err(CommandError::failed(error).hint(
-                    "let it end and export it again, or add --unfinished to go on with it here",
-                ));
-            }
-        }
-        Ok(here)
+/// Why an import ended.
+enum Failure {
+    /// It could not be done.
+    Import(ImportError),
+    /// Nobody waits any longer for a run that another process holds.
+    Waiting(CommandError),
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        Self::Import(error)
     }
-}
-
-/// What the store has of the sessions of a file.
-#[derive(Debug, Default)]
-struct Here {
-    /// Those that it has just the same.
-    known: BTreeSet<SessionId>,
-    /// Where those end that may be the beginning of what the file holds.
-    parts: BTreeMap<SessionId, ChainHead>,
-}
-
-/// Returns a session that is not the beginning of what the file holds under its id, if there is one.
-fn parts_of_others(file: &File, mut parts: BTreeMap<SessionId, ChainHead>) -> Option<SessionId> {
-    let mut archive = ArchiveReader::new(BufReader::new(file));
-    let mut session = None;
-    // The file was read to its end before.
-    while let (false, Ok(Some(entry))) = (parts.is_empty(), archive.next_entry()) {
-        if let ArchiveEntry::Session(begun) = &entry {
-            session = Some(begun.id.clone());
-        }
-        if let Some(id) = &session
-            && archive.head().is_some()
-            && parts.get(id) == archive.head().as_ref()
-        {
-            parts.remove(id);
-        }
-    }
-    parts.into_keys().next()
-}
-
-fn conflict(id: &SessionId) -> CommandError {
-    let error = anyhow!("another session {id} is here: nothing was imported");
-    CommandError::failed(error).hint(format!(
-        "keep that one with `neuraxis sessions export {id}`, remove it with `neuraxis sessions delete {id}`, and import again"
-    ))
 }

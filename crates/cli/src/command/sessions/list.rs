@@ -1,10 +1,10 @@
 //! `neuraxis sessions list`.
 
 use clap::Args;
-use neuraxis::ports::{RunSummary, Session, SessionFilter, SessionStore, StoreError};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::{RunSummary, Session, SessionFilter};
 use serde_json::{Value, json};
 
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing, Paging};
@@ -28,44 +28,33 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let Paging {
             limit,
             before,
             format,
         } = self.paging;
-        let mut filter = SessionFilter::default();
+        let mut filter = SessionFilter::default().limited_to(limit.min(SessionFilter::MAX_LIMIT));
         if let Some(before) = &before {
-            let last = lookup::session(store, before).await?;
-            filter = filter.after(&store.session(&last).await?);
+            let last = sessions.find(before).await?;
+            filter = filter.after(&sessions.get(&last).await?);
         }
         let mut listing = Listing::new(format, HEADING);
+        let mut each = sessions.each(filter);
         let mut last = None;
-        while listing.count < limit {
-            let page = filter.clone().limited_to(limit - listing.count);
-            let page = store.sessions(&page).await?;
-            let Some(newest_of_next) = page.last() else {
-                break;
-            };
-            filter = filter.after(newest_of_next);
-            for session in &page {
-                let runs = match store.runs(&session.id).await {
-                    // It was deleted meanwhile.
-                    Err(StoreError::NoSuchSession(_)) => continue,
-                    runs => runs?,
-                };
-                listing.item(&in_text(session, &runs), &in_json(session, &runs))?;
-                last = Some(session.id.clone());
+        while listing.count < limit
+            && let Some(session) = each.next().await?
+        {
+            // One without was deleted meanwhile.
+            if let Some(runs) = sessions.runs(&session.id).await? {
+                listing.item(&in_text(&session, &runs), &in_json(&session, &runs))?;
+                last = Some(session.id.to_string());
             }
         }
         listing.end()?;
         if format == Format::Text {
-            let more = store.sessions(&filter.limited_to(1)).await?;
-            tell_rest(
-                last.map(|id| id.to_string()),
-                !more.is_empty(),
-                before.is_some(),
-            );
+            let is_more = each.next().await?.is_some();
+            tell_rest(last, is_more, before.is_some());
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::jiff::{Span, SpanRelativeTo, Timestamp};
-use neuraxis::engine::SystemClock;
-use neuraxis::ports::{Clock, Session, SessionFilter, SessionStore, StoreError};
+use neuraxis::engine::{Sessions, SystemClock};
+use neuraxis::ports::Clock;
 
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
@@ -47,38 +47,26 @@ fn age(text: &str) -> Result<Span, String> {
 }
 
 impl Prune {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         let before = self.before()?;
         let mut output = Output::new();
-        let mut count = 0_usize;
-        let mut filter = SessionFilter::default();
         if self.dry_run || !self.yes {
-            loop {
-                let page = store.sessions(&filter).await?;
-                let Some(last) = page.last() else { break };
-                filter = filter.after(last);
-                for session in &page {
-                    if !is_older(store, session, before).await? {
-                        continue;
-                    }
-                    count += 1;
-                    if self.dry_run {
-                        let (id, made) = (&session.id, moment(session.created_at));
-                        output.line(&format!("{id}  made {made}"))?;
-                    }
-                }
-            }
+            let idle = sessions.idle_since(before).await?;
             if self.dry_run {
-                return Ok(output.line(&format!("{} would be deleted", sessions(count)))?);
+                for session in &idle {
+                    let (id, made) = (&session.id, moment(session.created_at));
+                    output.line(&format!("{id}  made {made}"))?;
+                }
+                return Ok(output.line(&format!("{} would be deleted", in_words(idle.len())))?);
             }
-            if count > 0 {
-                let question = format!("Delete {} with all their runs?", sessions(count));
+            if !idle.is_empty() {
+                let question = format!("Delete {} with all their runs?", in_words(idle.len()));
                 confirm(&question, Unattended::Refuse)?;
             }
         }
-        let pruned = store.prune(before).await?;
+        let pruned = sessions.prune(before).await?;
         let pruned = usize::try_from(pruned).unwrap_or(usize::MAX);
-        Ok(output.line(&format!("deleted {}", sessions(pruned)))?)
+        Ok(output.line(&format!("deleted {}", in_words(pruned)))?)
     }
 
     fn before(&self) -> Result<Timestamp, CommandError> {
@@ -90,25 +78,7 @@ impl Prune {
     }
 }
 
-/// Tells whether nothing has happened in a session since.
-async fn is_older(
-    store: &dyn SessionStore,
-    session: &Session,
-    before: Timestamp,
-) -> Result<bool, CommandError> {
-    if session.created_at >= before {
-        return Ok(false);
-    }
-    match store.runs(&session.id).await {
-        Ok(runs) => Ok(runs
-            .iter()
-            .all(|run| run.ended_at.is_some_and(|end| end < before))),
-        Err(StoreError::NoSuchSession(_)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn sessions(count: usize) -> String {
+fn in_words(count: usize) -> String {
     match count {
         0 => "no session".to_owned(),
         1 => "1 session".to_owned(),

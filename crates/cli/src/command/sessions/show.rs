@@ -3,8 +3,8 @@
 use anstyle::Style;
 use clap::Args;
 use neuraxis::Message;
-use neuraxis::core::{Part, SessionMetrics, Transcript};
-use neuraxis::ports::{RunSummary, Session, SessionStore};
+use neuraxis::core::{Part, SessionMetrics};
+use neuraxis::engine::{SessionOverview, Sessions};
 use serde_json::{Value, json};
 
 use crate::command::lookup;
@@ -33,53 +33,48 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let id = lookup::session(store, &self.id).await?;
-        lookup::warn_if_altered(store, &id).await;
-        let session = store.session(&id).await?;
-        let runs = store.runs(&id).await?;
-        let metrics = store.metrics(&id).await?;
-        let history = store.history(&id).await?;
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
+        let id = sessions.find(&self.id).await?;
+        lookup::warn_if_altered(sessions, &id).await;
+        let overview = sessions.overview(&id).await?;
         let mut output = Output::new();
         match self.format {
-            Format::Text => output.painted(&in_text(&session, &runs, &metrics, &history))?,
-            Format::Json => {
-                let plan = store.plan(&id).await?;
-                let plan: Option<Value> = plan.and_then(|plan| plan.decode().ok());
-                let runs: Vec<_> = runs.iter().map(run_in_json).collect();
-                let value = json!({
-                    "id": session.id,
-                    "owner": session.owner,
-                    "created_at": session.created_at,
-                    "metrics": metrics,
-                    "plan": plan,
-                    "runs": runs,
-                    "messages": history.messages(),
-                });
-                output.line(&format!("{value:#}"))?;
-            }
+            Format::Text => output.painted(&in_text(&overview))?,
+            Format::Json => output.line(&format!("{:#}", in_json(&overview)))?,
         }
         Ok(())
     }
 }
 
-fn in_text(
-    session: &Session,
-    runs: &[RunSummary],
-    metrics: &SessionMetrics,
-    history: &Transcript,
-) -> String {
+fn in_json(overview: &SessionOverview) -> Value {
+    let session = &overview.session;
+    let plan = overview.plan.as_ref();
+    let plan: Option<Value> = plan.and_then(|plan| plan.decode().ok());
+    let runs: Vec<_> = overview.runs.iter().map(run_in_json).collect();
+    json!({
+        "id": session.id,
+        "owner": session.owner,
+        "created_at": session.created_at,
+        "metrics": overview.metrics,
+        "plan": plan,
+        "runs": runs,
+        "messages": overview.history.messages(),
+    })
+}
+
+fn in_text(overview: &SessionOverview) -> String {
     const BOLD: Style = Style::new().bold();
+    let session = &overview.session;
     let mut text = format!("{BOLD}session {}{BOLD:#}\n", session.id);
     text.push_str(&format!("  made    {} UTC\n", moment(session.created_at)));
     if let Some(owner) = &session.owner {
         text.push_str(&format!("  owner   {}\n", one_line(owner)));
     }
-    text.push_str(&format!("  used    {}\n", used(metrics)));
-    for run in runs {
+    text.push_str(&format!("  used    {}\n", used(&overview.metrics)));
+    for run in &overview.runs {
         text.push_str(&format!("  run     {}\n", run_in_text(run)));
     }
-    for message in history.messages() {
+    for message in overview.history.messages() {
         if let Some((who, said)) = said(message) {
             let said = harmless(said.trim_end()).replace('\n', "\n  ");
             text.push_str(&format!("\n{BOLD}{who}{BOLD:#}\n  {said}\n"));

@@ -4,10 +4,10 @@ use anyhow::anyhow;
 use clap::Args;
 use neuraxis::SessionId;
 use neuraxis::core::ContentHash;
-use neuraxis::ports::{SessionFilter, SessionStore, StoreError};
+use neuraxis::engine::Sessions;
+use neuraxis::ports::{SessionFilter, StoreError};
 use serde_json::{Value, json};
 
-use crate::command::lookup;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing};
@@ -43,7 +43,7 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    pub(super) async fn run(self, store: &dyn SessionStore) -> Result<(), CommandError> {
+    pub(super) async fn run(self, sessions: &Sessions) -> Result<(), CommandError> {
         if self.expect.is_some() && self.ids.len() > 1 {
             let error = anyhow!("--expect is the head of one session");
             return Err(CommandError::usage(error).hint("verify one session at a time"));
@@ -53,11 +53,14 @@ impl Verify {
             damaged: 0,
         };
         for id in &self.ids {
-            let id = lookup::session(store, id).await?;
-            checked.check(store, &id, self.expect).await?;
+            let id = sessions.find(id).await?;
+            checked.check(sessions, &id, self.expect).await?;
         }
         if self.ids.is_empty() {
-            checked.check_all(store).await?;
+            let mut each = sessions.each(SessionFilter::default());
+            while let Some(session) = each.next().await? {
+                checked.check(sessions, &session.id, None).await?;
+            }
         }
         checked.listing.end()?;
         match checked.damaged {
@@ -77,27 +80,13 @@ struct Checked {
 }
 
 impl Checked {
-    async fn check_all(&mut self, store: &dyn SessionStore) -> Result<(), CommandError> {
-        let mut filter = SessionFilter::default();
-        loop {
-            let page = store.sessions(&filter).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            filter = filter.after(last);
-            for session in &page {
-                self.check(store, &session.id, None).await?;
-            }
-        }
-    }
-
     async fn check(
         &mut self,
-        store: &dyn SessionStore,
+        sessions: &Sessions,
         id: &SessionId,
         expect: Option<ContentHash>,
     ) -> Result<(), CommandError> {
-        let (line, value): (String, Value) = match store.verify(id, expect).await {
+        let (line, value): (String, Value) = match sessions.verify(id, expect).await {
             Ok(head) => {
                 let (records, hash) = (head.records, head.hash);
                 (

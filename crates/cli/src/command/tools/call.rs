@@ -39,12 +39,13 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app_without_sessions().await?;
+        let loaded = setup.load()?;
+        let app = loaded.app_without_sessions().await?;
         let arguments = JsonText::from_text(self.arguments);
         let catalog = app.orchestrator.tools();
         let tool = match catalog.check(&self.name, &arguments) {
             Ok(tool) => tool,
-            Err(error) => return Err(refused(error, &setup.config()?)),
+            Err(error) => return Err(refused(error, &loaded.config)),
         };
         let timeout = tool.spec().timeout.unwrap_or(Limits::NONE.tool_timeout);
         let context = context();

@@ -34,8 +34,9 @@ enum Format {
 
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
-        let app = setup.app_without_sessions().await?;
-        if let Some(why) = setup.config()?.why_no_project_tools() {
+        let loaded = setup.load()?;
+        let app = loaded.app_without_sessions().await?;
+        if let Some(why) = loaded.config.why_no_project_tools() {
             Progress::new().notice(&why);
         }
         let specs = app.orchestrator.tools().specs();

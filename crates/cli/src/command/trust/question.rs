@@ -11,7 +11,7 @@ use crate::confirm::{Answer, ask, is_somebody_there};
 use crate::error::CommandError;
 use crate::harmless::{in_order, one_line, plain_to_see};
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::setup::{Loaded, Setup};
 use crate::terminal;
 use crate::wrap::{broken, pieces};
 
@@ -27,29 +27,43 @@ const HASH_DIGITS: usize = 16;
 /// How many columns the margin takes, where its sign takes two.
 const MARGIN_COLUMNS: usize = 3;
 
-/// Asks whoever sits here whether the file of the working directory is trusted, unless that was said before about this
-/// very content. Only a clear answer is remembered.
-pub(in crate::command) fn ask_once(setup: &Setup) -> Result<(), CommandError> {
-    if !is_somebody_there() {
-        return Ok(());
+/// Loads the configuration, and asks whoever sits here whether the file of the working directory is trusted, unless that
+/// was said before about this very content. Only a clear answer is remembered, and then the configuration is loaded anew.
+pub(in crate::command) fn load_and_ask(setup: &Setup) -> Result<Loaded, CommandError> {
+    let loaded = setup.load()?;
+    match ask_once(&loaded)? {
+        Remembered::Anew => setup.load(),
+        Remembered::Nothing => Ok(loaded),
     }
-    let (environment, config) = setup.surroundings()?;
-    let Some(found) = config.found().filter(|found| is_open(found)) else {
-        return Ok(());
+}
+
+/// Whether there is an answer that was not there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remembered {
+    Anew,
+    Nothing,
+}
+
+fn ask_once(loaded: &Loaded) -> Result<Remembered, CommandError> {
+    if !is_somebody_there() {
+        return Ok(Remembered::Nothing);
+    }
+    let Some(found) = loaded.config.found().filter(|found| is_open(found)) else {
+        return Ok(Remembered::Nothing);
     };
     let Some(content) = found.content() else {
-        return Ok(());
+        return Ok(Remembered::Nothing);
     };
     // Without a place for the answer the question would come each time.
-    let Ok(list) = TrustList::of(&environment) else {
-        return Ok(());
+    let Ok(list) = TrustList::of(&loaded.environment) else {
+        return Ok(Remembered::Nothing);
     };
     if is_too_much(found) {
         Progress::new().warn(
             "./neuraxis.toml would change too much to show all of it, so you are not asked whether you trust it: read the \
              file, then `neuraxis trust add --yes` trusts it",
         );
-        return Ok(());
+        return Ok(Remembered::Nothing);
     }
     let columns = terminal::width(io::stderr());
     let (text, next) = (described(found, columns), next_step(found, columns));
@@ -57,13 +71,14 @@ pub(in crate::command) fn ask_once(setup: &Setup) -> Result<(), CommandError> {
     let answered = match ask("Trust it? Only y or n is remembered; Enter asks again next time.")? {
         Answer::Yes => list.trust(found.folder(), content),
         Answer::No => list.refuse(found.folder(), content),
-        Answer::Unclear => return Ok(()),
+        Answer::Unclear => return Ok(Remembered::Nothing),
     };
     if let Err(error) = answered {
         let cause = anyhow::Error::new(error);
         Progress::new().warn(&format!("your answer is not remembered: {cause:#}"));
+        return Ok(Remembered::Nothing);
     }
-    Ok(())
+    Ok(Remembered::Anew)
 }
 
 /// Tells whether there is something to ask.

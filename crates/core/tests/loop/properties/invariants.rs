@@ -3,6 +3,7 @@
 mod agents;
 mod ends;
 mod usage;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -151,6 +152,7 @@ fn the_log_is_the_run(world: &World) {
         unanswered, open,
         "the log says that something else is unanswered"
     );
+    views::say_what_the_run_says(world);
     let is_trim = |record: &Arc<Record>| matches!(record.body, RecordBody::ContextTrimmed(_));
     if !world.records.iter().any(is_trim) {
         assert_tells_messages(&world.records, &world.tree, world.before);

@@ -1,9 +1,10 @@
 //! One line for each thing that happened.
 
 use anstyle::{AnsiColor, Style};
+use neuraxis::core::log::describe;
 use neuraxis::core::{
-    ApprovalDecided, ApprovalDecision, LlmCall, LlmFailed, Message, Purpose, Record, RecordBody,
-    RunOutcome, ToolCallStarted, ToolFailure, ToolResult, Usage,
+    ApprovalDecided, ApprovalDecision, LlmCall, LlmFailed, Message, Record, RecordBody, RunOutcome,
+    ToolCallStarted, ToolResult, Usage,
 };
 
 use crate::harmless::one_line;
@@ -44,34 +45,19 @@ pub(super) fn of(record: &Record, body: &RecordBody) -> Option<String> {
             "{NAME}user{NAME:#} {} (while it was at work)",
             cut(&steered.message.text())
         )),
-        RecordBody::MaxTurnsReached(reached) => Some(odd(
-            "limit",
-            &format!("{} turns are used up", reached.turns),
-        )),
-        RecordBody::LimitReached(reached) => {
-            let limit = serde_json::to_value(reached.limit).unwrap_or_default();
-            Some(odd("limit", limit.as_str().unwrap_or_default()))
-        }
-        RecordBody::ContextTrimmed(trimmed) => Some(odd(
-            "left out",
-            &format!("{} older messages", trimmed.messages),
-        )),
+        RecordBody::MaxTurnsReached(reached) => Some(odd("limit", &describe::max_turns(reached))),
+        RecordBody::LimitReached(reached) => Some(odd("limit", describe::limit(reached.limit))),
+        RecordBody::ContextTrimmed(trimmed) => Some(odd("left out", &describe::trimmed(trimmed))),
         RecordBody::HistoryRepaired(repaired) => {
             Some(odd("repaired the history", &repaired.repairs.join("; ")))
         }
         RecordBody::RoleDowngraded(downgraded) => {
-            let (from, to) = (&downgraded.from, &downgraded.to);
-            Some(odd(&format!("{to} instead of {from}"), &downgraded.reason))
+            Some(odd(&describe::downgraded(downgraded), &downgraded.reason))
         }
         RecordBody::Waiting(waiting) => {
-            let count = waiting.pending.len();
-            Some(odd(
-                "waits",
-                &format!(
-                    "for {count} {}",
-                    if count == 1 { "answer" } else { "answers" }
-                ),
-            ))
+            let count = u64::try_from(waiting.pending.len()).unwrap_or(u64::MAX);
+            let answers = describe::counted(count, "answer");
+            Some(odd("waits", &format!("for {answers}")))
         }
         RecordBody::Resumed(resumed) => Some(odd("taken up", &resumed.reason)),
         RecordBody::Cancelled(cancelled) => Some(odd("cancelled", &cancelled.reason)),
@@ -98,8 +84,10 @@ pub(super) fn came_of(result: &ToolResult) -> String {
     match result.failure {
         None => format!("{took} · done"),
         Some(failure) => {
-            let word = failure_name(failure);
-            format!("{took} · {BAD}{word}{BAD:#}: {}", cut(&error_of(result)))
+            let word = describe::failure(failure);
+            let error = result.value.error_message();
+            let error = error.unwrap_or_else(|| result.value.to_string());
+            format!("{took} · {BAD}{word}{BAD:#}: {}", cut(&error))
         }
     }
 }
@@ -110,19 +98,10 @@ pub(super) fn not_started(result: &ToolResult) -> String {
 }
 
 fn model_call(call: &LlmCall) -> String {
-    let purpose = match call.purpose {
-        Purpose::Turn => String::new(),
-        Purpose::LastAnswer => " · last answer".to_owned(),
-        Purpose::Compaction => " · compaction".to_owned(),
-        Purpose::SelfCheck => " · self-check".to_owned(),
-        Purpose::Routing => " · choice of the role".to_owned(),
-        Purpose::Gather => " · choice of what to read".to_owned(),
-    };
-    let asks = match call.reply.calls().count() {
-        0 => String::new(),
-        1 => " · asks for a tool".to_owned(),
-        calls => format!(" · asks for {calls} tools"),
-    };
+    let purpose = describe::purpose(call.purpose).map(|purpose| format!(" · {purpose}"));
+    let purpose = purpose.unwrap_or_default();
+    let asks = describe::asks_for(call.reply.calls().count()).map(|asks| format!(" · {asks}"));
+    let asks = asks.unwrap_or_default();
     let (role, model) = (
         cut(call.served_by.as_str()),
         cut(&call.reply.model.to_string()),
@@ -177,31 +156,6 @@ fn end_of_agent(outcome: &RunOutcome) -> String {
         "" => format!("ends ({reason})"),
         content => format!("answers ({reason}): {}", cut(content)),
     }
-}
-
-const fn failure_name(failure: ToolFailure) -> &'static str {
-    match failure {
-        ToolFailure::Timeout => "timed out",
-        ToolFailure::Panic => "panicked",
-        ToolFailure::Cancelled => "cancelled",
-        ToolFailure::OutcomeUnknown => "outcome unknown",
-        ToolFailure::InvalidArguments => "invalid arguments",
-        ToolFailure::UnknownTool => "unknown tool",
-        ToolFailure::NotEnabled => "not enabled",
-        ToolFailure::Denied => "denied",
-        ToolFailure::ApprovalExpired => "not approved in time",
-        ToolFailure::LimitReached => "not run at a limit",
-        _ => "failed",
-    }
-}
-
-/// Returns the text of a result that is an error.
-fn error_of(result: &ToolResult) -> String {
-    let value: Option<serde_json::Value> = result.value.decode().ok();
-    let error = value
-        .as_ref()
-        .and_then(|value| value.get("error")?.as_str());
-    error.map_or_else(|| result.value.to_string(), str::to_owned)
 }
 
 fn odd(what: &str, why: &str) -> String {

@@ -1,0 +1,95 @@
+//! Who answers when a run asks: the person at this terminal, or nobody.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use neuraxis::RunHandle;
+use neuraxis::core::{ApprovalDecision, RecordBody};
+use neuraxis::ports::Approver;
+use neuraxis_app::{App, Config, Tape};
+
+use super::waiting;
+use crate::approve::{self, Postponing, Prompter, WhenAway};
+use crate::error::CommandError;
+use crate::setup::Loaded;
+
+/// Who answers when a run asks.
+#[derive(Debug)]
+pub(in crate::command) struct Attended {
+    approver: Arc<dyn Approver>,
+    pub(in crate::command) prompter: Prompter,
+    /// The store outlives this process.
+    is_kept: bool,
+    /// How a decision is put off here.
+    pub(super) put_off: &'static str,
+}
+
+impl Attended {
+    /// Looks who sits here, and what becomes of questions if nobody does.
+    pub(in crate::command) fn new(config: &Config, away: WhenAway) -> Result<Self, CommandError> {
+        let is_kept = !config.store().is_in_memory();
+        if away == WhenAway::Wait && !is_kept {
+            let error = anyhow!("a run cannot wait in memory: it would be gone with this command");
+            return Err(CommandError::usage(error)
+                .hint("name a store: --set store.url=sqlite://sessions.db"));
+        }
+        let postponing = if is_kept {
+            Postponing::Offered
+        } else {
+            Postponing::NotOffered
+        };
+        let project = config.project_root().to_owned();
+        let (approver, prompter) = approve::prompter(away, postponing, project);
+        Ok(Self {
+            approver,
+            prompter,
+            is_kept,
+            put_off: waiting::WITH_OPTION,
+        })
+    }
+
+    /// Wires an engine that asks here.
+    pub(in crate::command) async fn app(
+        &self,
+        loaded: &Loaded,
+        tape: Tape,
+    ) -> Result<App, CommandError> {
+        let app = loaded.app().tape(tape);
+        Ok(app.approver(Arc::clone(&self.approver)).build().await?)
+    }
+
+    /// Tells whether sessions and runs outlive this process.
+    pub(in crate::command) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Who talks here has no option to decide later.
+    #[must_use]
+    pub(in crate::command) const fn in_conversation(mut self) -> Self {
+        self.put_off = waiting::WITHOUT_OPTION;
+        self
+    }
+
+    /// Returns why a person had to decide about a call of the run that was denied because nobody sits here; of several
+    /// calls, about the last one.
+    pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<String> {
+        if self.prompter.is_attended() {
+            return None;
+        }
+        let records = run.records();
+        let denied = records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::ApprovalDecided(decided) => {
+                let is_denial = matches!(decided.decision, ApprovalDecision::Deny { .. });
+                (decided.by.is_none() && is_denial).then_some(&decided.tool_call_id)
+            }
+            _ => None,
+        })?;
+        let why = records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *denied => {
+                Some(asked.reason.clone())
+            }
+            _ => None,
+        });
+        Some(why.unwrap_or_default())
+    }
+}

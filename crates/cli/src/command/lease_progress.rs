@@ -1,0 +1,190 @@
+//! What a user is told of runs that another process holds, or held when it died, and how waiting for one ends on a signal.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::{PendingKind, RunId};
+use neuraxis::engine::{HeldRun, Sessions, TakenUpBy, WaitedFor};
+use neuraxis::ports::RunSummary;
+use neuraxis::{RunHandle, RunStatus};
+use neuraxis_app::App;
+
+use super::ask;
+use crate::error::CommandError;
+use crate::interrupt::Signals;
+use crate::progress::Progress;
+use crate::wording::counted;
+
+/// Takes a run up. Where a process holds it that may have died, its lease is waited for.
+pub(in crate::command) async fn take_up(
+    app: &App,
+    run: RunId,
+    by: TakenUpBy,
+) -> Result<RunHandle, CommandError> {
+    let mut progress = LeaseProgress::default();
+    let pause = async |held: &HeldRun| progress.pause(held).await;
+    let runs = app.orchestrator.runs();
+    let resumed = runs.resume_when_free(run, by, pause).await?;
+    progress.hand_over(resumed).await
+}
+
+/// Frees the session of a run that never began. Where a process holds it that may have died, its lease is waited for.
+pub(in crate::command) async fn release(app: &App, run: &RunSummary) -> Result<(), CommandError> {
+    let mut progress = LeaseProgress::default();
+    let pause = async |held: &HeldRun| progress.pause(held).await;
+    app.orchestrator.runs().release_when_free(run, pause).await
+}
+
+/// Ends a run, whoever holds it: a process that lives ends it itself, and one that died is waited for.
+pub(in crate::command) async fn end(app: &App, run: RunId) -> Result<(), CommandError> {
+    let mut progress = LeaseProgress::default();
+    let pause = async |held: &HeldRun| progress.pause(held).await;
+    let runs = app.orchestrator.runs();
+    runs.cancel_and_wait(run, "cancelled by the user", pause)
+        .await
+}
+
+/// Says that a session has a run which has not ended, and what can be done about that.
+pub(in crate::command) async fn busy(sessions: &Sessions, run: RunId) -> CommandError {
+    let summary = match sessions.run(run).await {
+        Ok(summary) => summary,
+        Err(error) => return error.into(),
+    };
+    let error = CommandError::failed(anyhow!(what_it_does(&summary)));
+    if summary.leased_until.is_none() && waits_for_a_person(&summary) {
+        return error
+            .hint(format!(
+                "`neuraxis approvals show {run}` shows what would run"
+            ))
+            .hint(format!("`neuraxis runs resume {run} --cancel` ends it"));
+    }
+    error.hint(format!(
+        "`neuraxis runs resume {run}` goes on with it{}; with --cancel it ends it",
+        match summary.leased_until {
+            Some(_) => " unless that process is alive",
+            None => "",
+        }
+    ))
+}
+
+/// Says how it is with a run that has not ended.
+pub(in crate::command) fn what_it_does(summary: &RunSummary) -> String {
+    let (session, run) = (&summary.session, summary.run_id);
+    if let Some(until) = summary.leased_until {
+        let left = in_seconds(left(until));
+        return format!(
+            "session {session} is busy with run {run}: another process has it, or had it when it died and keeps it for {left}"
+        );
+    }
+    if summary.imported {
+        return format!(
+            "session {session} has run {run}, which was imported and goes on only if you say so"
+        );
+    }
+    match summary.pending.len() {
+        0 => {
+            format!("session {session} has run {run}, which was left behind when its process died")
+        }
+        _ if !waits_for_a_person(summary) => {
+            format!(
+                "session {session} has run {run}, which waits for the results of its client's tools"
+            )
+        }
+        1 => format!("session {session} has run {run}, which waits for your approval of a call"),
+        calls => {
+            format!(
+                "session {session} has run {run}, which waits for your approval of {calls} calls"
+            )
+        }
+    }
+}
+
+fn waits_for_a_person(summary: &RunSummary) -> bool {
+    let mut pending = summary.pending.iter();
+    summary.status == RunStatus::Waiting && pending.any(|it| it.kind == PendingKind::Approval)
+}
+
+/// Tells of the wait for a run, and ends it on a signal.
+#[derive(Debug, Default)]
+pub(in crate::command) struct LeaseProgress {
+    progress: Option<Progress>,
+    /// From the first look on: what comes while the store is asked counts, too.
+    signals: Option<Signals>,
+}
+
+impl LeaseProgress {
+    /// Says what is waited for, and waits a little.
+    pub(in crate::command) async fn pause(&mut self, held: &HeldRun) -> Result<(), CommandError> {
+        let run = held.run_id;
+        if let Some(until) = held.leased_until {
+            let left = in_seconds(left(until));
+            let progress = self.progress.get_or_insert_with(|| {
+                let progress = Progress::new();
+                let what = match held.waited_for {
+                    WaitedFor::Lease => "it is taken up",
+                    WaitedFor::End => "it ends",
+                };
+                progress.notice(&format!(
+                    "another process has run {run}, or had it when it died: {what} in {left} at the latest, unless that \
+                     process is alive"
+                ));
+                progress
+            });
+            progress.activity(&format!("waiting for run {run}: {left}"));
+        }
+        let signals = match &mut self.signals {
+            Some(signals) => signals,
+            None => {
+                let signals = Signals::listen().map_err(anyhow::Error::from)?;
+                self.signals.insert(signals)
+            }
+        };
+        tokio::select! {
+            biased;
+            signal = signals.next() => Err(CommandError::interrupted(signal)),
+            () = held.pause() => Ok(()),
+        }
+    }
+
+    /// Hands over a run that was waited for, unless a signal came as it was taken up: then it ends.
+    async fn hand_over(mut self, run: RunHandle) -> Result<RunHandle, CommandError> {
+        let Some(signal) = self.signals.as_mut().and_then(Signals::heard) else {
+            return Ok(run);
+        };
+        ask::cancel(&run, signal.reason());
+        // However it ended, it is over here.
+        let _ = run.result().await;
+        Err(CommandError::interrupted(signal))
+    }
+}
+
+fn left(until: Timestamp) -> Duration {
+    Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default()
+}
+
+fn in_seconds(left: Duration) -> String {
+    counted(left.as_secs() + 1, "second")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use neuraxis::engine::UuidV7;
+    use neuraxis::ports::Ids;
+    use rustix::process::{getpid, kill_process};
+
+    use super::*;
+    use crate::interrupt::Signal;
+
+    #[tokio::test]
+    async fn a_signal_that_comes_between_two_looks_is_heard() {
+        let held = HeldRun::new(RunId(UuidV7.new_id()), WaitedFor::Lease);
+        let mut progress = LeaseProgress::default();
+        progress.pause(&held).await.unwrap();
+        kill_process(getpid(), rustix::process::Signal::TERM).unwrap();
+        // It is told to those who listen by now.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let paused = progress.pause(&held).await;
+        assert_eq!(paused.unwrap_err().interruption(), Some(Signal::Terminate));
+    }
+}

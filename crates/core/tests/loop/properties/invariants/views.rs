@@ -1,0 +1,68 @@
+//! The one reader of the log says what the machine itself says, after every step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use neuraxis_core::log::{LogSummary, RunView};
+use neuraxis_core::{AgentId, CallStage, Pending, Record, RecordBody, RunStatus, ToolCallId};
+
+use crate::properties::world::World;
+
+/// What the records say is what the run says.
+pub(in crate::properties) fn say_what_the_run_says(world: &World) {
+    let (run, view) = (&world.tree, RunView::after(world.history.clone()));
+    let view = view.with(&world.records);
+    assert_eq!(view.run_id(), Some(run.run_id()));
+    // What a sub-agent that ends lets begin stands in no record: in doubt, the run is said to be at work.
+    let has_ended = |record: &Arc<Record>| {
+        matches!(record.body, RecordBody::Final(_) | RecordBody::RunFailed(_))
+    };
+    let in_doubt = world.records.iter().any(has_ended);
+    if !in_doubt || run.status() != RunStatus::Waiting {
+        assert_eq!(view.status(), run.status());
+    }
+    assert_eq!(view.last_seq(), run.seq());
+    let root = view.conversation(AgentId::ROOT).unwrap();
+    assert_eq!(root.messages(), run.messages());
+    if view.status() == RunStatus::Waiting {
+        assert_eq!(sorted(view.pending()), sorted(&run.pending()));
+    } else {
+        assert_eq!(view.pending(), []);
+    }
+    let open = run.open_calls();
+    let at = |stage: CallStage| {
+        let calls = open.iter().filter(move |call| call.stage == stage);
+        calls.map(|call| call.tool_call_id.clone()).collect()
+    };
+    let asked = view.open_approvals();
+    let asked: BTreeSet<ToolCallId> = asked
+        .map(|asked| asked.request.tool_call_id.clone())
+        .collect();
+    assert_eq!(asked, at(CallStage::Asking));
+    let begun = view.open_calls();
+    let begun: BTreeSet<ToolCallId> = begun.map(|open| open.call.tool_call_id.clone()).collect();
+    assert_eq!(begun, at(CallStage::Begun));
+    if let Some(outcome) = view.outcome() {
+        assert_eq!(view.finish(), Some(&outcome.finish_reason));
+        assert_eq!(view.turns(), run.turns());
+        assert_eq!(*view.usage(), run.usage());
+    }
+    a_summary_is_plain_data_that_can_be_gone_on_with(world, &view);
+}
+
+/// A store keeps the summary as text, and goes on with it when the next records come.
+fn a_summary_is_plain_data_that_can_be_gone_on_with(world: &World, view: &RunView) {
+    let mut summary = LogSummary::default();
+    for record in &world.records {
+        let text = serde_json::to_string(&summary).unwrap();
+        summary = serde_json::from_str(&text).unwrap();
+        summary.apply(record);
+    }
+    assert_eq!(summary, *view.summary());
+}
+
+fn sorted(pending: &[Pending]) -> Vec<Pending> {
+    let mut pending = pending.to_vec();
+    pending.sort_by_key(|one| one.effect_id);
+    pending
+}

@@ -1,0 +1,191 @@
+//! Decides about calls that wait for a person.
+
+use neuraxis_core::{
+    ApprovalDecided, ApprovalDecision, ContentHash, InboxEntry, InboxInput, InputId, RunId, Seq,
+    ToolCallId,
+};
+use neuraxis_ports::StoreError;
+
+use super::{Approvals, WaitingApproval, expiry_of, read_open};
+use crate::catalog::ToolCallError;
+use crate::run_handle::RunHandle;
+use crate::runs::{Answer, ResumeError, Taker};
+
+/// What a decision led to.
+#[derive(Debug)]
+pub enum Decided {
+    /// The run goes on here.
+    GoesOn(RunHandle),
+    /// The decision is kept. Another process has the run, or had it when it died: if it lives, it goes on with it.
+    LeftToHolder,
+}
+
+/// Why a run does not go on with a decision.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// The tool does not take the arguments that were edited. The call still waits.
+    #[error(transparent)]
+    Arguments(ToolCallError),
+    /// The run cannot be taken up. The call still waits, if it did.
+    #[error("the run does not go on")]
+    Resume(#[source] ResumeError),
+    /// Another process has the run, and the decision could not be left to it.
+    #[error("the decision could not be kept")]
+    NotKept(#[source] StoreError),
+    /// The decision was left to the process that had the run, which has it no more, and the run cannot be taken up here.
+    #[error("the decision is kept, but the run does not go on")]
+    KeptOnly(#[source] ResumeError),
+}
+
+impl Approvals {
+    /// Decides about a call that waits for a person, whichever process its run is in. The decision is kept before this
+    /// returns; the run goes on if it was put aside. The hash is that of the arguments the person was shown.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
+    /// the time for it is over, which is all that is kept then; otherwise as [`post`](crate::Runs::post).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`post`](crate::Runs::post).
+    pub async fn decide(
+        &self,
+        run_id: RunId,
+        call: &ToolCallId,
+        arguments_hash: ContentHash,
+        decision: ApprovalDecision,
+        by: Option<String>,
+    ) -> Result<(), ResumeError> {
+        let store = self.store();
+        let run = store.run(run_id).await?;
+        let records = store.records(run_id, Seq(0)).await?;
+        let mut open = read_open(&run.session, &records);
+        if run.ended_at.is_some() {
+            open.clear();
+        }
+        let is_it = |waiting: &WaitingApproval| {
+            let request = &waiting.request;
+            request.tool_call_id == *call && request.arguments_hash == arguments_hash
+        };
+        let Some(asked) = open.iter().find(|waiting| is_it(waiting)) else {
+            return Err(ResumeError::NotAsked(call.clone()));
+        };
+        let now = self.parts.engine.clock.now();
+        if let Some(at) = asked.request.expires_at.filter(|at| *at <= now) {
+            // The run is told what became of the question, and nothing of the person.
+            let expiry = expiry_of(&asked.request);
+            self.runs().post(run_id, expiry).await?;
+            let call = call.clone();
+            return Err(ResumeError::Expired { call, at });
+        }
+        self.runs().check_folder(run_id, &records, Taker::Engine)?;
+        let decided = self.decided(asked, decision, by);
+        let decided = InboxInput::ApprovalDecided(decided);
+        self.runs().post(run_id, decided).await
+    }
+
+    /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.
+    /// Where another process has the run, the decision is left to that one.
+    ///
+    /// # Errors
+    ///
+    /// A [`DecideError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work. Dropping the future may leave the decision with a run that nobody
+    /// drives: [`recover`](crate::Runs::recover) finds it.
+    pub async fn decide_and_resume(
+        &self,
+        waiting: &WaitingApproval,
+        decision: ApprovalDecision,
+        by: Option<String>,
+    ) -> Result<Decided, DecideError> {
+        self.check_arguments(waiting, &decision)?;
+        let run = waiting.run_id;
+        let decided = self.decided(waiting, decision, by);
+        let answer = Answer::Approval(decided.clone());
+        match self.runs().resume(run, vec![answer]).await {
+            Ok(handle) => Ok(Decided::GoesOn(handle)),
+            Err(ResumeError::AtWork(_) | ResumeError::Store(StoreError::SessionBusy { .. })) => {
+                self.leave_to_holder(run, decided).await
+            }
+            Err(error) => Err(DecideError::Resume(error)),
+        }
+    }
+
+    /// Makes a decision count as one that was given through this engine: what is put into a store in another way than by
+    /// this service, [`resume`](crate::Runs::resume) or [`post`](crate::Runs::post) needs that.
+    #[must_use]
+    pub fn sign(&self, run: RunId, mut decided: ApprovalDecided) -> ApprovalDecided {
+        let key = &self.parts.engine.approval_key;
+        key.sign(run, &mut decided);
+        decided
+    }
+
+    /// Leaves a decision to the process that has the run. If none has it by now, the run goes on here.
+    async fn leave_to_holder(
+        &self,
+        run: RunId,
+        decided: ApprovalDecided,
+    ) -> Result<Decided, DecideError> {
+        let decided = self.sign(run, decided);
+        let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
+        let store = self.store();
+        store
+            .post(run, &entry)
+            .await
+            .map_err(DecideError::NotKept)?;
+        // A lease that ran out meanwhile leaves nobody who would look for it.
+        match self.runs().resume(run, Vec::new()).await {
+            Ok(handle) => Ok(Decided::GoesOn(handle)),
+            Err(
+                ResumeError::AtWork(_)
+                | ResumeError::Ended(_)
+                | ResumeError::NothingToDo
+                | ResumeError::Store(StoreError::SessionBusy { .. }),
+            ) => Ok(Decided::LeftToHolder),
+            Err(error) => Err(DecideError::KeptOnly(error)),
+        }
+    }
+
+    /// Refuses edited arguments that the tool does not take: they would use up the approval for nothing.
+    fn check_arguments(
+        &self,
+        waiting: &WaitingApproval,
+        decision: &ApprovalDecision,
+    ) -> Result<(), DecideError> {
+        let ApprovalDecision::Approve {
+            arguments: Some(arguments),
+            ..
+        } = decision
+        else {
+            return Ok(());
+        };
+        let tools = &self.parts.engine.catalog;
+        match tools.check(&waiting.request.name, arguments) {
+            // A tool that this process does not have is checked where it is.
+            Ok(_) | Err(ToolCallError::UnknownTool { .. }) => Ok(()),
+            Err(error) => Err(DecideError::Arguments(error)),
+        }
+    }
+
+    fn decided(
+        &self,
+        waiting: &WaitingApproval,
+        decision: ApprovalDecision,
+        by: Option<String>,
+    ) -> ApprovalDecided {
+        ApprovalDecided {
+            id: InputId::new(self.parts.engine.ids.new_id().to_string()),
+            tool_call_id: waiting.request.tool_call_id.clone(),
+            // Bound to what was asked: arguments that changed meanwhile are not allowed by it.
+            arguments_hash: waiting.request.arguments_hash,
+            decision,
+            by,
+            code: None,
+        }
+    }
+}

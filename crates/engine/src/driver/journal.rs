@@ -1,0 +1,122 @@
+//! The log of one run as it is written: records go to the store first, then in front of listeners and trace sinks.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use neuraxis_core::{DataPolicy, InboxEntry, InputId, Record, RunId};
+use neuraxis_ports::StoreError;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::feed::Feed;
+use crate::runs::RunSlot;
+
+/// Writes the log of one run.
+#[derive(Debug)]
+pub(super) struct Journal {
+    pub(super) run_id: RunId,
+    pub(super) engine: Arc<Engine>,
+    /// The right to write; a run that is kept nowhere needs none.
+    pub(super) slot: Option<RunSlot>,
+    pub(super) feed: Arc<Feed>,
+    /// What of the records may be stored and traced. Whoever listens to the run hears all of it.
+    pub(super) policy: DataPolicy,
+}
+
+impl Journal {
+    /// Commits the records of a step and then shows them: durable before visible. Takes them unless it fails.
+    pub(super) async fn append(&self, records: &mut Vec<Arc<Record>>) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let stored = self.storable(records);
+        if let Some(slot) = &self.slot {
+            slot.commit(&stored).await?;
+        }
+        for sink in &self.engine.sinks {
+            for record in stored.iter() {
+                sink.record(record);
+            }
+        }
+        drop(stored);
+        self.feed.publish(std::mem::take(records));
+        Ok(())
+    }
+
+    /// Returns when the lease has to be renewed, if nothing is committed until then.
+    pub(super) fn heartbeat(&self) -> Option<Instant> {
+        self.slot.as_ref().and_then(RunSlot::heartbeat)
+    }
+
+    /// Keeps the run while it has nothing to commit. Fails once it is lost to this process.
+    pub(super) async fn renew(&self) -> Result<(), StoreError> {
+        match &self.slot {
+            Some(slot) => slot.renew().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure that nobody else has the run, right before something begins.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody knows, or [`StoreError::Stale`]: then it must not begin.
+    pub(super) async fn hold(&self) -> Result<(), StoreError> {
+        match &self.slot {
+            // Boxed, because it is seldom needed.
+            Some(slot) if !slot.is_held() => Box::pin(slot.hold_again()).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Returns what was posted to the run and is not taken yet.
+    pub(super) async fn inbox(&self) -> Vec<InboxEntry> {
+        let Some(slot) = &self.slot else {
+            return Vec::new();
+        };
+        slot.inbox().await.unwrap_or_else(|error| {
+            tracing::warn!(run = %self.run_id, %error, "the run's inbox was not read");
+            Vec::new()
+        })
+    }
+
+    /// Takes out of the inbox what no record will name.
+    pub(super) async fn settle(&self, id: &InputId) {
+        if let Some(slot) = &self.slot
+            && let Err(error) = slot.settle(id).await
+        {
+            tracing::warn!(run = %self.run_id, %error, "a refused input stays in the inbox");
+        }
+    }
+
+    /// Lets others take the run up: it waits, and nobody drives it meanwhile.
+    pub(super) async fn release(&self) {
+        if let Some(slot) = &self.slot
+            && let Err(error) = slot.release().await
+        {
+            tracing::warn!(run = %self.run_id, %error, "the run's lease was not given back; it runs out by itself");
+        }
+    }
+
+    /// Returns the records without what the data policy keeps out of store and traces.
+    fn storable<'a>(&self, records: &'a [Arc<Record>]) -> Cow<'a, [Arc<Record>]> {
+        if self.policy == DataPolicy::ALL {
+            return Cow::Borrowed(records);
+        }
+        let stored = records.iter().map(|record| {
+            let withheld = record.withheld(self.policy);
+            withheld.map_or_else(|| Arc::clone(record), Arc::new)
+        });
+        Cow::Owned(stored.collect())
+    }
+}
+
+/// Ends the feed however the run ends, so that no listener waits forever, and tells the sinks to forget the run.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        for sink in &self.engine.sinks {
+            sink.end(self.run_id);
+        }
+        self.feed.end();
+    }
+}

@@ -1,0 +1,156 @@
+//! What all runs are driven with: models, tools, policy, people, clocks and limits.
+//!
+//! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Policy, narrow_sub_agent};
+use neuraxis_core::{AgentSpec, Decision, Hook, Limits, Role, RunId, ToolName};
+use neuraxis_ports::{Advisor, Approver, Clock, Ids, LlmClient, TraceContext, TraceSink};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent_tool::AgentTool;
+use crate::approval_key::ApprovalKey;
+use crate::catalog::ToolCatalog;
+use crate::health::SharedHealth;
+use crate::resilience::RetryPolicy;
+
+/// What all runs are driven with.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) models: BTreeMap<Role, Arc<dyn LlmClient>>,
+    /// The roles that have a model of their own.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) health: SharedHealth,
+    pub(crate) catalog: ToolCatalog,
+    pub(crate) policy: Arc<Policy>,
+    /// The folder that paths in calls are judged from.
+    pub(crate) root: Option<Arc<str>>,
+    pub(crate) agents: Vec<AgentTool>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) advisor: Option<Arc<dyn Advisor>>,
+    pub(crate) tool_call_limit: Option<u32>,
+    pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) approval_key: ApprovalKey,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) project_id: Option<Arc<str>>,
+    pub(crate) tool_permits: Arc<Semaphore>,
+    pub(crate) tasks: TaskTracker,
+    /// Ends all runs.
+    pub(crate) shutdown: CancellationToken,
+    /// Keeps new ones from beginning: cancelled with the above, or before.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Engine {
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// Fills in what the engine knows of an agent: the context its model has, and who is asked about it.
+    pub(crate) fn completed(&self, mut agent: AgentSpec) -> AgentSpec {
+        let model = self.model(&agent.role, None);
+        let has = model.and_then(|(_, model)| model.info().context_tokens);
+        // An agent may be given less than its model has, never more.
+        agent.context_tokens = has.into_iter().chain(agent.context_tokens).min();
+        agent.profile.hooks.extend(self.hooks.iter().copied());
+        let most = self.tool_call_limit;
+        agent.limits = agent.limits.tightest(Limits {
+            max_tool_calls: most,
+            tool_timeout: agent.limits.tool_timeout,
+            ..Limits::NONE
+        });
+        agent
+    }
+
+    /// Lets the models that serve these roles, and those of all sub-agents, find out how much context they have, where that
+    /// is not known yet.
+    pub(crate) async fn learn_contexts<'a>(&'a self, roles: impl Iterator<Item = &'a Role> + Send) {
+        let of_agents = self.agents.iter().map(|agent| &agent.agent.role);
+        let models = roles.chain(of_agents);
+        for (_, model) in models.filter_map(|role| self.model(role, None)) {
+            if model.info().context_tokens.is_none() {
+                model.learn_context().await;
+            }
+        }
+    }
+
+    /// Gives an agent no more context than the smallest model has that may come to serve it.
+    pub(crate) fn fit_to_all(&self, agent: &mut AgentSpec, decision: &Decision) {
+        let models = roles_besides(decision).filter_map(|role| self.model(role, Some(decision)));
+        let contexts = models.filter_map(|(_, model)| model.info().context_tokens);
+        agent.context_tokens = contexts.chain(agent.context_tokens).min();
+    }
+
+    /// Describes the sub-agents that a run may start, within what its own request may do and the agent that answers the
+    /// user has.
+    pub(crate) fn agent_specs(
+        &self,
+        allowed: &[ToolName],
+        within: Option<(&Decision, &AgentSpec)>,
+    ) -> BTreeMap<ToolName, AgentSpec> {
+        let offered = self
+            .agents
+            .iter()
+            .filter(|agent| allowed.contains(&agent.spec.name));
+        let specs = offered.map(|agent| {
+            let mut spec = agent.agent.clone();
+            let tools = agent.tools.iter().filter(|tool| allowed.contains(tool));
+            let tools = tools.filter_map(|tool| self.catalog.tool(tool));
+            spec.tools = tools.map(|tool| tool.spec().clone()).collect();
+            spec.limits = spec.limits.tightest(spec.profile.limits());
+            if let Some((decision, root)) = within {
+                let (narrowed, notes) = narrow_sub_agent(decision, root, spec);
+                spec = narrowed;
+                let most = self.policy.profile(decision).tool_retries;
+                spec.profile.tool_retries = spec.profile.tool_retries.min(most);
+                for note in notes {
+                    tracing::debug!(agent = %agent.spec.name, "{note}");
+                }
+            }
+            (agent.spec.name.clone(), self.completed(spec))
+        });
+        specs.collect()
+    }
+
+    /// Returns the model that serves a role, and the role it is configured for; only one whose role the decision allows,
+    /// where there is one.
+    pub(crate) fn model(
+        &self,
+        role: &Role,
+        decision: Option<&Decision>,
+    ) -> Option<(&Role, &Arc<dyn LlmClient>)> {
+        const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
+        let may_serve =
+            |role: &&Role| decision.is_none_or(|decision| decision.allowed_roles.contains(role));
+        std::iter::once(role)
+            .chain(&FALLBACK)
+            .chain(self.models.keys())
+            .filter(may_serve)
+            .find_map(|role| self.models.get_key_value(role))
+    }
+}
+
+/// Returns the roles that may come to serve an agent besides its own.
+pub(crate) fn roles_besides(decision: &Decision) -> impl Iterator<Item = &Role> {
+    let routed = decision.routing.iter().flat_map(|routing| &routing.choices);
+    let larger = decision.escalation.iter().filter_map(|it| it.role.as_ref());
+    routed.chain(larger)
+}
+
+/// A trace of the run's own: its id is unique in the world already.
+pub(crate) fn trace_of(run_id: RunId) -> TraceContext {
+    let (_, low) = run_id.0.as_u64_pair();
+    TraceContext {
+        trace_id: run_id.0.as_u128(),
+        span_id: low,
+        sampled: true,
+        state: None,
+    }
+}

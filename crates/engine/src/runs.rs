@@ -1,0 +1,64 @@
+//! The service for runs: begins them, takes up again what nobody drives, reaches those at work, and shows what they do.
+//!
+//! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
+//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`.
+//! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's.
+//! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
+//!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
+//!   runs to the next process.
+//! - *Show*: `attach` follows a run from any record on, `stored` is the handle of one that nobody drives.
+//!
+//! Not for what is on record of them, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that wait for a
+//! person, which [`Approvals`](crate::Approvals) does.
+
+mod attach;
+mod close;
+mod fork;
+mod govern;
+mod governed;
+mod lease_wait;
+mod lost;
+mod recheck;
+mod recover;
+mod restored;
+mod resume;
+mod slot;
+mod start;
+mod stored;
+mod suspend;
+mod verified;
+
+use std::sync::Arc;
+
+use crate::approvals::Approvals;
+use crate::orchestrator::Parts;
+
+pub use fork::{ForkError, ForkOptions};
+pub(crate) use governed::Governed;
+pub(crate) use lease_wait::LeaseWait;
+pub use lease_wait::{HeldRun, TakenUpBy, WaitedFor};
+pub(crate) use lost::LostRuns;
+pub use recheck::OpenCall;
+pub(crate) use recheck::Taker;
+pub use recover::Recovered;
+pub(crate) use restored::client_call;
+pub use resume::{Answer, ResumeError};
+pub(crate) use slot::{ActiveRuns, Claim, Reached, RunSlot};
+pub(crate) use verified::VerifiedSessions;
+
+/// The runs of an orchestrator. Cloning is cheap and shares the orchestrator's engine and store.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    pub(crate) parts: Arc<Parts>,
+}
+
+impl Runs {
+    pub(crate) fn new(parts: &Arc<Parts>) -> Self {
+        let parts = Arc::clone(parts);
+        Self { parts }
+    }
+
+    fn approvals(&self) -> Approvals {
+        Approvals::new(&self.parts)
+    }
+}

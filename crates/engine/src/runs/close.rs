@@ -1,0 +1,176 @@
+//! Ends runs that nobody can or may go on with, so that they do not keep their sessions busy for ever.
+//!
+//! What a run of another version of the loop has said and done stays: another run goes on from there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuraxis_core::log::RunView;
+use neuraxis_core::{
+    AgentId, Decision, ForkPoint, LogEnd, Record, RestoreError, RunId, Seq, Turn, closing_records,
+};
+use neuraxis_ports::StoreError;
+
+use super::fork::waits_for_an_answer;
+use super::slot::Claim;
+use super::{ResumeError, Runs};
+use crate::request::{RequestError, UserRequest};
+use crate::run_handle::RunHandle;
+
+/// Why nobody goes on with a run.
+#[derive(Debug)]
+pub(crate) enum Unresumable {
+    /// Its log can be read, but not replayed.
+    Log(RestoreError),
+    /// Its log cannot even be read.
+    Damaged(String),
+    /// Its log does not say what governance decided, so that nothing would govern it.
+    Undecided,
+    /// It was taken up again and again, and nothing came of it.
+    InVain(u32),
+}
+
+/// Without what stands in the records: a record of the closing holds it.
+impl fmt::Display for Unresumable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(RestoreError::Diverged { seq, .. }) => {
+                write!(f, "record {seq} is not what its causes lead to")
+            }
+            Self::Log(error) => error.fmt(f),
+            Self::Damaged(why) => write!(f, "the log cannot be read: {why}"),
+            Self::Undecided => f.write_str("its log holds no decision, so that nothing governs it"),
+            Self::InVain(times) => write!(
+                f,
+                "it was taken up {times} times, and each time its process died or it crashed before anything came of it"
+            ),
+        }
+    }
+}
+
+impl Runs {
+    /// Ends a run that nobody drives as interrupted, because somebody wants that, and frees its session: its open calls get
+    /// results that say so, and nothing of it goes on. A run that is to hear of its end itself is
+    /// [cancelled](Self::cancel) instead.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if it is driven in this process; [`ResumeError::Store`] with
+    /// [`StoreError::SessionBusy`] if another drives it; [`ResumeError::Ended`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the run may have been ended all the same.
+    pub async fn close(&self, run_id: RunId, why: &str) -> Result<(), ResumeError> {
+        let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let records = match self.parts.store.records(run_id, Seq(0)).await {
+            Err(StoreError::Damaged(_)) => Vec::new(),
+            records => records?,
+        };
+        self.end_as_interrupted(claim, records, why).await?;
+        Ok(())
+    }
+
+    /// Ends a run that nobody goes on with. If only the loop has changed since, another run goes on at its next turn.
+    pub(super) async fn close_unresumable(
+        &self,
+        claim: Claim,
+        records: Vec<Arc<Record>>,
+        why: Unresumable,
+    ) -> Result<RunHandle, ResumeError> {
+        let (run_id, reason) = (claim.run(), why.to_string());
+        let records = self.end_as_interrupted(claim, records, &reason).await?;
+        if matches!(why, Unresumable::Log(RestoreError::OtherVersion { .. })) {
+            match self.go_on_from(&records).await {
+                Ok(Some(handle)) => return Ok(handle),
+                Ok(None) => {}
+                Err(error) => {
+                    let error: &(dyn std::error::Error + 'static) = &error;
+                    tracing::warn!(run = %run_id, error, "no other run goes on from it");
+                }
+            }
+        }
+        Err(ResumeError::Closed {
+            run: run_id,
+            why: reason,
+        })
+    }
+
+    /// Writes the end of a run. Returns what was on record of it before.
+    async fn end_as_interrupted(
+        &self,
+        claim: Claim,
+        mut records: Vec<Arc<Record>>,
+        why: &str,
+    ) -> Result<Vec<Arc<Record>>, ResumeError> {
+        let (store, run_id) = (&self.parts.store, claim.run());
+        let session = store.run(run_id).await?.session;
+        let slot = claim.lease(&session).await?;
+        slot.note_recorded();
+        // Whoever had it before may have gone on meanwhile, and no longer can.
+        if let Some(last) = records.last().map(|record| record.seq) {
+            records.extend(store.records(run_id, last).await?);
+        }
+        if records.last().is_some_and(|last| last.ends_the_run()) {
+            return Err(ResumeError::Ended(run_id));
+        }
+        let last = match records.last() {
+            Some(last) => last.seq,
+            None => Seq(store.run(run_id).await?.records),
+        };
+        let at = self.parts.engine.clock.now();
+        let closing = closing_records(&records, LogEnd { run_id, last, at }, why);
+        slot.commit(&closing).await?;
+        for sink in &self.parts.engine.sinks {
+            for record in &closing {
+                sink.record(record);
+            }
+            sink.end(run_id);
+        }
+        tracing::warn!(run = %run_id, why, "the run was ended as interrupted");
+        Ok(records)
+    }
+
+    /// Begins a run that goes on where a closed one stopped. `None` if there is nothing more to say, or if what was said
+    /// is not in the log.
+    async fn go_on_from(&self, records: &[Arc<Record>]) -> Result<Option<RunHandle>, RequestError> {
+        let view = RunView::of(records);
+        let (Some(spec), Some(session), Some(decision)) =
+            (view.spec(), view.session(), view.decision())
+        else {
+            return Ok(None);
+        };
+        let history = self.parts.store.history(session).await?;
+        if spec.withheld().is_some() || !waits_for_an_answer(&history) {
+            return Ok(None);
+        }
+        let turn = turns_of(records);
+        let mut spec = (**spec).clone();
+        spec.forked_from = Some(ForkPoint {
+            run_id: spec.run_id,
+            turn,
+        });
+        spec.run_id = RunId(self.parts.engine.ids.new_id());
+        let in_force = self.in_force(session, &spec, decision).await;
+        let mut decision = Decision::clone(decision);
+        decision.tools.retain(|tool| in_force.tools.contains(tool));
+        spec.messages.clear();
+        spec.decision = Some(Arc::new(decision));
+        if let Some(limits) = in_force.limits {
+            spec.root.limits = *limits;
+        }
+        // A new run is no way around a limit.
+        let left = |most: u32| most.saturating_sub(turn.0).max(1);
+        spec.root.limits.max_turns = spec.root.limits.max_turns.map(left);
+        let request = UserRequest::new(session.clone(), String::new());
+        // Boxed, because a run that is begun may come to take up another.
+        Box::pin(self.launch(spec, request)).await.map(Some)
+    }
+}
+
+fn turns_of(records: &[Arc<Record>]) -> Turn {
+    let of_root = records
+        .iter()
+        .filter(|record| record.agent == AgentId::ROOT);
+    of_root.map(|record| record.turn).max().unwrap_or_default()
+}

@@ -1,0 +1,213 @@
+//! Branches off from a run: a new session that shares its conversation up to some turn and goes on differently.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::note_taint;
+use neuraxis_core::{
+    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint,
+    Transcript, Turn, forked_history,
+};
+use neuraxis_ports::{Session, StoreError};
+
+use super::Runs;
+use crate::request::{RequestError, UserRequest};
+use crate::run_handle::RunHandle;
+
+/// How a fork goes on.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ForkOptions {
+    /// The new session. There must be none with this id.
+    pub session_id: SessionId,
+    /// How much freedom it has.
+    pub mode: Mode,
+    /// Where it comes from.
+    pub channel: Channel,
+    /// The role that serves it, in place of the one that policy would choose. Must be one that policy allows.
+    pub role: Option<Role>,
+    /// What the user says now; without it the conversation goes on from where it stood.
+    pub message: Option<String>,
+}
+
+impl ForkOptions {
+    /// A fork in the default mode and channel that goes on from where the conversation stood.
+    #[must_use]
+    pub const fn new(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            mode: Mode::MODERATE,
+            channel: Channel::CHAT,
+            role: None,
+            message: None,
+        }
+    }
+
+    /// Sets how much freedom it has.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets where it comes from.
+    #[must_use]
+    pub fn channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// Lets another role serve it.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = Some(role);
+        self
+    }
+
+    /// Says something new.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+}
+
+/// Why a run cannot be branched off from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// There already is a session with the new id.
+    #[error("there already is a session {0}")]
+    SessionExists(SessionId),
+    /// Policy does not allow this role for such a request.
+    #[error("policy does not allow role {asked} here; it allows: {allowed}")]
+    RoleNotAllowed {
+        /// The role that was asked for.
+        asked: Role,
+        /// The roles that may serve.
+        allowed: String,
+    },
+    /// The conversation ends with an answer, and nothing new was said.
+    #[error("the conversation ends with an answer at this turn: say something new")]
+    NothingToAnswer,
+    /// The store could not give back the run or its history.
+    #[error("the run could not be read")]
+    Store(#[source] StoreError),
+    /// The new run was refused as any other would be.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+impl Runs {
+    /// Branches off from a run at the end of one of its turns: a new session begins with the conversation up to there,
+    /// and a new run goes on in it. The old session and run stay as they are. Turn 0 is before the run's first reply; a
+    /// turn the run never came to stands for all it said.
+    ///
+    /// # Errors
+    ///
+    /// A [`ForkError`] if there is no such run, its session's history of then is gone, the new session is there already,
+    /// or policy refuses the request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the new run at work. Dropping the future may leave the new session without a run.
+    pub async fn fork(
+        &self,
+        run_id: RunId,
+        turn: Turn,
+        options: ForkOptions,
+    ) -> Result<RunHandle, ForkError> {
+        if self.parts.engine.is_shutting_down() {
+            return Err(RequestError::ShuttingDown.into());
+        }
+        let store = self.parts.store.as_ref();
+        let records = store
+            .records(run_id, Seq(0))
+            .await
+            .map_err(ForkError::Store)?;
+        let before = store
+            .history_before(run_id)
+            .await
+            .map_err(ForkError::Store)?;
+        let seed = forked_history(&before, &records, turn);
+        let message = options
+            .message
+            .as_deref()
+            .filter(|text| !text.trim().is_empty());
+        if message.is_none() && !waits_for_an_answer(&seed) {
+            return Err(ForkError::NothingToAnswer);
+        }
+        let asked = message.map_or_else(|| last_words(&seed), str::to_owned);
+        let request = UserRequest::new(options.session_id, asked)
+            .mode(options.mode)
+            .channel(options.channel);
+        let mut decision = self.decide(&request)?;
+        note_taint(&mut decision, &taint_until(&records, turn));
+        if let Some(role) = options.role {
+            if !decision.allowed_roles.contains(&role) {
+                let allowed: Vec<_> = decision.allowed_roles.iter().map(Role::as_str).collect();
+                let allowed = allowed.join(", ");
+                return Err(ForkError::RoleNotAllowed {
+                    asked: role,
+                    allowed,
+                });
+            }
+            decision.role = role;
+            // Whoever names the role needs nobody to choose one.
+            decision.routing = None;
+        }
+        let new_id = RunId(self.parts.engine.ids.new_id());
+        let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;
+        spec.forked_from = Some(ForkPoint { run_id, turn });
+        spec.messages
+            .extend(message.map(Message::user).map(Arc::new));
+        let session = request.session_id.clone();
+        self.add_session(&session, seed).await?;
+        match self.launch(spec, request).await {
+            Ok(handle) => Ok(handle),
+            Err(error) => {
+                // Nobody has heard of it yet. If it stays all the same, it is only a conversation without a run.
+                let _ = store.delete_session(&session).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn add_session(&self, id: &SessionId, seed: Transcript) -> Result<(), ForkError> {
+        let session = Session::new(id.clone(), self.parts.engine.clock.now()).seeded(seed);
+        match self.parts.store.create_session(&session).await {
+            Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
+            other => other.map_err(ForkError::Store),
+        }
+    }
+}
+
+/// Tells whether a model has something to say next: unless it had the last word itself.
+pub(super) fn waits_for_an_answer(history: &Transcript) -> bool {
+    match history.messages().last().map(Arc::as_ref) {
+        None | Some(Message::System { .. }) => false,
+        Some(Message::User { .. } | Message::Tool(_)) => true,
+        Some(Message::Assistant(said)) => said
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::ToolCall(_))),
+    }
+}
+
+/// What the user said last, by which policy judges the request.
+fn last_words(history: &Transcript) -> String {
+    let mut messages = history.messages().iter().rev();
+    let user = messages.find(|message| matches!(message.as_ref(), Message::User { .. }));
+    user.map(|message| message.text()).unwrap_or_default()
+}
+
+/// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,
+/// too: rather too much than too little.
+fn taint_until(records: &[Arc<Record>], turn: Turn) -> Taint {
+    let mut taint = Taint::default();
+    for record in records {
+        if record.agent != AgentId::ROOT || record.turn <= turn {
+            taint.read(record);
+        }
+    }
+    taint
+}

@@ -1,0 +1,222 @@
+//! Asks governance about a request, finds out for it what it needs to know, no more than matters to the policy, and describes
+//! the run that it allows.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Request, Spent};
+use neuraxis_core::jiff::{SignedDuration, Timestamp};
+use neuraxis_core::{
+    AgentSpec, BudgetScope, Decision, Message, PlanName, RunId, RunSpec, SessionId, SessionMetrics,
+};
+use neuraxis_ports::{Session, StoreError, UsageOf};
+
+use super::Runs;
+use crate::engine::roles_besides;
+use crate::request::{RequestError, UserRequest};
+
+/// What is known of a request beside what it says itself.
+#[derive(Debug, Clone, Copy, Default)]
+struct RequestFacts {
+    /// How many messages its conversation has, where that matters.
+    history: Option<usize>,
+    /// What the runs of its session used, where that matters.
+    session: Spent,
+    /// What the runs of its owner used today, where that matters.
+    day: Spent,
+}
+
+impl Runs {
+    /// Decides what a request may do, without doing it. What its conversation holds and what was used before is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Policy`] if policy refuses it.
+    pub(crate) fn decide(&self, request: &UserRequest) -> Result<Decision, RequestError> {
+        self.decide_with(request, RequestFacts::default())
+    }
+
+    /// Decides about a request, and makes its session if there is none.
+    pub(crate) async fn govern(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Arc<Decision>, RequestError> {
+        let session = match self.parts.store.session(&request.session_id).await {
+            Ok(session) => Some(session),
+            Err(StoreError::NoSuchSession(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let decision = self.decision(request, session.as_ref()).await?;
+        if session.is_none() {
+            self.create_session(&request.session_id).await?;
+        }
+        Ok(decision)
+    }
+
+    /// Decides about a request; about those that get the same decision whatever they say, once.
+    async fn decision(
+        &self,
+        request: &UserRequest,
+        session: Option<&Session>,
+    ) -> Result<Arc<Decision>, RequestError> {
+        let plan = self.plan_of(request);
+        if self
+            .parts
+            .engine
+            .policy
+            .decides_alike(&request.channel, plan)
+        {
+            let decide = || self.decide_with(request, RequestFacts::default());
+            return self.parts.governed.decision(request, plan, decide);
+        }
+        let facts = self.facts(request, session).await?;
+        Ok(Arc::new(self.decide_with(request, facts)?))
+    }
+
+    fn decide_with(
+        &self,
+        request: &UserRequest,
+        facts: RequestFacts,
+    ) -> Result<Decision, RequestError> {
+        let engine = &self.parts.engine;
+        let mut asked = Request::new(&request.mode, &request.channel, &request.message)
+            .with_tools(engine.catalog.all_specs())
+            .with_spent(facts.session, facts.day)
+            .with_roles(&engine.roles);
+        if let Some(plan) = self.plan_of(request) {
+            asked = asked.with_plan(plan);
+        }
+        if let Some(messages) = facts.history {
+            asked = asked.with_history(messages);
+        }
+        Ok(engine.policy.evaluate_request(&asked)?)
+    }
+
+    /// Decides about a request as if it had no plan: one that was made before had that of its user.
+    pub(crate) fn decide_without_plan(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Decision, RequestError> {
+        let engine = &self.parts.engine;
+        let asked = Request::new(&request.mode, &request.channel, &request.message)
+            .with_tools(engine.catalog.all_specs())
+            .with_roles(&engine.roles);
+        Ok(engine.policy.evaluate_request(&asked)?)
+    }
+
+    /// Finds out what matters to the policy. Nothing is asked of the store that does not.
+    async fn facts(
+        &self,
+        request: &UserRequest,
+        session: Option<&Session>,
+    ) -> Result<RequestFacts, StoreError> {
+        let policy = &self.parts.engine.policy;
+        let mut facts = RequestFacts::default();
+        if policy.may_ask_back(&request.channel, &request.message) {
+            facts.history = Some(match session {
+                Some(session) => self.parts.store.history(&session.id).await?.len(),
+                None => 0,
+            });
+        }
+        let Some(plan) = self.plan_of(request) else {
+            return Ok(facts);
+        };
+        if let Some(session) = session
+            && policy.counts(plan, BudgetScope::Session)
+        {
+            let metrics = self.parts.store.metrics(&session.id).await?;
+            facts.session = spent(&metrics);
+        }
+        if policy.counts(plan, BudgetScope::Day) {
+            let of = UsageOf::Owner(session.and_then(|session| session.owner.clone()));
+            let today = start_of_day(self.parts.engine.clock.now());
+            facts.day = spent(&self.parts.store.usage_since(&of, today).await?);
+        }
+        Ok(facts)
+    }
+
+    fn plan_of<'a>(&'a self, request: &'a UserRequest) -> Option<&'a PlanName> {
+        request.plan.as_ref().or(self.parts.plan.as_ref())
+    }
+
+    async fn create_session(&self, id: &SessionId) -> Result<(), StoreError> {
+        let session = Session::new(id.clone(), self.parts.engine.clock.now());
+        match self.parts.store.create_session(&session).await {
+            // Somebody else was quicker.
+            Err(StoreError::SessionExists(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Describes the run of a request.
+    pub(crate) async fn asked_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Arc<Decision>,
+    ) -> RunSpec {
+        let mut spec = self.run_spec(run_id, request, decision).await;
+        spec.messages
+            .push(Arc::new(Message::user(request.message.as_str())));
+        spec
+    }
+
+    /// Describes a run that adds no message yet.
+    pub(crate) async fn run_spec(
+        &self,
+        run_id: RunId,
+        request: &UserRequest,
+        decision: Arc<Decision>,
+    ) -> RunSpec {
+        let engine = &self.parts.engine;
+        let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
+        engine.learn_contexts(roles).await;
+        let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
+        let offered = self.parts.governed.tools(&engine.catalog, &decision.tools);
+        agent.tools = offered.specs;
+        agent.system_prompt = engine.policy.system_prompt(&decision);
+        agent.limits = decision.limits;
+        agent.max_output_tokens = decision.max_output_tokens;
+        agent.temperature = decision.temperature;
+        let mut root = engine.completed(agent);
+        let agents = engine.agent_specs(&decision.tools, Some((&decision, &root)));
+        engine.fit_to_all(&mut root, &decision);
+        let mut spec = RunSpec::new(run_id, [], root);
+        spec.agents = agents;
+        spec.session_id = Some(request.session_id.clone());
+        spec.folder = engine.root.clone().filter(|_| offered.work_on_files);
+        spec.decision = Some(decision);
+        spec
+    }
+}
+
+fn spent(metrics: &SessionMetrics) -> Spent {
+    let usage = &metrics.usage.total;
+    let parts = usage.prompt.tokens.saturating_add(usage.completion.tokens);
+    Spent {
+        tokens: usage.total.tokens.max(parts),
+        cost: metrics.cost,
+        time: metrics.worked,
+        tool_calls: u32::try_from(metrics.tool_calls).unwrap_or(u32::MAX),
+    }
+}
+
+/// Returns when the day began, by the time of Greenwich: the same for everybody, wherever the process runs.
+fn start_of_day(now: Timestamp) -> Timestamp {
+    let into = now.as_second().rem_euclid(86_400);
+    let midnight = now.checked_sub(SignedDuration::from_secs(into));
+    let midnight = midnight.unwrap_or(Timestamp::MIN).as_second();
+    Timestamp::from_second(midnight).unwrap_or(Timestamp::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_begins_at_midnight_of_greenwich() {
+        let start = |now: &str| start_of_day(now.parse().unwrap()).to_string();
+        assert_eq!(start("2026-03-01T00:00:00Z"), "2026-03-01T00:00:00Z");
+        assert_eq!(start("2026-03-01T23:59:59.999Z"), "2026-03-01T00:00:00Z");
+        assert_eq!(start("1969-12-31T12:00:00.5Z"), "1969-12-31T00:00:00Z");
+    }
+}

@@ -1,0 +1,149 @@
+//! What governance said: one decision for all requests that get the same one whatever they say, and one list of tools for all
+//! runs that are offered the same.
+//!
+//! Modes, channels and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
+//! them: so there are only so many of either, and none is forgotten.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis_brainstem::works_on_files;
+use neuraxis_core::{Decision, PlanName, ToolName, ToolSpec};
+
+use crate::catalog::ToolCatalog;
+use crate::request::UserRequest;
+
+/// The decisions and lists of tools that were made so far.
+#[derive(Debug, Default)]
+pub(crate) struct Governed(Mutex<Tables>);
+
+#[derive(Debug, Default)]
+struct Tables {
+    /// By mode and channel, which stand in the decision, and by plan.
+    decisions: Vec<(Option<PlanName>, Arc<Decision>)>,
+    tools: Vec<OfferedTools>,
+}
+
+/// The tools that runs are offered. They share one list: adapters recognize it as one that they have encoded already.
+#[derive(Debug, Clone)]
+pub(super) struct OfferedTools {
+    pub(super) specs: Arc<[ToolSpec]>,
+    /// Whether any of them works on files of this machine.
+    pub(super) work_on_files: bool,
+}
+
+impl Governed {
+    /// Returns the decision about requests of this mode, channel and plan, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// What making it comes to, which is not kept.
+    pub(super) fn decision<E>(
+        &self,
+        request: &UserRequest,
+        plan: Option<&PlanName>,
+        decide: impl FnOnce() -> Result<Decision, E>,
+    ) -> Result<Arc<Decision>, E> {
+        let mut tables = self.lock();
+        let is_it = |(of_plan, decision): &&(Option<PlanName>, Arc<Decision>)| {
+            decision.mode == request.mode
+                && decision.channel == request.channel
+                && of_plan.as_ref() == plan
+        };
+        if let Some((_, decision)) = tables.decisions.iter().find(is_it) {
+            return Ok(Arc::clone(decision));
+        }
+        let decision = Arc::new(decide()?);
+        tables
+            .decisions
+            .push((plan.cloned(), Arc::clone(&decision)));
+        Ok(decision)
+    }
+
+    /// Returns the named tools of a catalog, in the order of the names.
+    pub(super) fn tools(&self, catalog: &ToolCatalog, names: &[ToolName]) -> OfferedTools {
+        let mut tables = self.lock();
+        let is_it = |tools: &&OfferedTools| tools.specs.iter().map(|spec| &spec.name).eq(names);
+        if let Some(tools) = tables.tools.iter().find(is_it) {
+            return tools.clone();
+        }
+        let found = names.iter().filter_map(|name| catalog.tool(name));
+        let specs: Arc<[ToolSpec]> = found.map(|tool| tool.spec().clone()).collect();
+        let tools = OfferedTools {
+            work_on_files: specs.iter().any(works_on_files),
+            specs,
+        };
+        // A list that lacks a tool would never be recognized.
+        if tools.specs.len() == names.len() {
+            tables.tools.push(tools.clone());
+        }
+        tools
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use neuraxis_core::{Channel, ContentHash, Mode, Role};
+    use neuraxis_testkit::{ScriptedTool, spec};
+
+    use super::*;
+
+    fn request(mode: &str) -> UserRequest {
+        UserRequest::new("s".parse().unwrap(), "hi").mode(Mode::new(mode.to_owned()))
+    }
+
+    fn made(mode: &str) -> Result<Decision, Infallible> {
+        let mode = Mode::new(mode.to_owned());
+        Ok(Decision::new(
+            mode,
+            Channel::CHAT,
+            Role::REASONING,
+            ContentHash::EMPTY,
+        ))
+    }
+
+    #[test]
+    fn one_decision_is_made_for_each_mode_and_plan_and_none_for_what_is_refused() {
+        let governed = Governed::default();
+        let [small, large] = ["small", "large"].map(|name| PlanName::new(name.to_owned()));
+        let of = |mode, plan| {
+            governed
+                .decision(&request(mode), plan, || made(mode))
+                .unwrap()
+        };
+        let first = of("one", None);
+        assert!(Arc::ptr_eq(&first, &of("one", None)));
+        for (mode, plan) in [("two", None), ("one", Some(&small)), ("one", Some(&large))] {
+            assert!(!Arc::ptr_eq(&first, &of(mode, plan)), "{mode} {plan:?}");
+        }
+        let refused = governed.decision(&request("other"), None, || Err(()));
+        assert_eq!(refused.err(), Some(()));
+        assert_eq!(governed.lock().decisions.len(), 4);
+        assert_eq!(of("other", None).mode.as_str(), "other", "asked again");
+    }
+
+    #[test]
+    fn runs_with_the_same_tools_share_one_list_in_the_order_of_their_decision() {
+        let mut catalog = ToolCatalog::default();
+        for name in ["look", "read"] {
+            let tool = ScriptedTool::echoing(spec(name));
+            catalog.add(Arc::new(tool)).unwrap();
+        }
+        let governed = Governed::default();
+        let list = |of: &[&str]| {
+            let names: Vec<ToolName> = of.iter().map(|name| name.parse().unwrap()).collect();
+            governed.tools(&catalog, &names).specs
+        };
+        let both = list(&["read", "look"]);
+        assert_eq!(both.first().map(|spec| spec.name.as_str()), Some("read"));
+        assert!(Arc::ptr_eq(&both, &list(&["read", "look"])));
+        assert_eq!(list(&["look"]).len(), 1);
+        assert!(list(&["gone"]).is_empty());
+        assert_eq!(governed.lock().tools.len(), 2);
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs that another process holds, or held when it died: a dead process keeps its runs until their leases have run out.
+//!
+//! Nobody can tell a process that died just now from one that is busy, except by waiting: one that lives renews its lease.
+//! Whoever waits decides before each look whether to go on waiting, by a `pause` that fails if not.
+
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
+use neuraxis_ports::{RunSummary, SessionStore, StoreError};
+
+use super::{ResumeError, Runs};
+use crate::run_handle::RunHandle;
+
+/// How often it is looked whether a run is free.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A run that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldRun {
+    /// The run.
+    pub run_id: RunId,
+    /// Until when its lease lasts, unless its holder is alive and renews it; `None` once nobody has one.
+    pub leased_until: Option<Timestamp>,
+    /// What is waited for.
+    pub waited_for: WaitedFor,
+}
+
+/// What of a run is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitedFor {
+    /// The end of its lease, after which it can be taken up here.
+    Lease,
+    /// Its own end, which its holder was told to bring about.
+    End,
+}
+
+impl HeldRun {
+    /// A run that nobody has a lease of.
+    #[must_use]
+    pub const fn new(run_id: RunId, waited_for: WaitedFor) -> Self {
+        Self {
+            run_id,
+            leased_until: None,
+            waited_for,
+        }
+    }
+
+    /// Waits until it is worth another look: 200 milliseconds.
+    pub async fn pause(&self) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits for the end of a lease.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseWait {
+    /// Until when the lease lasted when it was seen first.
+    first: Option<Timestamp>,
+}
+
+impl LeaseWait {
+    /// Waits until the lease of a run has run out or was given back. Fails with [`ResumeError::Alive`] if its holder turns
+    /// out to live, and with [`ResumeError::Ended`] if there is nothing left to take up.
+    pub(crate) async fn until_free<E: From<ResumeError>>(
+        &mut self,
+        store: &dyn SessionStore,
+        run: RunId,
+        mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let summary = look(store, run).await?;
+            if summary.ended_at.is_some() {
+                return Err(ResumeError::Ended(run).into());
+            }
+            if let Some(until) = summary.leased_until
+                && until > *self.first.get_or_insert(until)
+            {
+                return Err(ResumeError::Alive(run).into());
+            }
+            pause(&HeldRun::of(&summary, WaitedFor::Lease)).await?;
+            if look(store, run).await?.leased_until.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl HeldRun {
+    fn of(run: &RunSummary, waited_for: WaitedFor) -> Self {
+        Self {
+            run_id: run.run_id,
+            leased_until: run.leased_until,
+            waited_for,
+        }
+    }
+}
+
+async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, ResumeError> {
+    Ok(store.run(run).await?)
+}
+
+/// Who lets a run go on that is taken up once it is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakenUpBy {
+    /// The engine, as by [`resume`](Runs::resume).
+    Engine,
+    /// A person who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
+    Person,
+}
+
+impl Runs {
+    /// Takes a run up once it is free. Where another process holds it, or held it when it died, its lease is waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](Self::resume); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails with.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`resume`](Self::resume). Whoever wants to stop waiting fails in `pause`.
+    pub async fn resume_when_free<E: From<ResumeError>>(
+        &self,
+        run: RunId,
+        by: TakenUpBy,
+        mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
+    ) -> Result<RunHandle, E> {
+        let store = self.parts.store.as_ref();
+        let mut wait = LeaseWait::default();
+        loop {
+            let resumed = match by {
+                TakenUpBy::Engine => self.resume(run, Vec::new()).await,
+                TakenUpBy::Person => self.resume_by_person(run).await,
+            };
+            match resumed {
+                Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
+                    wait.until_free(store, run, &mut pause).await?;
+                }
+                resumed => return Ok(resumed?),
+            }
+        }
+    }
+
+    /// Frees the session of a run that never began, once the run is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`release`](Self::release); [`ResumeError::Alive`] if the holder turns out to live; what `pause` fails with.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`release`](Self::release). Whoever wants to stop waiting fails in `pause`.
+    pub async fn release_when_free<E: From<ResumeError>>(
+        &self,
+        run: &RunSummary,
+        mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let store = self.parts.store.as_ref();
+        let mut wait = LeaseWait::default();
+        loop {
+            match self.release(&run.session, run.run_id).await {
+                Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
+                    wait.until_free(store, run.run_id, &mut pause).await?;
+                }
+                released => return Ok(released?),
+            }
+        }
+    }
+
+    /// Ends a run, whoever holds it, and waits for its end: a process that lives ends it itself, and the lease of one that
+    /// died is waited for.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if there is no such run, it has ended, or it cannot be taken up to be ended; what `pause` fails
+    /// with.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the run may have been told to end all the same.
+    pub async fn cancel_and_wait<E: From<ResumeError>>(
+        &self,
+        run: RunId,
+        reason: &str,
+        mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let id = InputId::new(self.parts.engine.ids.new_id().to_string());
+        let cancelled = InboxInput::Cancelled(Cancelled::new(id, reason));
+        self.post(run, cancelled).await?;
+        let store = self.parts.store.as_ref();
+        loop {
+            let summary = look(store, run).await?;
+            if summary.ended_at.is_some() {
+                return Ok(());
+            }
+            if summary.leased_until.is_none() {
+                match self.resume_by_person(run).await {
+                    // It hears of the wish when it is taken up, here or by whoever was quicker.
+                    Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
+                    Err(ResumeError::Store(
+                        StoreError::SessionBusy { .. } | StoreError::Stale(_),
+                    )) => {}
+                    // One that nobody could go on with was ended as it was taken up.
+                    Err(ResumeError::Closed { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            pause(&HeldRun::of(&summary, WaitedFor::End)).await?;
+        }
+    }
+}

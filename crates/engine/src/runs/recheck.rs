@@ -1,0 +1,193 @@
+//! What is checked anew before a run is taken up: the folder, the tools and limits in force, the open calls. A log is no warrant: what stands in it lets no call run by itself, since
+//! whoever can write to the store, or hands over a file to be imported, can write a log.
+//!
+//! Not the judging of calls, which the driver does for every run alike.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Call, works_on_files};
+use neuraxis_core::log::RunView;
+use neuraxis_core::{
+    Decision, Limits, Message, OpenCall as Open, Record, RunId, RunSpec, RunTree, Seq, SessionId,
+    ToolClass, ToolName, Verdict,
+};
+
+use super::{ResumeError, Runs};
+use crate::request::UserRequest;
+use crate::run_handle::RunHandle;
+
+/// How often in a row a run is taken up without anything coming of it. The next time it is ended.
+pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
+
+/// Who lets a run go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taker {
+    /// The engine, by itself or because something was posted.
+    Engine,
+    /// A person, who knows what it has open.
+    Person,
+}
+
+/// A call of a run that has no result yet, and what would become of it here and now.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct OpenCall {
+    /// The call, as its log has it.
+    pub call: Open,
+    /// What the tool of that name may change here; `None` if there is none.
+    pub class: Option<ToolClass>,
+    /// What the policy in force says about it, under the decision on record.
+    pub verdict: Verdict,
+}
+
+/// What holds for a run besides what is on record.
+#[derive(Debug)]
+pub(crate) struct InForce {
+    /// The tools that such a request is offered now.
+    pub(crate) tools: Arc<[ToolName]>,
+    /// What it may use, where that is less than is on record.
+    pub(crate) limits: Option<Box<Limits>>,
+}
+
+impl Runs {
+    /// Takes up a run because a person wants that, who was shown its [open calls](Self::open_calls): one that was imported,
+    /// too, and one of which nobody knows in which folder its tools worked. Every call is checked anew all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`resume`](Self::resume).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`resume`](Self::resume).
+    pub async fn resume_by_person(&self, run_id: RunId) -> Result<RunHandle, ResumeError> {
+        self.resume_as(run_id, Vec::new(), Taker::Person).await
+    }
+
+    /// Tells whether only a person can let a run go on, by [`resume_by_person`](Self::resume_by_person).
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell.
+    pub async fn is_left_to_a_person(&self, run_id: RunId) -> Result<bool, ResumeError> {
+        let store = &self.parts.store;
+        if store.run(run_id).await?.imported {
+            return Ok(true);
+        }
+        let records = store.records(run_id, Seq(0)).await?;
+        let found = self.check_folder(run_id, &records, Taker::Engine);
+        Ok(matches!(found, Err(ResumeError::NoFolder(_))))
+    }
+
+    /// Returns the calls of a run that have no result yet, with what would become of each here and now. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the run cannot be read back.
+    pub async fn open_calls(&self, run_id: RunId) -> Result<Vec<OpenCall>, ResumeError> {
+        let store = &self.parts.store;
+        let records = store.records(run_id, Seq(0)).await?;
+        let history = store.history_before(run_id).await?;
+        let (tree, _) = RunTree::restore(history, &records)?;
+        let view = RunView::of(&records);
+        let calls = tree.open_calls().into_iter();
+        let judged = calls.map(|call| self.judged(&tree, view.decision().map(Arc::as_ref), call));
+        Ok(judged.collect())
+    }
+
+    fn judged(&self, tree: &RunTree, decision: Option<&Decision>, call: Open) -> OpenCall {
+        let deny = |reason: &str| Verdict::Deny {
+            reason: reason.to_owned(),
+            rule: None,
+        };
+        let name = call.name.parse::<ToolName>().ok();
+        let tool = name.and_then(|name| self.parts.engine.catalog.tool(&name));
+        let verdict = match (tool, decision) {
+            (None, _) => deny("There is no such tool here."),
+            (_, None) => deny("Its log holds no decision of governance."),
+            (Some(tool), Some(decision)) => {
+                let mut judged = Call::new(tool.spec(), &call.arguments);
+                judged.taint = tree.taint(call.agent);
+                judged.root = self.parts.engine.root.as_deref();
+                self.parts.engine.policy.judge(decision, &judged)
+            }
+        };
+        OpenCall {
+            class: tool.map(|tool| tool.spec().class),
+            verdict,
+            call,
+        }
+    }
+
+    /// Decides once more about the request that a run is about.
+    pub(crate) async fn in_force(
+        &self,
+        session: &SessionId,
+        spec: &RunSpec,
+        decision: &Decision,
+    ) -> InForce {
+        let text = spec
+            .messages
+            .iter()
+            .rev()
+            .find_map(|message| match **message {
+                Message::User { .. } => Some(message.text()),
+                _ => None,
+            });
+        let request = UserRequest::new(session.clone(), text.unwrap_or_default())
+            .mode(decision.mode.clone())
+            .channel(decision.channel.clone());
+        let run = spec.run_id;
+        match self.decide_without_plan(&request) {
+            Ok(now) => {
+                let now = Arc::new(now);
+                let tools = now.tools.clone().into();
+                let recorded = spec.root.limits;
+                let limits = self.run_spec(run, &request, now).await.root.limits;
+                let limits = recorded.tightest(limits);
+                let limits = (limits != recorded).then(|| Box::new(limits));
+                InForce { tools, limits }
+            }
+            Err(error) => {
+                tracing::warn!(%run, %error, "the policy in force refuses such a request: no tool of it runs");
+                InForce {
+                    tools: Arc::default(),
+                    limits: None,
+                }
+            }
+        }
+    }
+
+    /// Refuses a run whose tools work on the files of another folder, or nobody knows of which.
+    pub(crate) fn check_folder(
+        &self,
+        run: RunId,
+        records: &[Arc<Record>],
+        taker: Taker,
+    ) -> Result<(), ResumeError> {
+        let view = RunView::of(records.get(..1).unwrap_or_default());
+        let Some(spec) = view.spec() else {
+            return Ok(());
+        };
+        match (&spec.folder, &self.parts.engine.root) {
+            (Some(folder), root) if root.as_ref() != Some(folder) => {
+                let folder = Arc::clone(folder);
+                Err(ResumeError::Elsewhere { run, folder })
+            }
+            (None, Some(_)) if taker == Taker::Engine && self.offers_files(spec) => {
+                Err(ResumeError::NoFolder(run))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells whether a run offers tools that work on files here, whatever it says about them.
+    fn offers_files(&self, spec: &RunSpec) -> bool {
+        let agents = std::iter::once(&spec.root).chain(spec.agents.values());
+        let mut offered = agents.flat_map(|agent| agent.tools.iter());
+        offered.any(|offered| {
+            let tool = self.parts.engine.catalog.tool(&offered.name);
+            tool.is_some_and(|tool| works_on_files(tool.spec()))
+        })
+    }
+}

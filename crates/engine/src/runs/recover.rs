@@ -1,0 +1,132 @@
+//! Finds the runs that a process left behind, and lets them go on.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::time::Duration;
+
+use neuraxis_core::{RunId, RunStatus, Seq, SessionId};
+use neuraxis_ports::{RunSummary, StoreError};
+
+use super::slot::Claim;
+use super::{ResumeError, Runs};
+use crate::run_handle::RunHandle;
+
+/// What became of the runs that a process left behind.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// The runs that go on.
+    pub resumed: Vec<RunHandle>,
+    /// The runs that cannot, and why.
+    pub left: Vec<(RunId, ResumeError)>,
+}
+
+impl Runs {
+    /// Takes up all runs that a process left at work when it died, and those that were posted what they wait for.
+    /// Returns those that go on, and those that cannot, with the reason. A session that was reserved for a run which never
+    /// began is freed.
+    ///
+    /// A run is left once its lease has run out: those of a process that died just now are found later, by
+    /// [`keep_recovering`](Self::keep_recovering).
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the store cannot tell which runs there are.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, some runs may have been taken up.
+    pub async fn recover(&self) -> Result<Recovered, ResumeError> {
+        // What expired while nobody looked is told first, so that nobody is asked about it again.
+        let swept = self.approvals().sweep().await?;
+        let mut recovered = self.recover_each(|_| true).await?;
+        recovered.left.extend(swept.left);
+        Ok(recovered)
+    }
+
+    /// Looks for left runs again and again, until the engine shuts down: those whose process died, once their leases have
+    /// run out, and those that wait, once somebody has posted to them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, nothing is looked for any more.
+    pub async fn keep_recovering(&self, every: Duration) {
+        let closing = &self.parts.engine.closing;
+        let sleep = || closing.run_until_cancelled(tokio::time::sleep(every));
+        let mut reported = HashSet::new();
+        while sleep().await.is_some() {
+            // Who was asked before about a run that waits is not asked again.
+            let is_due = |run: &RunSummary| run.status != RunStatus::Waiting || run.has_mail;
+            match self.recover_each(is_due).await {
+                Ok(recovered) => reported = report(&recovered, &reported),
+                Err(error) => {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::warn!(error, "nobody knows which runs were left");
+                }
+            }
+        }
+    }
+
+    async fn recover_each(
+        &self,
+        is_due: impl Fn(&RunSummary) -> bool,
+    ) -> Result<Recovered, ResumeError> {
+        let mut recovered = Recovered::default();
+        let lost = &self.parts.lost;
+        let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
+        for run in self.parts.store.unfinished().await?.iter().filter(is_due) {
+            match self.take_up(run).await {
+                Ok(handle) => recovered.resumed.extend(handle),
+                // It waits, or somebody else was quicker.
+                Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
+                Err(ResumeError::Store(StoreError::SessionBusy { .. } | StoreError::Stale(_))) => {}
+                Err(error) => recovered.left.push((run.run_id, error)),
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// Takes a left run up; one that never began frees its session.
+    async fn take_up(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
+        if run.records == 0 {
+            self.release(&run.session, run.run_id).await?;
+            return Ok(None);
+        }
+        self.resume(run.run_id, Vec::new()).await.map(Some)
+    }
+
+    /// Frees a session that was reserved for a run which never began, because its process died in between: the run that
+    /// [`RequestError::Busy`](crate::RequestError::Busy) names and that has no records.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::AtWork`] if the run has begun after all: then it is to be taken up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped in the middle, the session may stay reserved.
+    pub async fn release(&self, session: &SessionId, run: RunId) -> Result<(), ResumeError> {
+        let claim = Claim::take(&self.parts, run).ok_or(ResumeError::AtWork(run))?;
+        if !self.parts.store.records(run, Seq(0)).await?.is_empty() {
+            return Err(ResumeError::AtWork(run));
+        }
+        Ok(claim.lease(session).await?.abandon().await?)
+    }
+}
+
+/// Logs what came of it, and returns what is left: nobody needs to hear of that again and again.
+fn report(recovered: &Recovered, reported: &HashSet<RunId>) -> HashSet<RunId> {
+    for run in &recovered.resumed {
+        tracing::info!(run = %run.run_id(), "an interrupted run goes on");
+    }
+    for (run, error) in recovered
+        .left
+        .iter()
+        .filter(|(run, _)| !reported.contains(run))
+    {
+        // With all that caused it.
+        let error: &(dyn Error + 'static) = error;
+        tracing::warn!(%run, error, "an interrupted run cannot go on");
+    }
+    recovered.left.iter().map(|(run, _)| *run).collect()
+}

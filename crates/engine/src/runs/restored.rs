@@ -1,0 +1,170 @@
+//! A run read back from its records, with what it is told first: what it was brought, and that it goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::RunView;
+use neuraxis_core::{
+    Attempt, CallStage, DataPolicy, Effect, EffectId, InboxEntry, Input, InputError, InputId,
+    Limits, OpenCall, Record, Resumed, RunStatus, RunTree, Seq, Stamp, Step, ToolCallId,
+    ToolFinished, ToolKind, Transcript,
+};
+
+use super::{Answer, ResumeError};
+use crate::driver::ReadyRun;
+use crate::engine::Engine;
+
+/// A run that can go on, and what it is to be told first.
+#[derive(Debug)]
+pub(super) struct RestoredRun {
+    pub(super) tree: RunTree,
+    inputs: Vec<Input>,
+    /// How long the run had been active when its last step was recorded.
+    active: Duration,
+}
+
+impl RestoredRun {
+    /// Reads a run back and makes sure that it takes what it is brought. Unless answers are all it waits for, it is first
+    /// told that it was taken up again, so that what was under way is asked for anew, the approver too, and every call is
+    /// checked before it starts.
+    pub(super) fn read(
+        history: &Transcript,
+        records: &[Arc<Record>],
+        (answers, posted): (&[Answer], &[InboxEntry]),
+        limits: Option<&Limits>,
+    ) -> Result<Self, ResumeError> {
+        let (tree, open) = RunTree::restore(history.clone(), records)?;
+        if tree.status().is_ended() {
+            return Err(ResumeError::Ended(tree.run_id()));
+        }
+        let is_asking = |effect: &Effect| matches!(effect, Effect::AskApproval(_));
+        let waits = tree.status() == RunStatus::Waiting;
+        let is_answered = !answers.is_empty() || !posted.is_empty();
+        if waits && !is_answered && !open.iter().any(is_asking) {
+            return Err(ResumeError::NothingToDo);
+        }
+        let would_start = |call: &OpenCall| call.stage == CallStage::Ready;
+        let is_resumed = !waits || !is_answered || tree.open_calls().iter().any(would_start);
+        let resumed = is_resumed.then(|| Input::Resumed(resumed(records, limits)));
+        let answers = answers.iter().map(|answer| input(records, answer));
+        let inputs = resumed.into_iter().map(Ok).chain(answers);
+        let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let active = active(records);
+        let stamp = Stamp::new(last_at(records), active);
+        let mut tried = tree.clone();
+        let _ = advance_all(&mut tried, stamp, inputs.clone())?;
+        // What the run does not take is left in its inbox, for its driver to settle.
+        for entry in posted {
+            let input = entry.input.input();
+            if tried.advance(stamp, input.clone()).is_ok() {
+                inputs.push(input);
+            }
+        }
+        Ok(Self {
+            tree,
+            inputs,
+            active,
+        })
+    }
+
+    /// Tells the run what it is to be told, so that it can be driven.
+    pub(super) fn ready(
+        self,
+        engine: &Engine,
+        history: &Transcript,
+        records: Vec<Arc<Record>>,
+    ) -> Result<ReadyRun, InputError> {
+        let mut tree = self.tree;
+        let stamp = Stamp::new(engine.clock.now(), self.active);
+        let first = advance_all(&mut tree, stamp, self.inputs)?;
+        for sink in &engine.sinks {
+            sink.taken_up(tree.run_id(), history, &records);
+        }
+        Ok(ReadyRun {
+            tree,
+            first,
+            records,
+            active: self.active,
+            // A run whose log is not whole cannot be read back.
+            policy: DataPolicy::ALL,
+        })
+    }
+}
+
+/// Tells a run several things at once. If it refuses one of them, nothing of it counts.
+fn advance_all(tree: &mut RunTree, stamp: Stamp, inputs: Vec<Input>) -> Result<Step, InputError> {
+    let mut all = Step {
+        status: tree.status(),
+        effects: Vec::new(),
+        records: Vec::new(),
+        wake_at: None,
+    };
+    for input in inputs {
+        let step = tree.advance(stamp, input)?;
+        all.effects.extend(step.effects);
+        all.records.extend(step.records);
+        // What was asked and is answered by now is not asked any more.
+        let pending = tree.pending();
+        all.effects.retain(|effect| match effect {
+            Effect::AskApproval(ask) => pending.iter().any(|it| it.effect_id == ask.effect_id),
+            _ => true,
+        });
+        (all.status, all.wake_at) = (step.status, step.wake_at);
+    }
+    Ok(all)
+}
+
+fn last_at(records: &[Arc<Record>]) -> Timestamp {
+    let last = records.last().map(|record| record.at);
+    last.unwrap_or_default()
+}
+
+fn active(records: &[Arc<Record>]) -> Duration {
+    let mut last = records.iter().rev();
+    let last = last.find_map(|record| record.active_ms);
+    Duration::from_millis(last.unwrap_or_default())
+}
+
+fn input(records: &[Arc<Record>], answer: &Answer) -> Result<Input, ResumeError> {
+    match answer {
+        Answer::Approval(decided) => Ok(Input::ApprovalDecided(decided.clone())),
+        Answer::ToolResult {
+            call,
+            outcome,
+            duration,
+        } => {
+            let waits = client_call(records, call);
+            let finished = waits.map(|(effect_id, attempt)| ToolFinished {
+                effect_id,
+                attempt,
+                outcome: outcome.clone(),
+                duration: *duration,
+            });
+            finished
+                .map(Input::ToolFinished)
+                .ok_or_else(|| ResumeError::NotWaiting(call.clone()))
+        }
+    }
+}
+
+/// Returns the effect that waits for a client's result of this call.
+pub(crate) fn client_call(
+    records: &[Arc<Record>],
+    call: &ToolCallId,
+) -> Option<(EffectId, Attempt)> {
+    let view = RunView::of(records);
+    let mut open = view.open_calls();
+    let open =
+        open.find(|open| open.call.tool_call_id == *call && open.call.kind == ToolKind::Client)?;
+    Some((open.call.effect_id, open.call.attempt))
+}
+
+/// A taking-up has an id of its own for each that the log has seen.
+fn resumed(records: &[Arc<Record>], limits: Option<&Limits>) -> Resumed {
+    let after = records.last().map_or(Seq(0), |record| record.seq);
+    let id = InputId::new(format!("resumed-after-{after}"));
+    let mut resumed = Resumed::new(id, "the run was taken up again").checking_calls();
+    resumed.limits = limits.map(|limits| Box::new(*limits));
+    resumed
+}

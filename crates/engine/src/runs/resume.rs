@@ -1,0 +1,390 @@
+//! Takes runs up again: after a crash, or because somebody answered what a run waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use neuraxis_core::log::RunView;
+use neuraxis_core::{
+    ApprovalDecided, Cancelled, ClientResult, Decision, InboxEntry, InboxInput, InputError,
+    InputId, Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId,
+    ToolOutcome, Transcript, jiff::Timestamp,
+};
+use neuraxis_ports::StoreError;
+
+use super::Runs;
+use super::close::Unresumable;
+use super::recheck::{InForce, MAX_TIMES_IN_VAIN, Taker};
+use super::restored::{RestoredRun, client_call};
+use super::slot::{Claim, Reached};
+use crate::driver::RunScope;
+use crate::engine::trace_of;
+use crate::request::Delivery;
+use crate::run_handle::RunHandle;
+
+/// What somebody brings a run that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// A decision about a call.
+    Approval(ApprovalDecided),
+    /// The result of a tool that the caller runs.
+    ToolResult {
+        /// The call.
+        call: ToolCallId,
+        /// What came of it.
+        outcome: ToolOutcome,
+        /// How long it took.
+        duration: Duration,
+    },
+}
+
+/// Why a run cannot be taken up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// The run has ended.
+    #[error("run {0} has ended")]
+    Ended(RunId),
+    /// No call of the run with this id waits for its client.
+    #[error("call {0} is not waiting for a result")]
+    NotWaiting(ToolCallId),
+    /// No call of the run with this id, and with these arguments, waits for a person.
+    #[error("call {0} is not waiting for a decision about these arguments")]
+    NotAsked(ToolCallId),
+    /// The time for deciding about a call is over: it is not run, and the run goes on without it.
+    #[error(
+        "the question about call {call} expired at {at}, before anybody decided: it is not run"
+    )]
+    Expired {
+        /// The call.
+        call: ToolCallId,
+        /// When the question expired.
+        at: Timestamp,
+    },
+    /// The run waits for its client alone, and no result was brought.
+    #[error("the run waits for results of its client's tools and none was given")]
+    NothingToDo,
+    /// The run's tools work on the files of another folder than this engine's.
+    #[error("run {run} works in {folder}: call it there")]
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// The folder.
+        folder: Arc<str>,
+    },
+    /// The run offers tools that work on files, and its log does not say in which folder.
+    #[error(
+        "the log of run {0} does not say in which folder its tools work: only a person can let it go on"
+    )]
+    NoFolder(RunId),
+    /// The run was imported: what its log says was written elsewhere.
+    #[error("run {0} was imported: only a person can let it go on")]
+    Imported(RunId),
+    /// The run is at work: in this process, where its handle takes answers, or somewhere.
+    #[error("run {0} is at work")]
+    AtWork(RunId),
+    /// The run is at work in another process, which renews its lease.
+    #[error("run {0} is at work in another process, which is alive")]
+    Alive(RunId),
+    /// The records do not give back the run.
+    #[error("the run cannot be read back from its records")]
+    Restore(#[from] RestoreError),
+    /// Nobody can or may go on with the run: its log cannot be replayed, holds no decision, or taking it up failed time and
+    /// again. It was ended as interrupted, and its session is free.
+    #[error("run {run} could not go on and was ended as interrupted: {why}")]
+    Closed {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+    /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that
+    /// [verifies sessions](crate::OrchestratorBuilder::verify_sessions) looks.
+    #[error("session {session} is not what was kept, so that nothing goes on from it: {why}")]
+    Altered {
+        /// The session.
+        session: SessionId,
+        /// What does not fit.
+        why: String,
+    },
+    /// The run refuses what it is brought.
+    #[error("the run refuses the answer")]
+    Refused(#[from] InputError),
+    /// The store could not do its part.
+    #[error("the run could not be read or reserved")]
+    Store(#[from] StoreError),
+    /// The engine is shutting down.
+    #[error("the engine is shutting down")]
+    ShuttingDown,
+}
+
+/// What is known of a run that can go on, before it is leased.
+struct Resumable {
+    session: SessionId,
+    records: Vec<Arc<Record>>,
+    /// What it goes on from.
+    history: Transcript,
+    /// What governance decided about it.
+    decision: Arc<Decision>,
+    in_force: InForce,
+    /// Whether it goes on only if something was posted to it.
+    may_be_posted_to: bool,
+}
+
+impl Runs {
+    /// Takes up a run that does not go on: one left at work by a process that died, or one that waits, with the answers
+    /// it waits for. Its finished calls are not made again. Every other one is checked anew before it runs, by the tool and
+    /// the policy as they are here and now, and of these and what is on record the stricter holds; one in doubt is made
+    /// again only if both of its classes allow that.
+    ///
+    /// A run that was imported is left to [`resume_by_person`](Self::resume_by_person). One whose log holds no decision is
+    /// ended, and so is one that was taken up twice in a row without anything coming of it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if the run has ended, cannot be read back, works in another folder, is left to a person, or does
+    /// not wait for such an answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work.
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        answers: Vec<Answer>,
+    ) -> Result<RunHandle, ResumeError> {
+        self.resume_as(run_id, answers, Taker::Engine).await
+    }
+
+    pub(super) async fn resume_as(
+        &self,
+        run_id: RunId,
+        mut answers: Vec<Answer>,
+        taker: Taker,
+    ) -> Result<RunHandle, ResumeError> {
+        if self.parts.engine.is_shutting_down() {
+            return Err(ResumeError::ShuttingDown);
+        }
+        let store = &self.parts.store;
+        let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
+        let summary = store.run(run_id).await?;
+        if summary.imported && taker == Taker::Engine {
+            return Err(ResumeError::Imported(run_id));
+        }
+        if let Some(why) = self.alteration(&summary.session).await? {
+            let session = summary.session;
+            return Err(ResumeError::Altered { session, why });
+        }
+        for answer in &mut answers {
+            if let Answer::Approval(decided) = answer {
+                self.parts.engine.approval_key.sign(run_id, decided);
+            }
+        }
+        let records = match store.records(run_id, Seq(0)).await {
+            Err(StoreError::Damaged(why)) => {
+                let why = Unresumable::Damaged(why);
+                return self.close_unresumable(claim, Vec::new(), why).await;
+            }
+            records => records?,
+        };
+        if records.last().is_some_and(|last| last.ends_the_run()) {
+            return Err(ResumeError::Ended(run_id));
+        }
+        if records.is_empty() {
+            return Err(RestoreError::NoStart.into());
+        }
+        self.check_folder(run_id, &records, taker)?;
+        let view = RunView::of(&records);
+        let session = view.session().ok_or(RestoreError::NoStart)?;
+        let (Some(decision), Some(spec)) = (view.decision(), view.spec()) else {
+            let why = Unresumable::Undecided;
+            return self.close_unresumable(claim, records, why).await;
+        };
+        // Boxed, because taking runs up is seldom.
+        let in_force = Box::pin(self.in_force(session, spec, decision)).await;
+        let history = store.history_before(run_id).await?;
+        // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
+        let limits = in_force.limits.as_deref();
+        let read = RestoredRun::read(&history, &records, (&answers, &[]), limits);
+        let may_be_posted_to = matches!(read, Err(ResumeError::NothingToDo));
+        match read {
+            Err(ResumeError::Restore(why)) => {
+                let why = Unresumable::Log(why);
+                return self.close_unresumable(claim, records, why).await;
+            }
+            Err(error) if !may_be_posted_to => return Err(error),
+            // One that was given back each time was stopped in order, and one that was lost while this process lives did
+            // not end it: nothing is wrong with them.
+            Ok(run)
+                if run.tree.taken_up_in_vain() >= MAX_TIMES_IN_VAIN
+                    && !summary.released
+                    && !self.parts.lost.contains(run_id) =>
+            {
+                let why = Unresumable::InVain(run.tree.taken_up_in_vain());
+                return self.close_unresumable(claim, records, why).await;
+            }
+            _ => {}
+        }
+        let resumable = Resumable {
+            session: session.clone(),
+            decision: Arc::clone(decision),
+            records,
+            history,
+            in_force,
+            may_be_posted_to,
+        };
+        self.go_on(claim, resumable, &answers).await
+    }
+
+    /// Leases a run that can go on, and sets it to work.
+    async fn go_on(
+        &self,
+        claim: Claim,
+        run: Resumable,
+        answers: &[Answer],
+    ) -> Result<RunHandle, ResumeError> {
+        let run_id = claim.run();
+        let slot = claim.lease(&run.session).await?;
+        slot.note_recorded();
+        // What it waits for may have been posted: only whoever holds the run can tell.
+        let posted = slot.inbox().await?;
+        if run.may_be_posted_to && posted.is_empty() {
+            slot.release().await?;
+            return Err(ResumeError::NothingToDo);
+        }
+        // Whoever had it before may have gone on meanwhile, and no longer can.
+        let mut records = run.records;
+        let last = records.last().map_or(Seq(0), |record| record.seq);
+        records.extend(self.parts.store.records(run_id, last).await?);
+        let limits = run.in_force.limits.as_deref();
+        let restored = RestoredRun::read(&run.history, &records, (answers, &posted), limits)?;
+        let scope = RunScope {
+            run_id,
+            session_id: Some(run.session),
+            delivery: Delivery::Streamed,
+            trace: trace_of(run_id),
+            decision: Some(run.decision),
+            offered_now: Some(run.in_force.tools),
+        };
+        let ready = restored.ready(&self.parts.engine, &run.history, records)?;
+        Ok(self.set_to_work(slot, scope, ready).await?)
+    }
+
+    /// Puts an input into a run's inbox, from whichever process, and lets the run go on if nobody drives it. Once this
+    /// returns the input is kept: the run takes it with one of its next steps, or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// A [`ResumeError`] if there is no such run, it has ended, or the store could not keep the input.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the input may have been kept all the same; posting it again under its id changes nothing.
+    pub async fn post(&self, run_id: RunId, mut input: InboxInput) -> Result<(), ResumeError> {
+        if let InboxInput::ApprovalDecided(decided) = &mut input {
+            self.parts.engine.approval_key.sign(run_id, decided);
+        }
+        let posted = Box::new(input.input());
+        let entry = InboxEntry::new(input);
+        self.parts.store.post(run_id, &entry).await?;
+        if let Reached::Here(handle) = self.parts.active.reach(run_id)
+            && handle.link.inbox.try_send(posted).is_ok()
+        {
+            return Ok(());
+        }
+        match self.resume(run_id, Vec::new()).await {
+            Ok(_) | Err(ResumeError::AtWork(_) | ResumeError::NothingToDo) => {}
+            // Another process drives it and looks into the inbox by itself.
+            Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {}
+            Err(error) => {
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::warn!(run = %run_id, error, "the input is kept, but the run does not go on here");
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a run, whichever process drives it: its calls get their results, its history stays valid. If nobody drives it, it is
+    /// taken up to hear of it. It has not ended yet when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`post`](Self::post).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`post`](Self::post).
+    pub async fn cancel(
+        &self,
+        run_id: RunId,
+        reason: impl Into<String>,
+    ) -> Result<(), ResumeError> {
+        let cancelled = Cancelled::new(self.new_input_id(), reason);
+        self.post(run_id, InboxInput::Cancelled(cancelled)).await
+    }
+
+    /// Adds a user message to a run, whichever process drives it. It joins after the current batch of tool calls.
+    ///
+    /// # Errors
+    ///
+    /// As [`post`](Self::post).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`post`](Self::post).
+    pub async fn steer(
+        &self,
+        run_id: RunId,
+        message: impl Into<String>,
+    ) -> Result<(), ResumeError> {
+        let message = Arc::new(Message::user(message));
+        let steered = Steered::new(self.new_input_id(), message);
+        self.post(run_id, InboxInput::Steered(steered)).await
+    }
+
+    /// Brings a run the result of a tool that its client runs, whichever process drives it.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::NotWaiting`] if no such call was handed to the client; otherwise as [`post`](Self::post).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`post`](Self::post).
+    pub async fn bring(
+        &self,
+        run_id: RunId,
+        call: &ToolCallId,
+        outcome: ToolOutcome,
+        duration: Duration,
+    ) -> Result<(), ResumeError> {
+        let records = self.parts.store.records(run_id, Seq(0)).await?;
+        let (effect_id, attempt) =
+            client_call(&records, call).ok_or_else(|| ResumeError::NotWaiting(call.clone()))?;
+        let result = ClientResult {
+            effect_id,
+            attempt,
+            value: outcome.output.value,
+            failure: outcome.failure,
+            duration,
+        };
+        self.post(run_id, InboxInput::ClientResult(result)).await
+    }
+
+    /// Lets a run go on that was put aside while somebody posted to it, in a task of its own.
+    pub(crate) fn resume_in_background(self, run_id: RunId) {
+        let tasks = self.parts.engine.tasks.clone();
+        // Boxed, because a run that is resumed may come to resume itself.
+        let resumed: BoxFuture<'static, ()> = Box::pin(async move {
+            if let Err(error) = self.resume(run_id, Vec::new()).await {
+                tracing::debug!(run = %run_id, %error, "what was posted last is taken elsewhere, or later");
+            }
+        });
+        tasks.spawn(resumed);
+    }
+
+    fn new_input_id(&self) -> InputId {
+        InputId::new(self.parts.engine.ids.new_id().to_string())
+    }
+}

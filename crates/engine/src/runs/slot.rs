@@ -1,0 +1,351 @@
+//! What a run that is driven here holds: its place among the runs at work in this process, and its lease.
+//!
+//! [`Claim`] is the place alone, which keeps everybody else in this process away from the run; [`RunSlot`] is the place with
+//! the right to write the run's records. Both are given back when they are dropped.
+
+mod lease;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use neuraxis_core::{Grant, InboxEntry, InputId, Record, RunId, SessionId};
+use neuraxis_ports::{SessionStore, StoreError};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::orchestrator::Parts;
+use crate::run_handle::RunHandle;
+use crate::runs::Runs;
+use crate::store_retry::retried_after;
+use lease::{HeldLease, Moment};
+
+/// The runs at work in this process.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveRuns {
+    runs: Mutex<HashMap<RunId, ActiveRun>>,
+    /// One of them can be reached now, or is gone.
+    moved: Notify,
+}
+
+/// What there is of a run at work: nothing, until it has begun.
+#[derive(Debug, Default)]
+struct ActiveRun {
+    handle: Option<RunHandle>,
+    /// Stops its task, without an end of the run.
+    task: Option<AbortHandle>,
+}
+
+/// Whether a run can be reached in this process.
+#[derive(Debug)]
+pub(crate) enum Reached {
+    /// It is at work, and this reaches it.
+    Here(RunHandle),
+    /// It is just being begun or taken up.
+    Soon,
+    /// It is not at work in this process.
+    No,
+}
+
+impl ActiveRuns {
+    /// Tells whether a run can be reached here.
+    pub(crate) fn reach(&self, run: RunId) -> Reached {
+        match self.lock().get(&run) {
+            Some(ActiveRun {
+                handle: Some(handle),
+                ..
+            }) => Reached::Here(handle.clone()),
+            Some(_) => Reached::Soon,
+            None => Reached::No,
+        }
+    }
+
+    /// Tells whether a run is at work here, or just about to be.
+    pub(crate) fn contains(&self, run: RunId) -> bool {
+        self.lock().contains_key(&run)
+    }
+
+    /// Returns the runs at work here, in no order.
+    pub(crate) fn ids(&self) -> Vec<RunId> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// Is over once a run can be reached, or is gone, after this was called.
+    pub(crate) fn moved(&self) -> Notified<'_> {
+        self.moved.notified()
+    }
+
+    /// Notes what stops the task of a run. It may be over already.
+    pub(crate) fn note_task(&self, run: RunId, task: AbortHandle) {
+        if let Some(active) = self.lock().get_mut(&run) {
+            active.task = Some(task);
+        }
+    }
+
+    /// Stops the tasks of all runs, and waits until none of them does anything more.
+    pub(crate) async fn stop(&self) -> Vec<(RunId, SessionId)> {
+        let mut stopped = Vec::new();
+        for (run, active) in self.lock().iter() {
+            if let (Some(task), Some(handle)) = (&active.task, &active.handle) {
+                task.abort();
+                stopped.push((*run, handle.session_id.clone()));
+            }
+        }
+        loop {
+            // From now on nothing is missed.
+            let moved = self.moved();
+            if !stopped.iter().any(|(run, _)| self.contains(*run)) {
+                return stopped;
+            }
+            moved.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, ActiveRun>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a run among those at work here: nobody else in this process can take it up meanwhile.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    parts: Arc<Parts>,
+    run: RunId,
+}
+
+impl Claim {
+    /// Takes the place of a run; `None` if it is taken.
+    pub(crate) fn take(parts: &Arc<Parts>, run: RunId) -> Option<Self> {
+        match parts.active.lock().entry(run) {
+            Entry::Vacant(place) => place.insert(ActiveRun::default()),
+            Entry::Occupied(_) => return None,
+        };
+        Some(Self {
+            parts: Arc::clone(parts),
+            run,
+        })
+    }
+
+    /// Returns the run.
+    pub(crate) const fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// Leases the run, as often as it takes: if only the answer was lost, the session is the run's already, and nobody but
+    /// this run could free it.
+    pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
+        let store = self.parts.store.as_ref();
+        let asked = Moment::now(self.parts.engine.clock.as_ref());
+        let lease = match store.begin_run(session, self.run).await {
+            // Boxed, because it is seldom needed.
+            Err(error) if error.is_retryable() => {
+                let again = retried_after(error, || store.begin_run(session, self.run));
+                Box::pin(again).await?
+            }
+            leased => leased?,
+        };
+        Ok(RunSlot {
+            lease: HeldLease::new(lease, asked),
+            is_recorded: AtomicBool::new(false),
+            claim: self,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.parts.active.lock().remove(&self.run);
+        self.parts.active.moved.notify_waiters();
+    }
+}
+
+/// A run's place here and its lease, renewed by every commit. Dropped, the place is free; the lease of a run of which nothing
+/// is on record is given back, be it that something failed in between or that the caller went away.
+#[derive(Debug)]
+pub(crate) struct RunSlot {
+    lease: HeldLease,
+    /// Whether anything is on record of the run.
+    is_recorded: AtomicBool,
+    claim: Claim,
+}
+
+impl RunSlot {
+    /// Returns the run.
+    pub(crate) const fn run(&self) -> RunId {
+        self.claim.run
+    }
+
+    /// Returns the session of the run.
+    pub(crate) const fn session(&self) -> &SessionId {
+        &self.lease.lease.session
+    }
+
+    /// Returns the service that the run belongs to.
+    pub(crate) fn runs(&self) -> Runs {
+        Runs::new(&self.claim.parts)
+    }
+
+    /// Notes that something is on record of the run, so that its lease is not given back as if it had never been.
+    pub(crate) fn note_recorded(&self) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the run is lost to this process, which lives.
+    pub(crate) fn note_lost(&self) {
+        self.claim.parts.lost.note(self.run());
+    }
+
+    /// Lets what is posted to the run here reach it at once, and a repeated request its events.
+    pub(crate) fn show(&self, handle: RunHandle) {
+        let active = &self.claim.parts.active;
+        active.lock().entry(self.run()).or_default().handle = Some(handle);
+        active.moved.notify_waiters();
+    }
+
+    /// Gives the lease of a run back that never began, at once: the session is free when the caller hears of it.
+    pub(crate) async fn give_back(&self) {
+        if let Err(error) = self.abandon().await {
+            note_busy(self.run(), &error);
+        }
+    }
+
+    /// As [`give_back`](Self::give_back), for callers that do nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Stale`] if something is on record of the run after all.
+    pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
+        self.note_recorded();
+        self.store().abandon_run(&self.lease.lease).await
+    }
+
+    /// Gives the lease back if nothing is on record of the run.
+    pub(crate) async fn give_back_unless_recorded(&self) {
+        if !self.is_recorded.load(Ordering::Relaxed) {
+            self.give_back().await;
+        }
+    }
+
+    /// Keeps records, and with them the run.
+    ///
+    /// # Errors
+    ///
+    /// What the store says after some attempts; [`StoreError::Stale`] once others may have the run.
+    pub(crate) async fn commit(&self, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        // Before the first attempt: a later one may only hear that this one was kept, which gives no more time.
+        let asked = self.moment();
+        match self.store().commit(&self.lease.lease, records).await {
+            // Boxed, because it is seldom needed and every step would have to keep room for it.
+            Err(error) if error.is_retryable() => {
+                Box::pin(self.commit_again(records, error)).await?;
+            }
+            first => first?,
+        }
+        self.lease.is_renewed(asked);
+        self.note_recorded();
+        Ok(())
+    }
+
+    async fn commit_again(
+        &self,
+        records: &[Arc<Record>],
+        failed: StoreError,
+    ) -> Result<(), StoreError> {
+        // Once others may have the run, its work here has to stop, whatever becomes of the commit.
+        let again = retried_after(failed, || self.store().commit(&self.lease.lease, records));
+        let again = tokio::time::timeout(self.lease.left(self.moment()), again);
+        again.await.map_err(|_| StoreError::Stale(self.run()))?
+    }
+
+    /// Returns when the lease has to be renewed, if nothing is committed until then.
+    pub(crate) fn heartbeat(&self) -> Option<Instant> {
+        self.lease.heartbeat()
+    }
+
+    /// Keeps the run while it has nothing to commit. Fails once it is lost: somebody else has it, or may have it by now.
+    pub(crate) async fn renew(&self) -> Result<(), StoreError> {
+        let Err(error) = self.ask_for_more_time().await else {
+            return Ok(());
+        };
+        if matches!(error, StoreError::Stale(_)) || !self.is_held() {
+            return Err(error);
+        }
+        tracing::warn!(run = %self.run(), %error, "the run's lease was not renewed yet");
+        Ok(())
+    }
+
+    /// Tells whether nobody else can have the run at this moment. To be asked right before anything begins.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lease.is_valid(self.moment())
+    }
+
+    /// Makes sure of a run whose lease may have run out: if nobody has taken it over, nobody can from now on.
+    pub(crate) async fn hold_again(&self) -> Result<(), StoreError> {
+        self.ask_for_more_time().await?;
+        match self.is_held() {
+            true => Ok(()),
+            // The answer, too, came when the time was over.
+            false => Err(StoreError::Stale(self.run())),
+        }
+    }
+
+    async fn ask_for_more_time(&self) -> Result<(), StoreError> {
+        let asked = self.moment();
+        self.lease.is_tried(asked);
+        self.store().renew(&self.lease.lease).await?;
+        self.lease.is_renewed(asked);
+        Ok(())
+    }
+
+    /// Returns what was posted to the run and is not taken yet, the oldest first.
+    pub(crate) async fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
+        self.store().inbox(&self.lease.lease).await
+    }
+
+    /// Takes out of the inbox what no record will name.
+    pub(crate) async fn settle(&self, id: &InputId) -> Result<(), StoreError> {
+        let ids = std::slice::from_ref(id);
+        self.store().settle(&self.lease.lease, ids).await
+    }
+
+    /// Remembers an answer of a person for the session.
+    pub(crate) async fn remember(&self, grant: &Grant) -> Result<(), StoreError> {
+        self.store().remember(&self.lease.lease, grant).await
+    }
+
+    /// Gives the lease of a run back that did not end: others may take it up.
+    pub(crate) async fn release(&self) -> Result<(), StoreError> {
+        self.note_recorded();
+        self.store().release(&self.lease.lease).await
+    }
+
+    /// Returns the store that the run is kept in.
+    pub(crate) fn store(&self) -> &dyn SessionStore {
+        self.claim.parts.store.as_ref()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment::now(self.claim.parts.engine.clock.as_ref())
+    }
+}
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        if self.is_recorded.load(Ordering::Relaxed) {
+            return;
+        }
+        let (parts, lease) = (Arc::clone(&self.claim.parts), self.lease.lease.clone());
+        self.claim.parts.engine.tasks.spawn(async move {
+            if let Err(error) = parts.store.abandon_run(&lease).await {
+                note_busy(lease.run, &error);
+            }
+        });
+    }
+}
+
+fn note_busy(run: RunId, error: &StoreError) {
+    tracing::warn!(%run, %error, "a session reserved for a run that never began stays busy");
+}

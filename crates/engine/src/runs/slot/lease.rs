@@ -1,0 +1,161 @@
+//! Whether this process still has its run, by its own clocks and without asking the store.
+//!
+//! A process that stalled does not notice it: what it was about to begin it begins when it comes back, however much later,
+//! and by then another may have taken its run over. So the clocks are looked at right before anything begins.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_ports::{Clock, RunLease};
+use tokio::time::Instant;
+
+/// The longest a run goes without renewing its lease and looking into its inbox.
+const MAX_HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// The shortest: a lease of no time at all must not keep a run busy with renewing it.
+const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
+
+/// A moment by both clocks. The one that is never set stands still while the machine sleeps, which the other shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    steady: Instant,
+    wall: Timestamp,
+}
+
+impl Moment {
+    pub(super) fn now(clock: &dyn Clock) -> Self {
+        Self {
+            steady: Instant::now(),
+            wall: clock.now(),
+        }
+    }
+}
+
+/// The right to write the records of a run, and since when it lasts at the least.
+#[derive(Debug)]
+pub(super) struct HeldLease {
+    pub(super) lease: RunLease,
+    times: Mutex<Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// Before the store was last asked for what began the time of the lease anew.
+    renewed: Moment,
+    /// When the store was last asked for it, whatever came of it.
+    tried: Instant,
+}
+
+impl HeldLease {
+    /// Holds a lease that the store was asked for at a moment.
+    pub(super) const fn new(lease: RunLease, asked: Moment) -> Self {
+        let times = Times {
+            renewed: asked,
+            tried: asked.steady,
+        };
+        Self {
+            lease,
+            times: Mutex::new(times),
+        }
+    }
+
+    /// Tells whether nobody else can have the run yet. A clock that went back tells nothing.
+    pub(super) fn is_valid(&self, now: Moment) -> bool {
+        self.age(now) <= self.lease.length
+    }
+
+    /// Returns how long nobody else can have the run yet.
+    pub(super) fn left(&self, now: Moment) -> Duration {
+        self.lease.length.saturating_sub(self.age(now))
+    }
+
+    fn age(&self, now: Moment) -> Duration {
+        let renewed = self.times().renewed;
+        let by_steady = now.steady.saturating_duration_since(renewed.steady);
+        let by_wall = now.wall.duration_since(renewed.wall).unsigned_abs();
+        by_steady.max(by_wall)
+    }
+
+    /// Notes that the store is asked for more time.
+    pub(super) fn is_tried(&self, asked: Moment) {
+        self.times().tried = asked.steady;
+    }
+
+    /// Notes that the store gave more time when it was asked at a moment.
+    pub(super) fn is_renewed(&self, asked: Moment) {
+        let mut times = self.times();
+        (times.renewed, times.tried) = (asked, asked.steady);
+    }
+
+    /// Returns when the lease is to be renewed, if nothing is committed until then: a third of its length after the store
+    /// was last asked.
+    pub(super) fn heartbeat(&self) -> Option<Instant> {
+        let third = self.lease.length / 3;
+        let pause = third.clamp(MIN_HEARTBEAT, MAX_HEARTBEAT);
+        self.times().tried.checked_add(pause)
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::SessionId;
+    use neuraxis_testkit::{CountingIds, START};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn held(length: Duration) -> (HeldLease, Moment) {
+        let session: SessionId = "s".parse().unwrap();
+        let lease = RunLease::new(session, CountingIds::nth_run(1), 1, length);
+        let began = Moment {
+            steady: Instant::now(),
+            wall: START,
+        };
+        (HeldLease::new(lease, began), began)
+    }
+
+    fn after(began: Moment, steady: Duration, wall: Duration) -> Moment {
+        Moment {
+            steady: began.steady + steady,
+            wall: began.wall.checked_add(wall).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_lease_is_over_as_soon_as_either_clock_says_so() {
+        let (lease, began) = held(30 * SECOND);
+        for (steady, wall, valid) in [(30, 30, true), (31, 1, false), (1, 31, false)] {
+            let now = after(began, steady * SECOND, wall * SECOND);
+            assert_eq!(lease.is_valid(now), valid, "{steady} {wall}");
+        }
+        let set_back = Moment {
+            wall: began.wall.checked_sub(31 * SECOND).unwrap(),
+            ..began
+        };
+        assert!(!lease.is_valid(set_back));
+        let later = after(began, 40 * SECOND, 40 * SECOND);
+        lease.is_tried(later);
+        assert!(!lease.is_valid(later), "asked and not answered");
+        lease.is_renewed(later);
+        assert!(lease.is_valid(later));
+    }
+
+    #[test]
+    fn it_is_renewed_three_times_within_its_length_and_every_five_seconds_at_least() {
+        for (length, pause) in [
+            (Duration::ZERO, MIN_HEARTBEAT),
+            (3 * SECOND, SECOND),
+            (30 * SECOND, 5 * SECOND),
+            (600 * SECOND, 5 * SECOND),
+        ] {
+            let (lease, began) = held(length);
+            assert_eq!(lease.heartbeat(), Some(began.steady + pause), "{length:?}");
+        }
+    }
+}

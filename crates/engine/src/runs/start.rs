@@ -1,0 +1,132 @@
+//! How a run comes to be driven: a new one from a request to its first records, and the one way in which every run is set to
+//! work.
+//!
+//! Not for what a request may do (`govern`), nor for what goes on from a log (`resume`).
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::note_taint;
+use neuraxis_core::{RunId, RunSpec, SessionId};
+use neuraxis_ports::StoreError;
+
+use super::Runs;
+use super::slot::{Claim, RunSlot};
+use crate::driver::{Driver, ReadyRun, RunScope};
+use crate::engine::trace_of;
+use crate::request::{RequestError, UserRequest};
+use crate::run_handle::RunHandle;
+
+impl Runs {
+    /// Begins the run of a request and returns at once. A request that was made before under the same idempotency key gets the
+    /// run that it began then: [`RunHandle::is_repeat`] tells.
+    ///
+    /// # Errors
+    ///
+    /// A [`RequestError`] if the request is refused before a run exists.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle leaves the run at work.
+    pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
+        if self.parts.engine.is_shutting_down() {
+            return Err(RequestError::ShuttingDown);
+        }
+        if request.message.trim().is_empty() {
+            return Err(RequestError::EmptyMessage);
+        }
+        if let Some(why) = self.alteration(&request.session_id).await? {
+            let session = request.session_id;
+            return Err(RequestError::Altered { session, why });
+        }
+        if let Some(key) = request.idempotency_key.clone() {
+            // Boxed, because most requests have no key.
+            return Box::pin(self.begin_once(request, key)).await;
+        }
+        let decision = self.govern(&request).await?;
+        let run_id = RunId(self.parts.engine.ids.new_id());
+        let spec = self.asked_spec(run_id, &request, decision).await;
+        self.launch(spec, request).await
+    }
+
+    /// Leases a new run, and starts it.
+    pub(crate) async fn launch(
+        &self,
+        spec: RunSpec,
+        request: UserRequest,
+    ) -> Result<RunHandle, RequestError> {
+        // An id just made is nobody else's.
+        let claim = Claim::take(&self.parts, spec.run_id).ok_or(RequestError::ShuttingDown)?;
+        let slot = claim.lease(&request.session_id).await?;
+        Ok(self.launch_in(slot, spec, request).await?)
+    }
+
+    /// Starts a new run in the slot that is leased for it.
+    pub(crate) async fn launch_in(
+        &self,
+        slot: RunSlot,
+        mut spec: RunSpec,
+        request: UserRequest,
+    ) -> Result<RunHandle, StoreError> {
+        let session = &request.session_id;
+        let found = async {
+            let history = self.parts.store.history(session).await?;
+            self.carry_taint(session, &mut spec).await?;
+            Ok(history)
+        };
+        let history = match found.await {
+            Ok(history) => history,
+            Err(error) => {
+                slot.give_back().await;
+                return Err(error);
+            }
+        };
+        let scope = RunScope {
+            run_id: spec.run_id,
+            delivery: request.delivery,
+            trace: request.trace.unwrap_or_else(|| trace_of(spec.run_id)),
+            decision: spec.decision.clone(),
+            offered_now: None,
+            session_id: Some(request.session_id),
+        };
+        let run = ReadyRun::new(&self.parts.engine, spec, history);
+        self.set_to_work(slot, scope, run).await
+    }
+
+    /// Lets a run go on in a task of its own: the one way by which a run of a session comes to be driven.
+    pub(super) async fn set_to_work(
+        &self,
+        slot: RunSlot,
+        scope: RunScope,
+        run: ReadyRun,
+    ) -> Result<RunHandle, StoreError> {
+        let engine = &self.parts.engine;
+        let (session_id, trace) = (slot.session().clone(), scope.trace.clone());
+        let (driver, first, link) =
+            Driver::begin(Arc::clone(engine), scope, Some(slot), run).await?;
+        let handle = RunHandle {
+            link,
+            session_id,
+            trace,
+            is_repeat: false,
+        };
+        driver.show(&handle);
+        let task = engine.tasks.spawn(driver.drive(first));
+        self.parts
+            .active
+            .note_task(handle.run_id(), task.abort_handle());
+        Ok(handle)
+    }
+
+    /// Lets a run begin with the untrusted content that its session holds. To be called once the session is leased: until then
+    /// another run may bring more.
+    async fn carry_taint(&self, session: &SessionId, spec: &mut RunSpec) -> Result<(), StoreError> {
+        let taint = self.parts.store.taint(session).await?;
+        // Many runs share one decision; what this one's conversation holds is its own.
+        if let Some(decision) = &mut spec.decision
+            && !taint.is_clean()
+        {
+            note_taint(Arc::make_mut(decision), &taint);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! A run that nobody drives, as a handle: its log tells what the run itself would.
+
+use std::sync::Arc;
+
+use neuraxis_core::log::RunView;
+use neuraxis_core::{Pending, Record, RunId, RunTree, RunUsage, SessionId, Transcript};
+use neuraxis_ports::StoreError;
+use tokio::sync::{mpsc, watch};
+
+use crate::engine::trace_of;
+use crate::feed::Feed;
+use crate::run_handle::{RunEnd, RunHandle, RunLink};
+use crate::runs::Runs;
+
+impl Runs {
+    /// Makes a handle of a run that has ended or waits. Nothing can be sent to the run by it.
+    pub(crate) async fn stored_run(
+        &self,
+        session: &SessionId,
+        run_id: RunId,
+        records: Vec<Arc<Record>>,
+    ) -> Result<RunHandle, StoreError> {
+        let view = RunView::of(&records);
+        let outcome = view.outcome().cloned();
+        let (pending, so_far) = match outcome {
+            Some(_) => (Vec::new(), None),
+            None => {
+                let history = self.parts.store.history_before(run_id).await?;
+                let (pending, turns, usage) = standing(&view, history, &records);
+                (pending, Some((turns, usage)))
+            }
+        };
+        let end = RunEnd {
+            outcome,
+            pending,
+            so_far,
+            // Only runs without a session are asked for theirs.
+            messages: Transcript::default(),
+        };
+        let feed = Arc::new(Feed::default());
+        feed.publish(records);
+        feed.end();
+        // Nobody takes what is sent, and nobody tells of another end.
+        let (inbox, _) = mpsc::channel(1);
+        let (_, end) = watch::channel(Some(Ok(Arc::new(end))));
+        Ok(RunHandle {
+            link: RunLink {
+                run_id,
+                inbox,
+                end,
+                feed,
+                ids: Arc::clone(&self.parts.engine.ids),
+            },
+            session_id: session.clone(),
+            trace: trace_of(run_id),
+            is_repeat: false,
+        })
+    }
+}
+
+/// Returns what a run waits for, the turns that counted so far, and what it used.
+fn standing(
+    view: &RunView,
+    history: Transcript,
+    records: &[Arc<Record>],
+) -> (Vec<Pending>, u32, RunUsage) {
+    match RunTree::restore(history, records) {
+        Ok((tree, _)) => (tree.pending(), tree.turns(), tree.usage()),
+        // The log is not whole, by the data policy for instance: what can be told without replaying it.
+        Err(_) => (view.pending().to_vec(), view.turns(), view.usage().clone()),
+    }
+}

@@ -1,0 +1,313 @@
+//! The sessions that are kept, and their runs: listed, found by what people type, shown, checked, moved and removed.
+//!
+//! Needs a store and nothing else: no model and no policy. Not for driving runs, which [`Runs`](crate::Runs) does, nor for
+//! deciding about calls, which [`Approvals`](crate::Approvals) does.
+
+mod archive;
+mod export;
+mod find;
+mod import;
+mod recorded;
+
+use std::sync::Arc;
+
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{
+    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, Transcript,
+};
+use neuraxis_ports::{
+    ChainHead, RunFilter, RunSummary, Session, SessionFilter, SessionStore, StoreError,
+};
+
+pub use archive::{
+    ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
+    check_archive,
+};
+pub use export::{ExportError, Exported};
+pub use find::FindError;
+pub use import::{ImportError, Imported, UnfinishedRuns};
+pub use recorded::{LogFileError, RecordedRun, ReplayFailure, read_log_file};
+
+/// The sessions of a store, and their runs. Cloning shares the store.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    store: Arc<dyn SessionStore>,
+}
+
+/// All that is shown of one session.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SessionOverview {
+    /// The session itself.
+    pub session: Session,
+    /// Its runs, the oldest first.
+    pub runs: Vec<RunSummary>,
+    /// What its runs used, those that have not ended included.
+    pub metrics: SessionMetrics,
+    /// Its messages, as its ended runs left them.
+    pub history: Transcript,
+    /// Its last plan, if a run of it made one.
+    pub plan: Option<JsonText>,
+}
+
+impl Sessions {
+    /// The sessions of a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn SessionStore>) -> Self {
+        Self { store }
+    }
+
+    /// Lists the sessions that a filter shows one by one, the newest first. Its limit is how many are read at a time.
+    #[must_use]
+    pub fn each(&self, filter: SessionFilter) -> EachSession {
+        EachSession {
+            store: Arc::clone(&self.store),
+            filter,
+            page: Vec::new().into_iter(),
+        }
+    }
+
+    /// Returns a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn get(&self, id: &SessionId) -> Result<Session, StoreError> {
+        self.store.session(id).await
+    }
+
+    /// Returns all that is shown of a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn overview(&self, id: &SessionId) -> Result<SessionOverview, StoreError> {
+        Ok(SessionOverview {
+            session: self.store.session(id).await?,
+            runs: self.store.runs(id).await?,
+            metrics: self.store.metrics(id).await?,
+            history: self.store.history(id).await?,
+            plan: self.store.plan(id).await?,
+        })
+    }
+
+    /// Returns the messages of a session as its ended runs left them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
+        self.store.history(id).await
+    }
+
+    /// Returns what the runs of a session used.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn metrics(&self, id: &SessionId) -> Result<SessionMetrics, StoreError> {
+        self.store.metrics(id).await
+    }
+
+    /// Returns the last plan of a session, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    pub async fn plan(&self, id: &SessionId) -> Result<Option<JsonText>, StoreError> {
+        self.store.plan(id).await
+    }
+
+    /// Checks that a session is what was kept, none of its records changed, removed or moved, and returns where its hash
+    /// chain ends: at `expect`, if that was noted elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`], which says what does not fit.
+    pub async fn verify(
+        &self,
+        id: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError> {
+        self.store.verify(id, expect).await
+    }
+
+    /// Returns why a session is not what was kept; `None` if it is, or if there is none. Nothing should go on from one that
+    /// is not: whoever can alter its log could slip words and permissions into what a model goes on from.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn alteration(&self, id: &SessionId) -> Result<Option<String>, StoreError> {
+        match self.store.verify(id, None).await {
+            Ok(_) | Err(StoreError::NoSuchSession(_)) => Ok(None),
+            Err(StoreError::Damaged(why)) => Ok(Some(why)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a session with all of its runs, their inboxes and their metrics.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
+    pub async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.store.delete_session(id).await
+    }
+
+    /// Returns the sessions in which nothing has happened since a time: those that [`prune`](Self::prune) would remove.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn idle_since(&self, before: Timestamp) -> Result<Vec<Session>, StoreError> {
+        let mut idle = Vec::new();
+        let mut each = self.each(SessionFilter::default());
+        while let Some(session) = each.next().await? {
+            if session.created_at >= before {
+                continue;
+            }
+            let ended = |run: &RunSummary| run.ended_at.is_some_and(|end| end < before);
+            match self.runs(&session.id).await? {
+                Some(runs) if runs.iter().all(ended) => idle.push(session),
+                // It is in use, or was deleted meanwhile.
+                _ => {}
+            }
+        }
+        Ok(idle)
+    }
+
+    /// Removes the sessions in which nothing has happened since a time, and returns how many. One with a run that has not
+    /// ended stays.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself; some may be gone by then.
+    pub async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.store.prune(before).await
+    }
+
+    /// Returns the runs of a session, the oldest first; `None` if there is no such session, such as one that was deleted
+    /// since it was listed.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn runs(&self, session: &SessionId) -> Result<Option<Vec<RunSummary>>, StoreError> {
+        match self.store.runs(session).await {
+            Ok(runs) => Ok(Some(runs)),
+            Err(StoreError::NoSuchSession(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the run of a session that has not ended, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn unfinished_run(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<RunSummary>, StoreError> {
+        let is_open =
+            |run: &RunSummary| matches!(run.status, RunStatus::Running | RunStatus::Waiting);
+        let runs = self.runs(session).await?.unwrap_or_default();
+        Ok(runs.into_iter().rfind(is_open))
+    }
+
+    /// Lists the runs of all sessions that a filter shows one by one, the newest first. Its limit is how many are read at a
+    /// time.
+    #[must_use]
+    pub fn each_run(&self, filter: RunFilter) -> EachRun {
+        EachRun {
+            store: Arc::clone(&self.store),
+            filter,
+            page: Vec::new().into_iter(),
+        }
+    }
+
+    /// Returns a run in a few words.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    pub async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        self.store.run(run).await
+    }
+
+    /// Returns the records of a run, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    pub async fn records(&self, run: RunId) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.store.records(run, Seq(0)).await
+    }
+
+    /// Returns the messages that a run went on from when it began.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if a run before it cannot be read.
+    pub async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
+        self.store.history_before(run).await
+    }
+}
+
+/// Sessions, one after the other. Those deleted while they are listed may be listed all the same.
+#[derive(Debug)]
+pub struct EachSession {
+    store: Arc<dyn SessionStore>,
+    filter: SessionFilter,
+    page: std::vec::IntoIter<Session>,
+}
+
+impl EachSession {
+    /// Returns the next session; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn next(&mut self) -> Result<Option<Session>, StoreError> {
+        if let Some(session) = self.page.next() {
+            return Ok(Some(session));
+        }
+        let page = self.store.sessions(&self.filter).await?;
+        if let Some(last) = page.last() {
+            self.filter = self.filter.clone().after(last);
+        }
+        self.page = page.into_iter();
+        Ok(self.page.next())
+    }
+}
+
+/// Runs, one after the other.
+#[derive(Debug)]
+pub struct EachRun {
+    store: Arc<dyn SessionStore>,
+    filter: RunFilter,
+    page: std::vec::IntoIter<RunSummary>,
+}
+
+impl EachRun {
+    /// Returns the next run; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    pub async fn next(&mut self) -> Result<Option<RunSummary>, StoreError> {
+        if let Some(run) = self.page.next() {
+            return Ok(Some(run));
+        }
+        let page = self.store.find_runs(&self.filter).await?;
+        if let Some(last) = page.last() {
+            self.filter = self.filter.clone().after(last.run_id);
+        }
+        self.page = page.into_iter();
+        Ok(self.page.next())
+    }
+}
+
+#[cfg(test)]
+mod tests;

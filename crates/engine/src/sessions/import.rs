@@ -1,0 +1,368 @@
+//! Keeps the sessions of an archive in a store, once all of it was checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::sync::Arc;
+
+use neuraxis_core::{Record, RunId, SessionId};
+use neuraxis_ports::{ChainHead, RunLease, Session, SessionStore, StoreError};
+
+use super::Sessions;
+use super::archive::{ArchiveEntry, ArchiveError, ArchiveReader, ArchivedSession, check_archive};
+use crate::runs::{HeldRun, LeaseWait, ResumeError};
+
+/// The most records of one commit, and about the most bytes: fewer transactions than steps, and little in memory.
+const COMMIT_RECORDS: usize = 256;
+const COMMIT_BYTES: u64 = 1024 * 1024;
+
+/// What becomes of the runs of an archive that have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnfinishedRuns {
+    /// An archive that holds one is refused: where it comes from, somebody may go on with it.
+    #[default]
+    Refused,
+    /// They are kept, and can be taken up here by a person.
+    Taken,
+}
+
+/// A session of an archive that was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// The session.
+    pub session: ArchivedSession,
+    /// Whether it was there before, just the same.
+    pub was_there: bool,
+}
+
+/// Why an archive could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The archive is not whole. Nothing was kept.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The archive holds no session.
+    #[error("it holds no session")]
+    Empty,
+    /// The archive holds a session twice. Nothing was kept.
+    #[error("the file holds session {0} twice")]
+    Twice(SessionId),
+    /// The store has another session under the same id, or more of it than the archive. Nothing was kept.
+    #[error("another session {0} is here: nothing was imported")]
+    Conflict(SessionId),
+    /// A run has not ended, and such runs are refused. Nothing was kept.
+    #[error("run {run} of session {session} has not ended")]
+    Unfinished {
+        /// The run.
+        run: RunId,
+        /// Its session.
+        session: SessionId,
+    },
+    /// The store could not tell what it has of the sessions. Nothing was kept.
+    #[error(transparent)]
+    Look(StoreError),
+    /// The archive cannot be read a second time.
+    #[error("cannot read the file again")]
+    Again(#[source] io::Error),
+    /// The store does not take a session. The runs that were kept by then stay.
+    #[error("session {session} cannot be kept")]
+    Store {
+        /// The session.
+        session: SessionId,
+        /// Why not.
+        source: StoreError,
+    },
+    /// A run of a session is held, and does not come free.
+    #[error(transparent)]
+    Held(#[from] ResumeError),
+}
+
+/// What a store has of the sessions of an archive.
+#[derive(Debug, Default)]
+struct There {
+    /// Those that it has just the same.
+    same: BTreeSet<SessionId>,
+    /// Where those end that may be the beginning of what the archive holds.
+    parts: BTreeMap<SessionId, ChainHead>,
+}
+
+impl Sessions {
+    /// Keeps the sessions of an archive under their own ids, and returns them in the archive's order. The whole archive is
+    /// checked first, line by line.
+    ///
+    /// A session that the store has just the same is left alone, and one of which it has the beginning, such as an import
+    /// that was cut off leaves, is completed. Where another process holds a run that is to be completed, or held it when it
+    /// died, its lease is waited for: `pause` is called before each look, and whoever fails there waits no longer.
+    ///
+    /// # Errors
+    ///
+    /// An [`ImportError`], and what `pause` fails with.
+    pub async fn import<E: From<ImportError>>(
+        &self,
+        archive: &mut (impl Read + Seek),
+        unfinished: UnfinishedRuns,
+        mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
+    ) -> Result<Vec<Imported>, E> {
+        let (sessions, there) = self.check(archive, unfinished).await?;
+        let mut pause = async |held: &HeldRun| pause(held).await.map_err(Paused::Caller);
+        let mut wait = LeaseWait::default();
+        loop {
+            let reader = again(archive)?;
+            let is_wanted = |id: &SessionId| !there.same.contains(id);
+            match keep(self.store.as_ref(), reader, is_wanted).await {
+                Err(ImportError::Store {
+                    source: StoreError::SessionBusy { run, .. },
+                    ..
+                }) => {
+                    let free = wait.until_free(self.store.as_ref(), run, &mut pause);
+                    free.await.map_err(Paused::into_error)?;
+                }
+                kept => break kept?,
+            }
+        }
+        let mut imported = Vec::with_capacity(sessions.len());
+        for session in sessions {
+            let was_there = there.same.contains(&session.id);
+            if !was_there {
+                let verified = self.store.verify(&session.id, Some(session.head.hash));
+                verified.await.map_err(|source| ImportError::Store {
+                    session: session.id.clone(),
+                    source,
+                })?;
+            }
+            imported.push(Imported { session, was_there });
+        }
+        Ok(imported)
+    }
+
+    /// Makes sure that the archive is whole and the store can take it.
+    async fn check(
+        &self,
+        archive: &mut (impl Read + Seek),
+        unfinished: UnfinishedRuns,
+    ) -> Result<(Vec<ArchivedSession>, There), ImportError> {
+        let sessions = check_archive(again(archive)?)?;
+        if sessions.is_empty() {
+            return Err(ImportError::Empty);
+        }
+        let mut there = There::default();
+        let mut seen = BTreeSet::new();
+        for session in &sessions {
+            let id = &session.id;
+            if !seen.insert(id) {
+                return Err(ImportError::Twice(id.clone()));
+            }
+            match self.store.verify(id, None).await {
+                Err(StoreError::NoSuchSession(_)) => {}
+                Ok(head) if head == session.head => {
+                    there.same.insert(id.clone());
+                    continue;
+                }
+                Ok(head) if head.records < session.head.records => {
+                    there.parts.insert(id.clone(), head);
+                }
+                Ok(_) | Err(StoreError::Damaged(_)) => {
+                    return Err(ImportError::Conflict(id.clone()));
+                }
+                Err(error) => return Err(ImportError::Look(error)),
+            }
+            if let (Some(run), UnfinishedRuns::Refused) = (session.unfinished, unfinished) {
+                let session = id.clone();
+                return Err(ImportError::Unfinished { run, session });
+            }
+        }
+        match part_of_another(again(archive)?, there.parts.clone()) {
+            Some(other) => Err(ImportError::Conflict(other)),
+            None => Ok((sessions, there)),
+        }
+    }
+}
+
+/// Why waiting for a lease ended without it.
+enum Paused<E> {
+    Caller(E),
+    Held(ResumeError),
+}
+
+impl<E> From<ResumeError> for Paused<E> {
+    fn from(error: ResumeError) -> Self {
+        Self::Held(error)
+    }
+}
+
+impl<E: From<ImportError>> Paused<E> {
+    fn into_error(self) -> E {
+        match self {
+            Self::Caller(error) => error,
+            Self::Held(error) => ImportError::Held(error).into(),
+        }
+    }
+}
+
+/// Reads an archive from its beginning.
+fn again<R: Read + Seek>(archive: &mut R) -> Result<ArchiveReader<BufReader<&mut R>>, ImportError> {
+    archive.rewind().map_err(ImportError::Again)?;
+    Ok(ArchiveReader::new(BufReader::new(archive)))
+}
+
+/// Returns a session that is not the beginning of what the archive holds under its id, if there is one.
+fn part_of_another<R: BufRead>(
+    mut archive: ArchiveReader<R>,
+    mut parts: BTreeMap<SessionId, ChainHead>,
+) -> Option<SessionId> {
+    let mut session = None;
+    // The archive was read to its end before.
+    while let (false, Ok(Some(entry))) = (parts.is_empty(), archive.next_entry()) {
+        if let ArchiveEntry::Session(begun) = &entry {
+            session = Some(begun.id.clone());
+        }
+        if let Some(id) = &session
+            && archive.head().is_some()
+            && parts.get(id) == archive.head().as_ref()
+        {
+            parts.remove(id);
+        }
+    }
+    parts.into_keys().next()
+}
+
+/// Keeps the sessions of an archive, but for those that `is_wanted` refuses. What is wrong with a line is found only when it
+/// is reached, and what came before it is kept by then.
+pub(super) async fn keep<R: BufRead>(
+    store: &dyn SessionStore,
+    mut archive: ArchiveReader<R>,
+    is_wanted: impl Fn(&SessionId) -> bool,
+) -> Result<(), ImportError> {
+    let mut importing = None;
+    while let Some(entry) = archive.next_entry()? {
+        match entry {
+            ArchiveEntry::Session(session) => {
+                importing = match is_wanted(&session.id) {
+                    true => Some(Importing::begin(store, session).await?),
+                    false => None,
+                };
+            }
+            ArchiveEntry::Record(record) => {
+                if let (Some(importing), Some(head)) = (&mut importing, archive.head()) {
+                    importing.record(record, head).await?;
+                }
+            }
+            ArchiveEntry::End(_) => {
+                if let Some(importing) = importing.take() {
+                    importing.end().await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A session on its way into a store.
+#[derive(Debug)]
+struct Importing<'a> {
+    store: &'a dyn SessionStore,
+    session: SessionId,
+    lease: Option<RunLease>,
+    /// Where the chain stands of what the store has already.
+    there: ChainHead,
+    /// How many records the archive has brought so far.
+    brought: u64,
+    /// What is not committed yet, all of one run.
+    waiting: Vec<Arc<Record>>,
+    bytes: u64,
+}
+
+impl<'a> Importing<'a> {
+    async fn begin(store: &'a dyn SessionStore, session: Session) -> Result<Self, ImportError> {
+        let start = ChainHead::start(&session);
+        let mut importing = Self {
+            store,
+            session: session.id.clone(),
+            lease: None,
+            there: start,
+            brought: 0,
+            waiting: Vec::new(),
+            bytes: 0,
+        };
+        let created = match store.create_session(&session).await {
+            Err(StoreError::SessionExists(id)) => store.verify(&id, None).await.map(Some),
+            created => created.map(|()| None),
+        };
+        if let Some(there) = created.map_err(|source| importing.failed(source))? {
+            if there.records == 0 && there != start {
+                return Err(importing.another());
+            }
+            importing.there = there;
+        }
+        Ok(importing)
+    }
+
+    /// Keeps a record, after which the chain stands at `head`; nothing is done if the store has it.
+    async fn record(&mut self, record: Arc<Record>, head: ChainHead) -> Result<(), ImportError> {
+        self.brought = head.records;
+        if head.records <= self.there.records {
+            return match head.records == self.there.records && head != self.there {
+                true => Err(self.another()),
+                false => Ok(()),
+            };
+        }
+        let run = record.run_id;
+        if self.lease.as_ref().is_none_or(|lease| lease.run != run) {
+            self.commit().await?;
+            let begun = self.store.begin_run(&self.session, run).await;
+            let lease = begun.map_err(|source| self.failed(source))?;
+            // At once: whatever becomes of the import, nobody but a person lets the run go on.
+            let marked = self.store.mark_imported(&lease).await;
+            marked.map_err(|source| self.failed(source))?;
+            self.lease = Some(lease);
+        }
+        self.bytes += record.weight();
+        self.waiting.push(record);
+        if self.waiting.len() >= COMMIT_RECORDS || self.bytes >= COMMIT_BYTES {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn end(mut self) -> Result<(), ImportError> {
+        // What the store has beyond the archive, the archive cannot tell to be of the same session.
+        if self.brought < self.there.records {
+            return Err(self.another());
+        }
+        let has_ended = self.waiting.last().is_some_and(|last| last.ends_the_run());
+        self.commit().await?;
+        if let (Some(lease), false) = (&self.lease, has_ended) {
+            match self.store.release(lease).await {
+                // The last commit was the run's end.
+                Ok(()) | Err(StoreError::Stale(_)) => {}
+                Err(source) => return Err(self.failed(source)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), ImportError> {
+        let records = std::mem::take(&mut self.waiting);
+        self.bytes = 0;
+        match &self.lease {
+            Some(lease) if !records.is_empty() => {
+                let committed = self.store.commit(lease, &records).await;
+                committed.map_err(|source| self.failed(source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that the store has another session under the same id.
+    fn another(&self) -> ImportError {
+        self.failed(StoreError::SessionExists(self.session.clone()))
+    }
+
+    fn failed(&self, source: StoreError) -> ImportError {
+        ImportError::Store {
+            session: self.session.clone(),
+            source,
+        }
+    }
+}

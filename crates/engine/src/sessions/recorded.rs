@@ -1,0 +1,273 @@
+//! Runs to be replayed: from the store, or from a file that an export or a stream of events was written to.
+//!
+//! Not for noticing that an exported file was changed, which importing it does: a changed log is exactly what one may
+//! want to replay.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+
+use neuraxis_core::{
+    LOOP_VERSION, Record, RecordBody, RunId, SessionId, Transcript, continued_history,
+};
+use neuraxis_ports::StoreError;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Sessions;
+use super::archive::ARCHIVE_FORMAT;
+use crate::log::{ReplayError, ReplayReport, replay};
+
+/// The most bytes of a line.
+const MAX_LINE_BYTES: u64 = 100 * 1024 * 1024;
+
+/// The records of a run, and what it went on from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RecordedRun {
+    /// All of its records, in order.
+    pub records: Vec<Arc<Record>>,
+    /// The messages it went on from when it began; or why nobody can tell.
+    pub history: Result<Transcript, String>,
+}
+
+/// Why a run was not replayed to what its log says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayFailure {
+    /// It cannot be replayed, whatever it holds. Says why.
+    #[error("{0}")]
+    Impossible(String),
+    /// Its causes lead to something else.
+    #[error(transparent)]
+    Differs(ReplayError),
+}
+
+impl RecordedRun {
+    /// Returns the run; `None` if it has no records.
+    #[must_use]
+    pub fn run_id(&self) -> Option<RunId> {
+        self.records.first().map(|first| first.run_id)
+    }
+
+    /// Gives every recorded cause to the loop again, and compares every record with what the loop makes of it. No model is
+    /// asked and no tool is run.
+    ///
+    /// # Errors
+    ///
+    /// A [`ReplayFailure`] with the first difference, or the reason why the run cannot be replayed.
+    pub fn replay(&self) -> Result<ReplayReport, ReplayFailure> {
+        if let Some(why) = cannot_be_replayed(&self.records) {
+            return Err(ReplayFailure::Impossible(why));
+        }
+        let history = match &self.history {
+            Ok(history) => history,
+            Err(why) => return Err(ReplayFailure::Impossible(why.clone())),
+        };
+        replay(history, &self.records).map_err(|error| match error {
+            ReplayError::OtherVersion { .. } | ReplayError::OtherHistory { .. } => {
+                ReplayFailure::Impossible(error.to_string())
+            }
+            error => ReplayFailure::Differs(error),
+        })
+    }
+}
+
+impl Sessions {
+    /// Returns a run with what it went on from.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if its records cannot be read.
+    pub async fn recorded_run(&self, run: RunId) -> Result<RecordedRun, StoreError> {
+        let records = self.records(run).await?;
+        // Where something is withheld, its history does not lead to what is recorded either.
+        let history = match cannot_be_replayed(&records) {
+            Some(why) => Err(why),
+            None => {
+                let history = self.history_before(run).await;
+                history.map_err(|error| error.to_string())
+            }
+        };
+        Ok(RecordedRun { records, history })
+    }
+}
+
+/// Says why a log cannot be replayed whatever it holds, if that is so.
+fn cannot_be_replayed(records: &[Arc<Record>]) -> Option<String> {
+    let RecordBody::RunStarted(started) = &records.first()?.body else {
+        return None;
+    };
+    if started.loop_version != LOOP_VERSION {
+        let found = started.loop_version;
+        return Some(format!(
+            "it was recorded by loop version {found}, and this is version {LOOP_VERSION}, which may decide otherwise"
+        ));
+    }
+    let withheld = started.spec.withheld()?;
+    Some(format!(
+        "the data policy withheld {withheld}: a hash stands in its place, and nothing can be made of a hash"
+    ))
+}
+
+/// Why a file holds no logs that can be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogFileError {
+    /// The file cannot be read.
+    #[error("line {line} cannot be read")]
+    Io {
+        /// Which line, from 1.
+        line: u64,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A line is none that such a file has.
+    #[error("line {line} is no record")]
+    Line {
+        /// Which line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// It was exported by a version that writes otherwise.
+    #[error("it is written in format {found}, and this program reads format {ARCHIVE_FORMAT}")]
+    OtherFormat {
+        /// Which line says so, from 1.
+        line: u64,
+        /// The format of the file.
+        found: u32,
+    },
+    /// It ends in the middle of a session.
+    #[error("the session is cut off: its end is missing")]
+    CutOff,
+    /// It holds no record.
+    #[error("it holds no records")]
+    Empty,
+}
+
+/// What a line may be.
+#[derive(Debug, Deserialize)]
+struct LogLine {
+    #[serde(rename = "type")]
+    kind: String,
+    /// Of a line of an exported session: its record.
+    record: Option<Box<RawValue>>,
+    /// Of a session: what it begins with.
+    seed: Option<Transcript>,
+    id: Option<SessionId>,
+    /// Of a session: how its lines are written.
+    format: Option<u32>,
+    /// Of a live event: the record that it came after.
+    after: Option<u64>,
+}
+
+/// Reads the runs of a file, in the order in which they begin: exported sessions, or records and live events as they were
+/// streamed. All of it is in memory then.
+///
+/// # Errors
+///
+/// A [`LogFileError`] that names the first line that cannot be read.
+pub fn read_log_file(mut file: impl BufRead) -> Result<Vec<RecordedRun>, LogFileError> {
+    let mut logs = Logs::default();
+    for number in 1_u64.. {
+        let mut line = String::new();
+        let mut bounded = (&mut file).take(MAX_LINE_BYTES);
+        let read = bounded.read_line(&mut line);
+        let read = read.map_err(|source| LogFileError::Io {
+            line: number,
+            source,
+        })?;
+        if read == 0 {
+            break;
+        }
+        if !line.trim().is_empty() {
+            logs.add(&line, number)?;
+        }
+    }
+    if logs.open.is_some() {
+        return Err(LogFileError::CutOff);
+    }
+    if logs.runs.is_empty() {
+        return Err(LogFileError::Empty);
+    }
+    Ok(logs.finish())
+}
+
+#[derive(Debug, Default)]
+struct Logs {
+    seeds: BTreeMap<SessionId, Transcript>,
+    /// In the order in which they begin.
+    runs: Vec<Vec<Arc<Record>>>,
+    /// The exported session whose end is still to come.
+    open: Option<SessionId>,
+}
+
+impl Logs {
+    fn add(&mut self, text: &str, number: u64) -> Result<(), LogFileError> {
+        let failed = |source| LogFileError::Line {
+            line: number,
+            source,
+        };
+        let line: LogLine = serde_json::from_str(text).map_err(failed)?;
+        match (line.kind.as_str(), &line.record) {
+            ("session", None) => {
+                let found = line.format.unwrap_or_default();
+                if found != ARCHIVE_FORMAT {
+                    let line = number;
+                    return Err(LogFileError::OtherFormat { line, found });
+                }
+                let seed = line.seed.unwrap_or_default();
+                self.open.clone_from(&line.id);
+                self.seeds.extend(line.id.map(|id| (id, seed)));
+                Ok(())
+            }
+            ("session_end", None) => {
+                self.open = None;
+                Ok(())
+            }
+            ("record", Some(record)) => self.record(record.get()).map_err(failed),
+            _ if line.after.is_some() => Ok(()),
+            _ => self.record(text).map_err(failed),
+        }
+    }
+
+    fn record(&mut self, text: &str) -> Result<(), serde_json::Error> {
+        let record = Record::from_json(text)?;
+        let is_same = |run: &&mut Vec<Arc<Record>>| {
+            run.first()
+                .is_some_and(|first| first.run_id == record.run_id)
+        };
+        match self.runs.iter_mut().rev().find(is_same) {
+            Some(run) => run.push(Arc::new(record)),
+            None => self.runs.push(vec![Arc::new(record)]),
+        }
+        Ok(())
+    }
+
+    /// Finds out what each run goes on from: the runs of its session before it.
+    fn finish(self) -> Vec<RecordedRun> {
+        let mut histories = self.seeds;
+        let runs = self.runs.into_iter().map(|records| {
+            let Some(RecordBody::RunStarted(started)) = records.first().map(|it| &it.body) else {
+                let history = Ok(Transcript::default());
+                return RecordedRun { records, history };
+            };
+            let session = started.session_id.clone();
+            let before = session.as_ref().and_then(|session| histories.get(session));
+            let before = before.cloned().unwrap_or_default();
+            let history = match before.digest() == started.history {
+                true => Ok(before.clone()),
+                false => Err(format!(
+                    "it goes on from {} messages, which the file does not hold as they were",
+                    started.history.count
+                )),
+            };
+            if let Some(session) = session {
+                histories.insert(session, continued_history(&before, &records));
+            }
+            RecordedRun { records, history }
+        });
+        runs.collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! Tests of damage: what is wrong is told by its line.
+
+use neuraxis_core::SessionId;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{RunLog as _, Session, SessionStore, StoreError};
+use neuraxis_testkit::{CountingIds, RunLog};
+
+use super::import::keep;
+use super::*;
+
+async fn archive() -> String {
+    archived(&store().await).await
+}
+
+/// A store with a session in which nothing was said.
+async fn store() -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
+    let session = Session::new(id(), Timestamp::UNIX_EPOCH);
+    store.create_session(&session).await.unwrap();
+    store
+}
+
+fn id() -> SessionId {
+    "s".parse().unwrap()
+}
+
+/// Adds a run to the session, of a question and an answer.
+async fn talk(store: &MemoryStore, number: u64, answer: &str) {
+    let run = CountingIds::nth_run(number);
+    let lease = store.begin_run(&id(), run).await.unwrap();
+    let mut log = RunLog::new(run, id());
+    let records = [log.started("Hello?"), log.finished(answer)];
+    store.commit(&lease, &records).await.unwrap();
+}
+
+async fn imported(store: &MemoryStore, archive: &str) -> Result<(), ImportError> {
+    keep(store, ArchiveReader::new(archive.as_bytes()), |_| true).await
+}
+
+async fn archived(store: &Arc<MemoryStore>) -> String {
+    let mut out = Vec::new();
+    let sessions = Sessions::new(store.clone());
+    sessions.export(&id(), &mut out).await.unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn told(text: &str) -> String {
+    let error = check_archive(ArchiveReader::new(text.as_bytes())).unwrap_err();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn an_empty_session_is_two_lines_and_several_stand_one_after_the_other() {
+    let one = archive().await;
+    assert_eq!(one.lines().count(), 2);
+    let two = format!("\n{one}\n{one}");
+    let sessions = check_archive(ArchiveReader::new(two.as_bytes())).unwrap();
+    assert_eq!(sessions.len(), 2);
+    assert!(
+        check_archive(ArchiveReader::new(&b""[..]))
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_archive_is_refused_by_its_line() {
+    let one = archive().await;
+    let first = one.lines().next().unwrap();
+    let cut = "line 2: the file was cut off before this line: the session does not end";
+    assert_eq!(told(first), cut);
+    let owner = first.replace(r#""id":"s""#, r#""id":"s","owner":"mallory""#);
+    assert_eq!(
+        told(&owner),
+        "line 1: it was changed, or lines before it were changed, removed or moved"
+    );
+    let newer = first.replace(r#""format":1"#, r#""format":2"#);
+    assert_eq!(
+        told(&newer),
+        "line 1: it has format 2; this version reads format 1"
+    );
+    let twice = format!("{first}\n{first}\n");
+    assert_eq!(
+        told(&twice),
+        "line 2: a record, or the end of the session had to come here"
+    );
+    let last = one.lines().last().unwrap();
+    assert_eq!(told(last), "line 1: a session had to come here");
+    assert!(told("hello").starts_with("line 1: it is no line of an exported session"));
+    assert!(told("{\"type\":\"x\"}").starts_with("line 1: it is no line"));
+}
+
+#[tokio::test]
+async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_is_refused() {
+    let (there, longer, other) = (store().await, store().await, store().await);
+    for store in [&there, &longer] {
+        talk(store, 1, "Hi.").await;
+    }
+    talk(&longer, 2, "Hi again.").await;
+    talk(&other, 3, "Who are you?").await;
+    talk(&other, 4, "And what?").await;
+    let archive = archived(&there).await;
+    imported(&there, &archive).await.unwrap();
+    for store in [&longer, &other] {
+        let before = archived(store).await;
+        let refused = imported(store, &archive).await.unwrap_err();
+        let ImportError::Store { source, .. } = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(source, StoreError::SessionExists(id()));
+        assert_eq!(archived(store).await, before);
+    }
+    imported(&there, &archived(&longer).await).await.unwrap();
+    assert_eq!(archived(&there).await, archived(&longer).await);
+}
