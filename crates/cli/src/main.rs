@@ -15,10 +15,10 @@ mod listing;
 mod markdown;
 mod output;
 mod progress;
+mod quantities;
 mod setup;
 mod terminal;
 mod tree;
-mod wording;
 mod wrap;
 
 use std::process::ExitCode;

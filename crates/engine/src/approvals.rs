@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, InboxInput,
-    InputId, PendingKind, Record, RecordBody, Remembered, RunId, Seq, SessionId,
+    InputId, PendingKind, Record, Remembered, RunId, Seq, SessionId,
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
@@ -148,7 +149,7 @@ impl Approvals {
         }
         let store = self.store();
         let records = store.records(run.run_id, Seq(0)).await?;
-        let mut open = read_open(&run.session, &records);
+        let mut open = read_open(run, &records);
         if open.is_empty() {
             return Ok(open);
         }
@@ -213,7 +214,7 @@ impl Approvals {
             if checked.is_err() {
                 continue;
             }
-            for waiting in read_open(&run.session, &records) {
+            for waiting in read_open(&run, &records) {
                 if waiting.expired_by(now).is_none() {
                     continue;
                 }
@@ -248,28 +249,17 @@ impl Approvals {
 }
 
 /// Returns what the records of a run ask people about and have no answer to.
-fn read_open(session: &SessionId, records: &[Arc<Record>]) -> Vec<WaitingApproval> {
-    let mut open: Vec<WaitingApproval> = Vec::new();
-    for record in records {
-        let answered = match &record.body {
-            RecordBody::ApprovalRequested(request) => {
-                open.push(WaitingApproval {
-                    session_id: session.clone(),
-                    run_id: record.run_id,
-                    agent: record.agent,
-                    requested_at: record.at,
-                    request: ApprovalRequested::clone(request),
-                    altered: None,
-                });
-                continue;
-            }
-            RecordBody::ApprovalDecided(decided) => &decided.tool_call_id,
-            RecordBody::ToolResult(result) => &result.tool_call_id,
-            _ => continue,
-        };
-        open.retain(|waiting| waiting.request.tool_call_id != *answered);
-    }
-    open
+fn read_open(run: &RunSummary, records: &[Arc<Record>]) -> Vec<WaitingApproval> {
+    let view = RunView::of(records);
+    let open = view.open_approvals().map(|asked| WaitingApproval {
+        session_id: run.session.clone(),
+        run_id: run.run_id,
+        agent: asked.agent,
+        requested_at: asked.at,
+        request: asked.request.clone(),
+        altered: None,
+    });
+    open.collect()
 }
 
 /// Returns what a run is told of a question that nobody answered in time. Its id is that of the question: whoever sweeps,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use neuraxis::core::jiff::Timestamp;
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{PendingKind, RunId};
-use neuraxis::engine::{HeldRun, Sessions, TakenUpBy, WaitedFor};
+use neuraxis::engine::{HeldRun, Sessions, Taker, WaitedFor};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
@@ -14,13 +15,12 @@ use super::ask;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
 use crate::progress::Progress;
-use crate::wording::counted;
 
 /// Takes a run up. Where a process holds it that may have died, its lease is waited for.
 pub(in crate::command) async fn take_up(
     app: &App,
     run: RunId,
-    by: TakenUpBy,
+    by: Taker,
 ) -> Result<RunHandle, CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;

@@ -7,7 +7,9 @@ use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 use neuraxis::Role;
 use neuraxis::core::LlmError;
-use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
+use neuraxis_app::{
+    Endpoint, KeySource, ModelError, Offer, Provider, Readiness, UnnamedModel, discover,
+};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
@@ -15,7 +17,6 @@ use crate::harmless::one_line;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wording::{described, offers};
 
 /// How long an endpoint may take to say what it offers.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
@@ -215,4 +216,24 @@ fn in_json(listing: &Listing) -> Value {
         value.extend(more);
     }
     value
+}
+
+/// Describes a model's endpoint: which model, where, with which key.
+pub(crate) fn described(endpoint: &Endpoint) -> String {
+    let mut text = endpoint.info().model.to_string();
+    if let Some(address) = &endpoint.address {
+        text.push_str(&format!(" at {address}"));
+    }
+    match &endpoint.key {
+        KeySource::None => text,
+        source => format!("{text}, key in {source}"),
+    }
+}
+
+/// Tells whether a name that an endpoint lists is that of the model it is asked for.
+pub(crate) fn offers(endpoint: &Endpoint, name: &str) -> bool {
+    let asked = endpoint.info().model.model;
+    // A llama-server that serves one model takes any name for it, and Ollama adds a tag to those that have none.
+    let any = endpoint.provider() == Provider::Llama && *asked == *"default";
+    any || name == &*asked || name.strip_suffix(":latest") == Some(&*asked)
 }

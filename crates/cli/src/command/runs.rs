@@ -8,15 +8,17 @@ mod replay;
 mod resume;
 mod show;
 
+use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
+use neuraxis::RunStatus;
 use neuraxis::engine::Sessions;
 use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::quantities::moment;
 use crate::setup::Setup;
-use crate::wording::{moment, status_column};
 
 /// List and show runs, check them, branch off from them, and take up those left behind
 ///
@@ -91,4 +93,23 @@ pub(super) fn run_in_json(run: &RunSummary) -> Value {
         "pending": run.pending,
         "records": run.records,
     })
+}
+
+/// Returns how a status looks.
+pub(super) const fn style_of(status: RunStatus) -> Style {
+    match status {
+        RunStatus::Done => AnsiColor::Green.on_default(),
+        RunStatus::Failed => AnsiColor::Red.on_default(),
+        RunStatus::Running | RunStatus::Waiting => AnsiColor::Yellow.on_default(),
+        RunStatus::Interrupted => Style::new().dimmed(),
+    }
+}
+
+/// Returns a status as a column of a table.
+pub(super) fn status_column(status: Option<RunStatus>) -> String {
+    let Some(status) = status else {
+        return format!("{:<11}", "");
+    };
+    let (style, name) = (style_of(status), status.as_str());
+    format!("{style}{name:<11}{style:#}")
 }

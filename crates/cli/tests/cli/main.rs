@@ -19,6 +19,7 @@ mod help;
 mod interrupt;
 #[cfg(unix)]
 mod killed;
+mod layers;
 mod machine;
 mod model_faults;
 #[cfg(unix)]

@@ -61,7 +61,7 @@ impl Approvals {
         let store = self.store();
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
-        let mut open = read_open(&run.session, &records);
+        let mut open = read_open(&run, &records);
         if run.ended_at.is_some() {
             open.clear();
         }

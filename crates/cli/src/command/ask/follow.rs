@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, CountLabel, Record, RecordBody};
 use neuraxis::engine::NoResult;
 use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
@@ -12,7 +13,6 @@ use super::{Attended, Format, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::wording::counted;
 
 /// What a user is told of an answer without a word.
 const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";

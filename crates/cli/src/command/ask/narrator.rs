@@ -11,7 +11,7 @@ use neuraxis::core::{
 };
 
 use crate::progress::Progress;
-use crate::wording::brief;
+use crate::quantities::brief;
 
 const THINKING: &str = "waiting for the model";
 const LOADING: &str = "the model server is still loading the model";

@@ -14,7 +14,8 @@ use super::advice::fix;
 use super::check::{Check, Outcome};
 use super::request::{ENOUGH_FOR_A_CALL, TOOL, calling, streamed, tiny, whole};
 use crate::command::models::WITHIN;
-use crate::wording::{brief, described, offers};
+use crate::command::models::{described, offers};
+use crate::quantities::brief;
 
 /// Looks at the models of all roles at the same time.
 pub(super) async fn all(

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 
+use neuraxis::core::log::describe::counted;
 use neuraxis::ports::StoreError;
 #[cfg(target_os = "linux")]
 use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
@@ -14,7 +15,6 @@ use neuraxis_app::{
 use super::check::{Check, Outcome};
 use crate::error::CommandError;
 use crate::invocation;
-use crate::wording::counted;
 
 pub(super) const SUBJECT: &str = "this machine";
 

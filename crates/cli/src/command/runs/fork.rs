@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, Record, Turn};
 use neuraxis::engine::ForkOptions;
 use neuraxis::ports::RunSummary;
@@ -19,7 +20,6 @@ use crate::harmless::one_line;
 use crate::invocation::neuraxis;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wording::counted;
 
 const EXAMPLES: &str = "\
 Examples:

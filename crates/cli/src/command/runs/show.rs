@@ -9,14 +9,14 @@ use neuraxis::engine::{Sessions, run_steps};
 use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
 
-use super::{outline, run_in_json};
+use super::{outline, run_in_json, style_of};
 use crate::command::lookup;
 use crate::command::sessions::used;
 use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::output::{Output, on_one_line};
+use crate::quantities::{brief, moment};
 use crate::tree::{Branches, draw};
-use crate::wording::{brief, moment, style_of};
 
 const EXAMPLES: &str = "\
 Examples:

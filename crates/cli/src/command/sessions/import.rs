@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use neuraxis::core::log::describe::counted;
 use neuraxis::engine::{ArchivedSession, HeldRun, ImportError, Imported, Sessions, UnfinishedRuns};
 
 use crate::arguments::open_file;
 use crate::command::lease_progress::LeaseProgress;
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::wording::counted;
 
 const EXAMPLES: &str = "\
 Examples:

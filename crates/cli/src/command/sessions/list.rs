@@ -5,11 +5,12 @@ use neuraxis::engine::Sessions;
 use neuraxis::ports::{RunSummary, Session, SessionFilter};
 use serde_json::{Value, json};
 
+use crate::command::runs::status_column;
 use crate::error::CommandError;
 use crate::harmless::one_line;
 use crate::listing::{Format, Listing, Paging};
 use crate::progress::Progress;
-use crate::wording::{moment, status_column};
+use crate::quantities::moment;
 
 const HEADING: &str =
     "SESSION                               MADE (UTC)           RUNS  LAST         ABOUT";

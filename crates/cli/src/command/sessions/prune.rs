@@ -9,7 +9,7 @@ use neuraxis::ports::Clock;
 use crate::confirm::{Unattended, confirm};
 use crate::error::CommandError;
 use crate::output::Output;
-use crate::wording::moment;
+use crate::quantities::moment;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,7 @@
 use anstyle::Style;
 use clap::Args;
 use neuraxis::Message;
+use neuraxis::core::log::describe::counted;
 use neuraxis::core::{Part, SessionMetrics};
 use neuraxis::engine::{SessionOverview, Sessions};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::error::CommandError;
 use crate::harmless::{harmless, one_line};
 use crate::listing::Format;
 use crate::output::Output;
-use crate::wording::{counted, moment, tokens};
+use crate::quantities::{moment, tokens};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use neuraxis::core::{
 };
 
 use crate::harmless::one_line;
-use crate::wording::{brief, tokens};
+use crate::quantities::{brief, tokens};
 
 /// The most characters of somebody's words in a line.
 const MAX_SAID: usize = 100;

@@ -1,33 +1,9 @@
-//! Small words that several commands use.
+//! Durations, times and numbers of tokens as people read them.
 
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
-use neuraxis::RunStatus;
 use neuraxis::core::jiff::Timestamp;
-pub(crate) use neuraxis::core::log::describe::counted;
 use neuraxis::core::{CountLabel, TokenCount};
-use neuraxis_app::{Endpoint, KeySource, Provider};
-
-/// Describes a model's endpoint: which model, where, with which key.
-pub(crate) fn described(endpoint: &Endpoint) -> String {
-    let mut text = endpoint.info().model.to_string();
-    if let Some(address) = &endpoint.address {
-        text.push_str(&format!(" at {address}"));
-    }
-    match &endpoint.key {
-        KeySource::None => text,
-        source => format!("{text}, key in {source}"),
-    }
-}
-
-/// Tells whether a name that an endpoint lists is that of the model it is asked for.
-pub(crate) fn offers(endpoint: &Endpoint, name: &str) -> bool {
-    let asked = endpoint.info().model.model;
-    // A llama-server that serves one model takes any name for it, and Ollama adds a tag to those that have none.
-    let any = endpoint.provider() == Provider::Llama && *asked == *"default";
-    any || name == &*asked || name.strip_suffix(":latest") == Some(&*asked)
-}
 
 /// Says how long something took.
 pub(crate) fn brief(duration: Duration) -> String {
@@ -41,25 +17,6 @@ pub(crate) fn brief(duration: Duration) -> String {
 /// Says when something was, in UTC, to the second.
 pub(crate) fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// Returns how a status looks.
-pub(crate) const fn style_of(status: RunStatus) -> Style {
-    match status {
-        RunStatus::Done => AnsiColor::Green.on_default(),
-        RunStatus::Failed => AnsiColor::Red.on_default(),
-        RunStatus::Running | RunStatus::Waiting => AnsiColor::Yellow.on_default(),
-        RunStatus::Interrupted => Style::new().dimmed(),
-    }
-}
-
-/// Returns a status as a column of a table.
-pub(crate) fn status_column(status: Option<RunStatus>) -> String {
-    let Some(status) = status else {
-        return format!("{:<11}", "");
-    };
-    let (style, name) = (style_of(status), status.as_str());
-    format!("{style}{name:<11}{style:#}")
 }
 
 /// Says how many tokens there were, and how sure that is.

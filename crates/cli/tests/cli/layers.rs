@@ -1,0 +1,44 @@
+//! The command line stands on the services of the engine: what it does with sessions, runs and approvals, a server can do
+//! as well.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What belongs to stores, and so below the services.
+const BELOW: [&str; 7] = [
+    "SessionStore",
+    "SessionIndex",
+    "RunLog",
+    "MemoryStore",
+    "SqlStore",
+    "neuraxis_sql",
+    "app.store",
+];
+
+#[test]
+fn no_command_knows_a_store() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&sources, &mut files);
+    assert!(files.len() > 50, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        // What follows are tests, which make their own surroundings.
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for name in BELOW {
+            assert!(!text.contains(name), "{} names {name}", file.display());
+        }
+    }
+}
+
+/// Collects the sources of a folder, but for those of tests.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+            files.push(path);
+        }
+    }
+}
