@@ -12,9 +12,10 @@
 mod finding;
 mod told;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use neuraxis_core::{Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict};
+use neuraxis_core::{AskCause, Decision, Grant, Mode, Remember, Remembered, RuleRef, Verdict};
 
 use crate::config::Answer;
 use crate::policy::Policy;
@@ -370,6 +371,17 @@ impl<'a> Assessment<'a> {
         }
     }
 
+    /// Returns what asks, each kind once.
+    fn causes(&self) -> Vec<AskCause> {
+        let asking = self
+            .findings()
+            .filter(|finding| finding.answer == Answer::Ask);
+        let causes: BTreeSet<AskCause> = asking
+            .filter_map(|finding| finding.cause.that_asks())
+            .collect();
+        causes.into_iter().collect()
+    }
+
     fn verdict(&self, decision: &Decision, call: &Call<'_>) -> Verdict {
         let decided = self.decided();
         match decided.answer {
@@ -377,6 +389,7 @@ impl<'a> Assessment<'a> {
             Answer::Ask if self.grant.is_some() => Verdict::Allow,
             Answer::Ask => Verdict::Ask {
                 reason: self.question(decided, decision, call),
+                causes: self.causes(),
                 rule: decided.rule(),
                 remember: self.remember(),
             },

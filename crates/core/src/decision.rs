@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use read::{Checked, TakesOver};
 pub use remembered::{Access, Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
-pub use verdict::{Remember, RuleRef, Verdict};
+pub use verdict::{AskCause, Remember, RuleRef, Verdict};
 pub use ways::{
     ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
     Escalation, Routing, SelfCheck, SpentBudget,

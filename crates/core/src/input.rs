@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Grant, GrantScope, Remember, RuleRef, Verdict};
+use crate::decision::{AskCause, Grant, GrantScope, Remember, RuleRef, Verdict};
 use crate::duration;
 use crate::error::LlmError;
 use crate::finish::BudgetKind;
@@ -212,8 +212,11 @@ pub enum Vetting {
         /// Its result will be untrusted content.
         #[serde(default, skip_serializing_if = "is_false")]
         untrusted: bool,
-        /// Why.
+        /// Why, for people.
         reason: String,
+        /// Why, for programs: what asks, each kind once; none where nobody says.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        causes: Vec<AskCause>,
         /// The rule that says so; none where a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
@@ -256,6 +259,7 @@ impl Vetting {
             class,
             untrusted: false,
             reason: reason.into(),
+            causes: Vec::new(),
             rule: None,
             remember: Remember::Never,
             choices: Vec::new(),
@@ -278,12 +282,14 @@ impl Vetting {
             Verdict::Allow => Self::run(class),
             Verdict::Ask {
                 reason,
+                causes,
                 rule,
                 remember,
             } => Self::Ask {
                 class,
                 untrusted: false,
                 reason,
+                causes,
                 rule,
                 remember,
                 choices: Vec::new(),

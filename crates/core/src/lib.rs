@@ -78,9 +78,9 @@ pub use uuid;
 
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
-    Access, ApprovalPolicy, BudgetMeasure, BudgetScope, Checked, Clarification, Complexity,
-    ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered, Routing,
-    RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
+    Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
+    Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,
+    Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
 pub use effect::{
     Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use neuraxis_core::{Decision, Remember, RuleRef, ToolName, ToolSpec};
+use neuraxis_core::{AskCause, Decision, Remember, RuleRef, ToolName, ToolSpec};
 
 use crate::config::Answer;
 use crate::names::{Listed, shown_up_to};
@@ -46,6 +46,20 @@ impl<'a> Cause<'a> {
         match self {
             Self::Part(_, index, _) => Some(*index),
             _ => None,
+        }
+    }
+
+    /// Returns what asks, where this asks a person.
+    pub(super) fn that_asks(&self) -> Option<AskCause> {
+        match self {
+            Self::Mode(_) => Some(AskCause::Mode),
+            Self::Floor(..) => Some(AskCause::Layer),
+            Self::Rule(_) => Some(AskCause::Rule),
+            Self::Unclear(..) => Some(AskCause::UnclearRule),
+            Self::Untrusted => Some(AskCause::UntrustedContent),
+            Self::Part(inner, ..) => inner.that_asks(),
+            // These only deny.
+            Self::Nothing | Self::NotOffered | Self::NoSuchMode => None,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use neuraxis_brainstem::{Call, Policy, Remembered, Request};
 use neuraxis_core::{
-    Channel, ContentIndex, JsonText, Mode, Role, Taint, ToolAnnotations, ToolClass, ToolSpec,
+    AskCause, Channel, ContentIndex, JsonText, Mode, Role, Taint, ToolAnnotations, ToolClass,
+    ToolSpec, Verdict,
 };
 
 use crate::catalog::{all_tools, judge_in, layered, named, offering_all, word};
@@ -58,6 +59,26 @@ fn after_untrusted_content_what_writes_or_reaches_out_asks_again_outside_explora
         "a mode that says nothing asks"
     );
     assert_eq!(verdicts(&Mode::EXPLORATORY, &taint), ["allow"; 4]);
+}
+
+#[test]
+fn what_asks_stands_in_the_verdict_as_data() {
+    let policy = layered("[rules.care]\nanswer = 'ask'\ntools = ['write_file']");
+    let decision = offering_all(&policy, &Mode::MODERATE, &Channel::CODE_TASK);
+    let arguments = JsonText::from_text(r#"{"path":"a"}"#);
+    let causes = |taint: &Taint| {
+        let tool = named("write_file");
+        let call = Call::new(&tool, &arguments).with_taint(taint);
+        match policy.judge(&decision, &call) {
+            Verdict::Ask { causes, .. } => causes,
+            verdict => panic!("it asks: {verdict:?}"),
+        }
+    };
+    assert_eq!(causes(&Taint::default()), [AskCause::Rule]);
+    assert_eq!(
+        causes(&tainted_by("web_fetch")),
+        [AskCause::Rule, AskCause::UntrustedContent]
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn a_verdict_of_an_old_log_is_read_back() {
     let verdict: Verdict = serde_json::from_str(r#"{"verdict":"ask","reason":"because"}"#).unwrap();
     let expected = Verdict::Ask {
         reason: "because".to_owned(),
+        causes: Vec::new(),
         rule: None,
         remember: Remember::Never,
     };

@@ -13,8 +13,11 @@ pub enum Verdict {
     Allow,
     /// A person has to say so first.
     Ask {
-        /// Why.
+        /// Why, for people.
         reason: String,
+        /// Why, for programs: what asks, each kind once.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        causes: Vec<AskCause>,
         /// The rule that says so; none where a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
@@ -30,6 +33,23 @@ pub enum Verdict {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<RuleRef>,
     },
+}
+
+/// What makes governance ask a person about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AskCause {
+    /// The mode of the request.
+    Mode,
+    /// A layer of the policy above the one that defines the mode.
+    Layer,
+    /// A rule.
+    Rule,
+    /// A rule that may concern the call; what the call does cannot be told for certain.
+    UnclearRule,
+    /// Untrusted content in the conversation. No rule lifts that.
+    UntrustedContent,
 }
 
 /// A rule of the policy, by its name and the place where it is written.

@@ -4,6 +4,9 @@
 //! message, how results join by the rules of the profile, what trimming and a correction change stands here and nowhere
 //! else. Not for deciding when any of that happens.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;

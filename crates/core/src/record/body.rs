@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de};
 
-use crate::decision::{Decision, GrantScope, RuleRef};
+use crate::decision::{AskCause, Decision, GrantScope, RuleRef};
 use crate::duration;
 use crate::error::LlmError;
 use crate::finish::RunOutcome;
@@ -380,8 +380,11 @@ pub struct ApprovalRequested {
     pub arguments: JsonText,
     /// The hash the approval is bound to.
     pub arguments_hash: ContentHash,
-    /// Why a person has to decide.
+    /// Why a person has to decide, for people.
     pub reason: String,
+    /// Why, for programs: what asks, each kind once; none where nobody says, as in logs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<AskCause>,
     /// The rule that says so; none where a mode does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleRef>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{GrantScope, RuleRef};
+use crate::decision::{AskCause, GrantScope, RuleRef};
 use crate::effect::Approved;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::JsonText;
@@ -106,6 +106,8 @@ pub(super) enum CallState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Question {
     pub(super) reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) causes: Vec<AskCause>,
     pub(super) rule: Option<RuleRef>,
     pub(super) choices: Vec<GrantScope>,
     pub(super) expires_at: Option<Timestamp>,
@@ -121,6 +123,7 @@ impl Call {
             arguments: self.arguments.clone(),
             arguments_hash: self.arguments.hash(),
             reason: question.reason.clone(),
+            causes: question.causes.clone(),
             rule: question.rule.clone(),
             choices: question.choices.clone(),
             expires_at: question.expires_at,

@@ -108,6 +108,7 @@ impl RunTree {
             Vetting::Ask {
                 class,
                 reason,
+                causes,
                 rule,
                 choices,
                 ..
@@ -115,6 +116,7 @@ impl RunTree {
                 let expires_at = self.expiry(draft);
                 let question = Question {
                     reason,
+                    causes,
                     rule,
                     choices,
                     expires_at,

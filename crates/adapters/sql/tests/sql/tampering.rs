@@ -127,6 +127,7 @@ fn asked(number: u32) -> RecordBody {
         arguments: JsonText::from_text("{}"),
         arguments_hash: ContentHash::of(b"{}"),
         reason: "it writes".to_owned(),
+        causes: Vec::new(),
         rule: None,
         choices: vec![GrantScope::Tool],
         expires_at: None,

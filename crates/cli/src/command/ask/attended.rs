@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use neuraxis::RunHandle;
-use neuraxis::core::{ApprovalDecision, RecordBody};
+use neuraxis::core::{ApprovalDecision, AskCause, RecordBody};
 use neuraxis::ports::Approver;
 use neuraxis_app::{App, Config, Tape};
 
@@ -70,9 +70,9 @@ impl Attended {
         self
     }
 
-    /// Returns why a person had to decide about a call of the run that was denied because nobody sits here; of several
+    /// Returns what made governance ask about a call of the run that was denied because nobody sits here; of several
     /// calls, about the last one.
-    pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<String> {
+    pub(in crate::command) fn turned_away(&self, run: &RunHandle) -> Option<Vec<AskCause>> {
         if self.prompter.is_attended() {
             return None;
         }
@@ -84,12 +84,12 @@ impl Attended {
             }
             _ => None,
         })?;
-        let why = records.iter().rev().find_map(|record| match &record.body {
+        let causes = records.iter().rev().find_map(|record| match &record.body {
             RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *denied => {
-                Some(asked.reason.clone())
+                Some(asked.causes.clone())
             }
             _ => None,
         });
-        Some(why.unwrap_or_default())
+        Some(causes.unwrap_or_default())
     }
 }

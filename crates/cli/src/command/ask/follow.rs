@@ -62,8 +62,8 @@ pub(in crate::command) async fn show(
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }
-    if let Some(why) = attended.turned_away(handle) {
-        view.notice(&waiting::how_to_allow(attended.put_off, &why));
+    if let Some(causes) = attended.turned_away(handle) {
+        view.notice(&waiting::how_to_allow(attended.put_off, &causes));
     }
     let records = || handle.records();
     verdict(&result, interrupt, records, |failure| {

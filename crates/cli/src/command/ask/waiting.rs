@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use neuraxis::OrchestratorResult;
-use neuraxis::core::{PendingKind, Record, RecordBody};
+use neuraxis::core::{AskCause, PendingKind, Record, RecordBody};
 
 use crate::error::CommandError;
 
@@ -15,12 +15,9 @@ pub(super) const WITH_OPTION: &str = "add --wait to decide later with `neuraxis 
 pub(super) const WITHOUT_OPTION: &str =
     "use `neuraxis ask --wait` to decide later with `neuraxis approvals`";
 
-/// What governance says of a call that untrusted content makes it ask about.
-const UNTRUSTED: &str = "the conversation holds untrusted content";
-
-/// Says how to get a call allowed that was denied because nobody could be asked, and for `why` it asked.
-pub(super) fn how_to_allow(put_off: &str, why: &str) -> String {
-    let rule = match why.contains(UNTRUSTED) {
+/// Says how to get a call allowed that was denied because nobody could be asked, and what made governance ask.
+pub(super) fn how_to_allow(put_off: &str, causes: &[AskCause]) -> String {
+    let rule = match causes.contains(&AskCause::UntrustedContent) {
         true => "no rule lifts that, since untrusted content is why (docs/policy.md)",
         false => "or allow it with a rule (docs/policy.md)",
     };

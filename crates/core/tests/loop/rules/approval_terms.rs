@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ApprovalDecision, Approved, Channel, ContentHash, Decision, GrantScope, Mode, PendingKind,
-    RecordBody, Remember, Role, RuleRef, ToolClass, Transcript, Vetting,
+    ApprovalDecision, Approved, AskCause, Channel, ContentHash, Decision, GrantScope, Mode,
+    PendingKind, RecordBody, Remember, Role, RuleRef, ToolClass, Transcript, Vetting,
 };
 
 use crate::support::*;
@@ -15,6 +15,7 @@ fn asks_by_rule() -> Vetting {
         class: ToolClass::Irreversible,
         untrusted: false,
         reason: "it sends something".to_owned(),
+        causes: vec![AskCause::Rule],
         rule: Some(RuleRef {
             name: "mail".into(),
             source: "neuraxis.toml".into(),
@@ -61,6 +62,7 @@ fn a_question_says_the_rule_what_may_be_remembered_and_when_it_expires() {
     assert_eq!(requested.expires_at, Some(at));
     assert_eq!(requested.rule, asked.rule);
     assert_eq!(requested.choices, asked.choices);
+    assert_eq!(requested.causes, [AskCause::Rule]);
     assert_gives_back(&Transcript::default(), &run.records, &run.tree);
 }
 

@@ -30,6 +30,7 @@ fn asks_about_it() -> Vetting {
         class: ToolClass::Irreversible,
         untrusted: false,
         reason: format!("It runs `{CALLS}`."),
+        causes: Vec::new(),
         rule: None,
         remember: Remember::Arguments,
         choices: vec![

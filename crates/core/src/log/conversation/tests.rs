@@ -1,0 +1,242 @@
+//! How a conversation changes, rule by rule. That machine and view agree is held by the property tests of the loop.
+
+use uuid::Uuid;
+
+use super::*;
+use crate::ids::{Role, ToolName};
+use crate::message::{ModelRef, TextPart};
+use crate::outcome::ToolFailure;
+use crate::profile::ResultRule;
+use crate::record::ToolStatus;
+use crate::usage::Usage;
+
+const SOURCE: ReplySource = ReplySource {
+    run: RunId(Uuid::nil()),
+    agent: AgentId::ROOT,
+    content_index: ContentIndex(0),
+};
+
+fn asked(history: Transcript) -> Conversation {
+    let mut agent = AgentSpec::new(Profile::named("plain"), Role::REASONING);
+    agent.system_prompt = Some("Be brief.".into());
+    let spec = RunSpec::new(
+        RunId(Uuid::nil()),
+        [Message::user("Compare a and b.")],
+        agent,
+    );
+    Conversation::of_root(&spec, history)
+}
+
+fn reply(parts: Vec<ReplyPart>) -> Reply {
+    Reply {
+        parts,
+        finish: ReplyFinish::Stop,
+        usage: Usage::default(),
+        model: ModelRef::new("example", "m"),
+    }
+}
+
+fn text(text: &str) -> ReplyPart {
+    let text = text.to_owned();
+    ReplyPart::Text(TextPart { text, state: None })
+}
+
+fn call(name: &str) -> ReplyPart {
+    ReplyPart::ToolCall(RequestedCall {
+        provider_id: None,
+        name: name.into(),
+        arguments: JsonText::from_text("{}"),
+        state: None,
+    })
+}
+
+fn result(index: u32, value: &str) -> ToolResult {
+    ToolResult {
+        tool_call_id: ToolCallId::new(
+            SOURCE.run,
+            SOURCE.agent,
+            SOURCE.content_index,
+            CallIndex(index),
+        ),
+        name: "read_file".into(),
+        index: CallIndex(index),
+        effect_id: None,
+        attempt: None,
+        status: ToolStatus::Done,
+        value: JsonText::string(value),
+        failure: None,
+        summary: None,
+        keep: Keep::default(),
+        metadata: None,
+        signal: None,
+        untrusted: false,
+        duration: None,
+    }
+}
+
+/// Says of each message who said it and what.
+fn said(conversation: &Conversation) -> Vec<String> {
+    let messages = conversation.messages().iter();
+    let lines = messages.map(|message| match message.as_ref() {
+        Message::System { text } => format!("system: {text}"),
+        Message::User { .. } => format!("user: {}", message.text()),
+        Message::Assistant(_) => format!("assistant: {}", message.text()),
+        Message::Tool(tool) => format!("tool: {}", tool.content.as_text()),
+    });
+    lines.collect()
+}
+
+#[test]
+fn the_system_prompt_goes_first_unless_the_history_brings_one() {
+    let new = asked(Transcript::default());
+    assert_eq!(said(&new), ["system: Be brief.", "user: Compare a and b."]);
+    assert_eq!(new.without_prompt().len(), 1);
+    let history: Transcript = [Message::system("Be kind.")].into_iter().collect();
+    let continued = asked(history);
+    assert_eq!(
+        said(&continued),
+        ["system: Be kind.", "user: Compare a and b."]
+    );
+    assert_eq!(continued.without_prompt().len(), 2);
+}
+
+#[test]
+fn results_join_in_call_order_whenever_they_come() {
+    let mut conversation = asked(Transcript::default());
+    let reply = reply(vec![
+        text("I read both."),
+        call("read_file"),
+        call("read_file"),
+    ]);
+    conversation.push_reply(SOURCE, &reply);
+    assert_eq!(conversation.open_calls(), 2);
+    let profile = Profile::named("plain");
+    conversation.settle(&profile, &result(1, "b"));
+    conversation.settle(&profile, &result(0, "a"));
+    assert_eq!(conversation.open_calls(), 0);
+    assert_eq!(conversation.join_results(), 2);
+    let expected = ["assistant: I read both.", "tool: a", "tool: b"];
+    assert_eq!(said(&conversation)[2..], expected);
+    assert_eq!(conversation.text(), "I read both.");
+}
+
+#[test]
+fn a_result_joins_as_the_profile_lets_the_model_read_it() {
+    let mut rule = ResultRule::new("read_file".parse::<ToolName>().unwrap());
+    (rule.max_chars, rule.keep) = (Some(3), Some(Keep::Summary));
+    let mut profile = Profile::named("cutting");
+    profile.results = vec![rule];
+    let mut conversation = asked(Transcript::default());
+    conversation.push_reply(SOURCE, &reply(vec![call("read_file"), call("read_file")]));
+    conversation.settle(&profile, &result(0, "a long text"));
+    let failed = ToolResult {
+        failure: Some(ToolFailure::Error),
+        ..result(1, "a long error")
+    };
+    conversation.settle(&profile, &failed);
+    conversation.join_results();
+    let joined = &said(&conversation)[3..];
+    assert!(joined[0].starts_with("tool: \"a … (cut"), "{joined:?}");
+    assert_eq!(joined[1], "tool: a long error", "what failed is read whole");
+    let later = conversation.continued();
+    let kept: Vec<_> = later.messages().iter().map(|it| it.text()).collect();
+    assert!(kept[2].contains("(not kept)"), "{kept:?}");
+    assert!(kept[3].contains("a long error"), "{kept:?}");
+}
+
+#[test]
+fn what_joined_too_early_is_taken_back_in_its_order() {
+    let mut conversation = asked(Transcript::default());
+    conversation.steer(Arc::new(Message::user("one")));
+    conversation.steer(Arc::new(Message::user("two")));
+    assert_eq!(conversation.join_steered(), 2);
+    conversation.unjoin_steered(2);
+    assert!(conversation.is_steered());
+    conversation.tell("First, sum up.");
+    conversation.join_steered();
+    let expected = ["system: First, sum up.", "user: one", "user: two"];
+    assert_eq!(said(&conversation)[2..], expected);
+}
+
+#[test]
+fn a_correction_takes_the_place_of_the_draft_and_of_its_text() {
+    let mut conversation = asked(Transcript::default());
+    conversation.push_reply(SOURCE, &reply(vec![text("First.")]));
+    conversation.push_reply(SOURCE, &reply(vec![text(" A draft. ")]));
+    let before = conversation.prefix();
+    conversation.correct("Better.");
+    assert_eq!(
+        said(&conversation)[2..],
+        ["assistant: First.", "assistant: Better."]
+    );
+    assert_eq!(conversation.text(), "First.\n\nBetter.");
+    let prefix = conversation.prefix();
+    assert_eq!(prefix, conversation.transcript().digest());
+    assert_ne!(prefix, before);
+}
+
+#[test]
+fn what_is_sent_is_recorded_once() {
+    let mut conversation = asked(Transcript::default());
+    let first = conversation.take_unrecorded();
+    assert_eq!(first.prefix.count, 1, "the prompt stands in the spec");
+    assert_eq!(first.messages.len(), 1);
+    conversation.push_reply(SOURCE, &reply(vec![call("read_file")]));
+    conversation.settle(&Profile::named("plain"), &result(0, "a"));
+    conversation.join_results();
+    conversation.tell("Go on.");
+    let second = conversation.take_unrecorded();
+    assert_eq!(second.prefix, conversation.transcript().digest_of_first(3));
+    assert_eq!(second.results, [result(0, "a").tool_call_id]);
+    assert_eq!(second.messages.len(), 1);
+    assert_eq!(conversation.prefix(), conversation.transcript().digest());
+}
+
+#[test]
+fn what_goes_makes_room_for_a_summary_and_the_rest_stays_recorded() {
+    let history: Transcript = ["a", "b", "c"].map(Message::user).into_iter().collect();
+    let mut conversation = asked(history);
+    let gone = [Span { start: 0, end: 2 }];
+    conversation.trim(&gone, &[], Some("of a and b"));
+    let expected = [
+        "system: Be brief.",
+        "user: of a and b",
+        "user: c",
+        "user: Compare a and b.",
+    ];
+    assert_eq!(said(&conversation), expected);
+    let unrecorded = conversation.take_unrecorded();
+    assert_eq!(
+        unrecorded.prefix.count, 3,
+        "the summary stands in the record of the trimming"
+    );
+    assert_eq!(unrecorded.messages.len(), 1);
+}
+
+#[test]
+fn an_opening_gathers_what_was_chosen_or_what_policy_wants() {
+    let opening = Opening::Gather {
+        tool: "read_file".parse().unwrap(),
+        role: Role::REASONING,
+        default_arguments: JsonText::from_text("[]"),
+    };
+    let mut conversation = asked(Transcript::default());
+    let chosen = reply(vec![text("dropped"), call("search"), call("read_file")]);
+    let (message, origin) = conversation
+        .push_gathered(SOURCE, &opening, Some(&chosen))
+        .unwrap();
+    let names: Vec<_> = message.tool_calls().map(|call| &*call.name).collect();
+    assert_eq!((names, origin), (vec!["search"], Origin::Model));
+    assert_eq!(conversation.text(), "");
+    let (message, origin) = conversation.push_gathered(SOURCE, &opening, None).unwrap();
+    let names: Vec<_> = message
+        .tool_calls()
+        .map(|call| call.arguments.as_str())
+        .collect();
+    assert_eq!((names, origin), (vec!["[]"], Origin::Policy));
+    assert!(
+        conversation
+            .push_gathered(SOURCE, &Opening::Direct, None)
+            .is_none()
+    );
+}
