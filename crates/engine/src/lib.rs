@@ -69,7 +69,7 @@ pub use resilience::RetryPolicy;
 pub use result::{OrchestratorResult, OrchestratorStep, StepType};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
-    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, Runs, TakenUpBy,
+    Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, Runs, Taker,
     WaitedFor,
 };
 pub use sessions::{

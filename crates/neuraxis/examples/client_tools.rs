@@ -37,7 +37,10 @@ async fn main() -> Result<()> {
         outcome: ToolOutcome::done(picked),
         duration: Duration::from_secs(7),
     };
-    let handle = orchestrator.resume(waiting.run_id, vec![answer]).await?;
+    let handle = orchestrator
+        .runs()
+        .resume(waiting.run_id, vec![answer])
+        .await?;
     let result = handle.result().await.context("the run has a result")?;
     println!("{}", result.reply);
     anyhow::ensure!(result.reply == "Red it is.");

@@ -32,7 +32,10 @@ async fn main() -> Result<()> {
 
     // After turn 1 it had looked and not yet decided.
     let options = ForkOptions::new("second".parse()?).message("Not the left one.");
-    let fork = orchestrator.fork(first.run_id, Turn(1), options).await?;
+    let fork = orchestrator
+        .runs()
+        .fork(first.run_id, Turn(1), options)
+        .await?;
     let second = fork.result().await.context("the run has a result")?;
     for (name, session) in [("first", &session), ("second", fork.session_id())] {
         println!("{name}:");

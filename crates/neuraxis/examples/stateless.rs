@@ -12,14 +12,12 @@ use neuraxis::{Orchestrator, Role};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let orchestrator = Orchestrator::builder()
+    let agent = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(OfflineModel))
         .tools(neuraxis::tools::built_in(Arc::new(SystemClock))?)
         .tool_call_limit(5)
-        .build()?;
-    let done = orchestrator
-        .execute("You are brief.", "What time is it?")
-        .await?;
+        .build_agent()?;
+    let done = agent.execute("You are brief.", "What time is it?").await?;
     println!("{}", done.content);
     for call in &done.tool_calls {
         println!(

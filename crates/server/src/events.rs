@@ -5,8 +5,6 @@
 //!
 //! A client that comes back says with the header `Last-Event-ID` which record it had last, and is told what came after it.
 
-use std::future::ready;
-
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -43,13 +41,7 @@ pub(crate) fn last_of(headers: &HeaderMap) -> Result<Seq, Problem> {
 
 /// Answers with the events of a run that came after one of its records, to its last.
 pub(crate) fn answer(events: Events, last: Seq) -> Response {
-    let is_new = move |event: &Event| {
-        ready(match event {
-            Event::Record(record) => record.seq > last,
-            Event::Live(live) => live.after >= last,
-        })
-    };
-    let frames = events.filter(is_new).map(|event| frame(&event));
+    let frames = events.after(last).map(|event| frame(&event));
     let stream = Sse::new(frames).keep_alive(KeepAlive::default());
     ([DO_NOT_BUFFER], stream).into_response()
 }

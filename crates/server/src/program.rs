@@ -61,7 +61,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let server = Server::bind(listen, app.orchestrator.clone()).await?;
     let server = server.with_limits(limits(&config));
-    tokio::spawn(async move { app.orchestrator.keep_recovering(RECOVERY).await });
+    tokio::spawn(async move { app.orchestrator.runs().keep_recovering(RECOVERY).await });
     announce(&server.url());
     server.serve(stop).await?;
     tracing::info!("stopped");
@@ -70,7 +70,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Lets runs go on that a process left at work when it died.
 async fn take_up(orchestrator: &Orchestrator) {
-    match orchestrator.recover().await {
+    match orchestrator.runs().recover().await {
         Ok(recovered) => {
             for run in &recovered.resumed {
                 tracing::info!(run = %run.run_id(), "an interrupted run goes on");

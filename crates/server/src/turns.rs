@@ -53,7 +53,7 @@ pub(crate) async fn take(
     let place = match limited.place() {
         Ok(place) => Some(place),
         // Whoever comes back to a run that is there needs no room for another.
-        Err(_) if orchestrator.is_repeat(&request).await? => None,
+        Err(_) if orchestrator.runs().is_repeat(&request).await? => None,
         Err(problem) => return Err(problem),
     };
     let (handle, events) = begin(orchestrator.clone(), request, place).await?;

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use neuraxis::core::jiff::Timestamp;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{PendingKind, RunId};
-use neuraxis::engine::{HeldRun, Sessions, TakenUpBy, WaitedFor};
+use neuraxis::engine::{HeldRun, Sessions, Taker, WaitedFor};
 use neuraxis::ports::RunSummary;
 use neuraxis::{RunHandle, RunStatus};
 use neuraxis_app::App;
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 pub(in crate::command) async fn take_up(
     app: &App,
     run: RunId,
-    by: TakenUpBy,
+    by: Taker,
 ) -> Result<RunHandle, CommandError> {
     let mut progress = LeaseProgress::default();
     let pause = async |held: &HeldRun| progress.pause(held).await;

@@ -9,7 +9,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
-use super::{ResumeError, Runs};
+use super::{ResumeError, Runs, Taker};
 use crate::run_handle::RunHandle;
 
 /// How often it is looked whether a run is free.
@@ -101,15 +101,6 @@ async fn look(store: &dyn SessionStore, run: RunId) -> Result<RunSummary, Resume
     Ok(store.run(run).await?)
 }
 
-/// Who lets a run go on that is taken up once it is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TakenUpBy {
-    /// The engine, as by [`resume`](Runs::resume).
-    Engine,
-    /// A person who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
-    Person,
-}
-
 impl Runs {
     /// Takes a run up once it is free. Where another process holds it, or held it when it died, its lease is waited for.
     ///
@@ -123,17 +114,13 @@ impl Runs {
     pub async fn resume_when_free<E: From<ResumeError>>(
         &self,
         run: RunId,
-        by: TakenUpBy,
+        taker: Taker,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<RunHandle, E> {
         let store = self.parts.store.as_ref();
         let mut wait = LeaseWait::default();
         loop {
-            let resumed = match by {
-                TakenUpBy::Engine => self.resume(run, Vec::new()).await,
-                TakenUpBy::Person => self.resume_by_person(run).await,
-            };
-            match resumed {
+            match self.resume_as(run, Vec::new(), taker).await {
                 Err(ResumeError::Store(StoreError::SessionBusy { .. })) => {
                     wait.until_free(store, run, &mut pause).await?;
                 }

@@ -21,10 +21,10 @@ pub(crate) const MAX_TIMES_IN_VAIN: u32 = 2;
 
 /// Who lets a run go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taker {
-    /// The engine, by itself or because something was posted.
+pub enum Taker {
+    /// The engine, by itself or because something was posted, as by [`resume`](Runs::resume).
     Engine,
-    /// A person, who knows what it has open.
+    /// A person, who was shown what it has open, as by [`resume_by_person`](Runs::resume_by_person).
     Person,
 }
 

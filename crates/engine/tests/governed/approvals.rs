@@ -41,14 +41,14 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
     let world = two_deep();
     let ran = world.calls(Mode::MODERATE, &[("outer", TASK)]).await;
     assert_eq!(ran.result.status, RunStatus::Waiting);
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(2)));
     assert_eq!(waiting[0].request.name, "put".into());
     assert_eq!(world.orchestrator.tools().specs().count(), 7);
     let edited = ApprovalDecision::approve_with(json(r#"{"n":2}"#));
     world.decide(&waiting[0], edited).await;
     assert_eq!(world.tools.put.calls()[0].arguments.as_str(), r#"{"n":2}"#);
-    let run = world.orchestrator.approvals().await.unwrap();
+    let run = world.orchestrator.approvals().list().await.unwrap();
     assert!(run.is_empty());
     let results = results(&world.records_of(&ran).await);
     assert_eq!(results.last().unwrap().name, "outer".into());
@@ -65,7 +65,7 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     let second = world.ask("two", Mode::MODERATE).await;
     world.model.push(reply::text("Done."));
     world.model.push(reply::text("Done."));
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     let listed: Vec<_> = waiting
         .iter()
         .map(|it| (it.session_id.as_str(), it.request.name.as_ref()))
@@ -83,7 +83,7 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     world
         .decide(&waiting[1], ApprovalDecision::Deny { reason })
         .await;
-    let left = world.orchestrator.approvals().await.unwrap();
+    let left = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(left.len(), 1, "the other question is still open");
     world.decide(&left[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.put.count(), 1);
@@ -101,15 +101,14 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
 async fn a_decision_about_other_arguments_or_about_nothing_is_refused_before_it_is_kept() {
     let world = World::new("", later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", r#"{"n":1}"#)]).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     let call = &waiting[0].request.tool_call_id;
     let other = ContentHash::of(b"{\"n\":9}");
     let run = ran.result.run_id;
+    let approvals = world.orchestrator.approvals();
     let decide = |call, hash| {
         let approve = ApprovalDecision::APPROVE;
-        world
-            .orchestrator
-            .decide_approval(run, call, hash, approve, None)
+        approvals.decide(run, call, hash, approve, None)
     };
     let refused = decide(call, other).await;
     assert!(
@@ -129,7 +128,7 @@ async fn edited_arguments_are_judged_again_and_a_rule_that_denies_them_stands() 
     let ran = world
         .calls(Mode::MODERATE, &[("put", r#"{"path":"a"}"#)])
         .await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     let edited = ApprovalDecision::approve_with(json(r#"{"path":"secrets/a"}"#));
     world.decide(&waiting[0], edited).await;
     assert_eq!(world.tools.put.count(), 0);

@@ -10,7 +10,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{ImportError, Sessions, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionIndex as _, SessionStore};
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
 
 use crate::support::{Ran, World, later, nobody, session};
@@ -132,7 +132,7 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     tokio::time::advance(Duration::from_secs(3_600)).await;
     world.clock.advance(Duration::from_secs(3_600));
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.put.count(), 1);
     let before = used(&world.store).await;
@@ -158,7 +158,8 @@ async fn waiting_for_a_person_takes_none_of_a_session_s_time_and_an_imported_ses
     let (kept, nobody) = (Sessions::new(elsewhere.clone()), async |_: &_| {
         Ok::<_, ImportError>(())
     });
-    let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Refused, nobody);
+    let mut archive = Cursor::new(archive);
+    let imported = kept.import(&mut archive, UnfinishedRuns::Refused, nobody);
     imported.await.unwrap();
     assert_eq!(used(&elsewhere).await, used_here);
 }

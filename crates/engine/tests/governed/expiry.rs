@@ -6,7 +6,7 @@ use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{Answer, ResumeError};
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionIndex as _, SessionStore};
 use neuraxis_testkit::ScriptedApprover;
 
 use crate::support::{World, later, results};
@@ -27,12 +27,30 @@ async fn a_sweep_tells_a_run_that_was_put_aside_once_the_time_is_over_and_it_goe
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     assert_eq!(ran.result.status, RunStatus::Waiting);
     world.clock.advance(Duration::from_secs(3_599));
-    assert!(world.orchestrator.sweep().await.unwrap().expired.is_empty());
+    assert!(
+        world
+            .orchestrator
+            .approvals()
+            .sweep()
+            .await
+            .unwrap()
+            .expired
+            .is_empty()
+    );
     world.clock.advance(Duration::from_secs(1));
-    let swept = world.orchestrator.sweep().await.unwrap();
+    let swept = world.orchestrator.approvals().sweep().await.unwrap();
     assert_eq!((swept.expired.len(), swept.left.len()), (1, 0));
     world.settled().await;
-    assert!(world.orchestrator.sweep().await.unwrap().expired.is_empty());
+    assert!(
+        world
+            .orchestrator
+            .approvals()
+            .sweep()
+            .await
+            .unwrap()
+            .expired
+            .is_empty()
+    );
     let records = world.records_of(&ran).await;
     assert_eq!(decisions(&records), [ApprovalDecision::Expired]);
     let results = results(&records);
@@ -51,10 +69,10 @@ async fn of_two_questions_only_the_one_whose_time_is_over_expires() {
     let world = World::new(SHORT, later(3));
     let puts = [("put", r#"{"n":1}"#), ("put", r#"{"n":2}"#)];
     let ran = world.calls(Mode::MODERATE, &puts).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     world.clock.advance(Duration::from_secs(3_600));
-    let swept = world.orchestrator.sweep().await.unwrap();
+    let swept = world.orchestrator.approvals().sweep().await.unwrap();
     assert_eq!(swept.expired.len(), 1);
     assert_eq!(swept.expired[0].request, waiting[1].request);
     world.settled().await;
@@ -72,7 +90,7 @@ async fn a_process_that_starts_lets_expire_what_ran_out_meanwhile_and_asks_nobod
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
     world.clock.advance(Duration::from_secs(7_200));
     let asked_before = world.approver.asks().len();
-    let recovered = world.orchestrator.recover().await.unwrap();
+    let recovered = world.orchestrator.runs().recover().await.unwrap();
     assert!(recovered.left.is_empty());
     world.settled().await;
     assert_eq!(world.approver.asks().len(), asked_before);
@@ -97,10 +115,11 @@ async fn an_approver_who_is_still_asked_has_no_more_time_either() {
 async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expiry() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.clock.advance(Duration::from_secs(3_600));
     let request = &waiting[0].request;
-    let late = world.orchestrator.decide_approval(
+    let approvals = world.orchestrator.approvals();
+    let late = approvals.decide(
         ran.result.run_id,
         &request.tool_call_id,
         request.arguments_hash,
@@ -119,7 +138,7 @@ async fn a_decision_that_comes_before_any_sweep_but_too_late_is_kept_as_an_expir
 async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
-    let request = world.orchestrator.approvals().await.unwrap()[0]
+    let request = world.orchestrator.approvals().list().await.unwrap()[0]
         .request
         .clone();
     world.clock.advance(Duration::from_secs(3_600));
@@ -132,7 +151,12 @@ async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
         code: None,
     });
     let run = ran.result.run_id;
-    let run = world.orchestrator.resume(run, vec![answer]).await.unwrap();
+    let run = world
+        .orchestrator
+        .runs()
+        .resume(run, vec![answer])
+        .await
+        .unwrap();
     assert_eq!(run.result().await.unwrap().status, RunStatus::Done);
     let records = world.records_of(&ran).await;
     assert_eq!(decisions(&records), [ApprovalDecision::Expired]);
@@ -143,12 +167,13 @@ async fn an_answer_brought_to_a_run_that_waits_expires_like_any_other() {
 async fn a_decision_that_comes_after_the_end_changes_nothing() {
     let world = World::new(SHORT, later(1));
     let ran = world.calls(Mode::MODERATE, &[("put", "{}")]).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.clock.advance(Duration::from_secs(3_600));
-    world.orchestrator.sweep().await.unwrap();
+    world.orchestrator.approvals().sweep().await.unwrap();
     world.settled().await;
     let request = &waiting[0].request;
-    let late = world.orchestrator.decide_approval(
+    let approvals = world.orchestrator.approvals();
+    let late = approvals.decide(
         ran.result.run_id,
         &request.tool_call_id,
         request.arguments_hash,

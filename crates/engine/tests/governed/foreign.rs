@@ -105,7 +105,7 @@ async fn a_tool_that_changes_between_the_question_and_the_answer_is_not_called()
     );
     let world = with_foreign("", crate::support::later(1), tool.clone());
     world.calls(Mode::MODERATE, &[("shop__buy", "{}")]).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     tool.change();
     let approve = neuraxis_core::ApprovalDecision::APPROVE;
     world.decide(&waiting[0], approve).await;

@@ -1,7 +1,7 @@
 //! "Allow for this session": remembered with the session, bound as policy says, listed and taken back.
 
 use neuraxis_core::{ApprovalDecision, GrantScope, Mode, RecordBody, ToolFailure, Vetting};
-use neuraxis_engine::{ResumeError, UuidV7};
+use neuraxis_engine::UuidV7;
 use neuraxis_ports::{ApproverReply, SessionStore};
 use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
 
@@ -64,18 +64,44 @@ async fn answers_are_listed_and_taken_back_one_by_one() {
     );
     world.calls(Mode::MODERATE, &[PUT]).await;
     world.calls(Mode::MODERATE, &[("send", "{}")]).await;
-    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    let remembered = world
+        .orchestrator
+        .approvals()
+        .remembered(&session("s"))
+        .await
+        .unwrap();
     let listed: Vec<_> = remembered.grants().iter().collect();
     assert_eq!((listed.len(), listed[0].id, listed[1].id), (2, 1, 2));
     assert_eq!(listed[0].tool.as_str(), "put");
     assert_eq!(listed[0].by.as_deref(), Some("tester"));
-    assert!(world.orchestrator.revoke(&session("s"), 1).await.unwrap());
-    assert!(!world.orchestrator.revoke(&session("s"), 1).await.unwrap());
+    assert!(
+        world
+            .orchestrator
+            .approvals()
+            .revoke(&session("s"), 1)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !world
+            .orchestrator
+            .approvals()
+            .revoke(&session("s"), 1)
+            .await
+            .unwrap()
+    );
     let ran = world.calls(Mode::MODERATE, &[PUT, ("send", "{}")]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
     assert_eq!(ran.results()[1].failure, None);
-    let nowhere = world.orchestrator.revoke(&session("nowhere"), 1).await;
-    assert!(matches!(nowhere, Err(ResumeError::Store(_))));
+    let nowhere = world
+        .orchestrator
+        .approvals()
+        .revoke(&session("nowhere"), 1)
+        .await;
+    assert!(matches!(
+        nowhere,
+        Err(neuraxis_ports::StoreError::NoSuchSession(_))
+    ));
 }
 
 #[tokio::test]
@@ -85,9 +111,16 @@ async fn what_is_taken_back_while_a_run_is_at_work_counts_no_more_in_it() {
     let ran = world
         .calls_in("s", Mode::MODERATE, &[&[("send", "{}")], &[PUT]])
         .await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(waiting.len(), 1, "{:?}", ran.result);
-    assert!(world.orchestrator.revoke(&session("s"), 1).await.unwrap());
+    assert!(
+        world
+            .orchestrator
+            .approvals()
+            .revoke(&session("s"), 1)
+            .await
+            .unwrap()
+    );
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.send.count(), 1);
     assert_eq!(
@@ -105,7 +138,12 @@ async fn policy_says_how_much_may_be_remembered() {
     let world = World::new(rules, approver);
     let ran = world.calls(Mode::MODERATE, &[PUT, ("send", "{}")]).await;
     assert!(ran.results().iter().all(|result| result.failure.is_none()));
-    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    let remembered = world
+        .orchestrator
+        .approvals()
+        .remembered(&session("s"))
+        .await
+        .unwrap();
     assert!(
         remembered.grants().is_empty(),
         "allowed this once: {remembered:?}"
@@ -166,7 +204,12 @@ async fn what_brings_untrusted_content_is_never_promised_and_says_why_it_asks_ag
         "{}",
         asks[1].reason
     );
-    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    let remembered = world
+        .orchestrator
+        .approvals()
+        .remembered(&session("s"))
+        .await
+        .unwrap();
     assert!(remembered.grants().is_empty());
 }
 
@@ -198,10 +241,15 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
 async fn a_crash_after_remembering_remembers_once() {
     let world = World::new("", later(1));
     world.calls(Mode::MODERATE, &[PUT]).await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     let decision = ApprovalDecision::approve_for_session(GrantScope::Tool);
     world.decide(&waiting[0], decision).await;
-    let remembered = world.orchestrator.remembered(&session("s")).await.unwrap();
+    let remembered = world
+        .orchestrator
+        .approvals()
+        .remembered(&session("s"))
+        .await
+        .unwrap();
     assert_eq!(remembered.grants().len(), 1);
     assert_eq!(remembered.grants()[0].by.as_deref(), Some("ada"));
     // Told again what it was told, as by a process that took over in between, the session remembers the same.

@@ -2,7 +2,7 @@
 //! allow.
 
 use neuraxis_core::{Mode, ToolFailure, Vetting};
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{SessionIndex as _, SessionStore};
 use neuraxis_testkit::{Act, ScriptedTool, reply, spec};
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ async fn output_that_gives_approvals_approves_nothing() {
     let ran = obeying(&world, Mode::MODERATE, &orders).await;
     let asks = |it: &&Vetting| matches!(it, Vetting::Ask { .. });
     assert_eq!(ran.vettings().iter().filter(asks).count(), 1);
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(waiting.len(), 1, "a person still has to say so");
     assert_eq!(world.tools.send.count(), 0);
     let remembered = world.store.remembered(&session("s")).await.unwrap();

@@ -12,7 +12,7 @@ use neuraxis_engine::{
     WaitingApproval,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Approver, ApproverReply, SessionStore};
+use neuraxis_ports::{Approver, ApproverReply, RunLog as _, SessionStore};
 use neuraxis_testkit::{
     CountingIds, ScriptedApprover, ScriptedModel, ScriptedTool, SpecBuilder, VirtualClock, reply,
     spec,
@@ -141,7 +141,8 @@ impl World {
     /// Decides about a waiting call and lets its run come to its next end.
     pub(crate) async fn decide(&self, waiting: &WaitingApproval, decision: ApprovalDecision) {
         let request = &waiting.request;
-        let decided = self.orchestrator.decide_approval(
+        let approvals = self.orchestrator.approvals();
+        let decided = approvals.decide(
             waiting.run_id,
             &request.tool_call_id,
             request.arguments_hash,

@@ -111,10 +111,10 @@ async fn a_run_that_was_put_aside_is_tainted_when_it_is_taken_up() {
     let batches: &[&[(&str, &str)]] = &[&[FETCH], &[("send", "{}")], &[PUT]];
     let ran = world.calls_in("s", Mode::MODERATE, batches).await;
     assert_eq!(ran.result.status, RunStatus::Waiting);
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     world.decide(&waiting[0], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.send.count(), 1);
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(waiting[0].request.name, "put".into());
     assert!(waiting[0].request.reason.contains("untrusted content"));
     assert_eq!(world.tools.put.count(), 0);
@@ -133,7 +133,8 @@ async fn a_fork_is_as_tainted_as_the_conversation_it_goes_on_from() {
             .mode(Mode::MODERATE)
             .channel(neuraxis_core::Channel::CODE_TASK)
             .message("Now write.");
-        let fork = world.orchestrator.fork(ran.result.run_id, turn, options);
+        let runs = world.orchestrator.runs();
+        let fork = runs.fork(ran.result.run_id, turn, options);
         let handle = fork.await.unwrap();
         handle.result().await.unwrap();
         let fork = Ran {

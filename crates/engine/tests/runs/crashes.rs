@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
@@ -59,7 +59,12 @@ impl World {
 
     fn taken_up(&self, run: RunId) -> OrchestratorResult {
         process().block_on(async {
-            let handle = self.orchestrator().resume(run, Vec::new()).await.unwrap();
+            let handle = self
+                .orchestrator()
+                .runs()
+                .resume(run, Vec::new())
+                .await
+                .unwrap();
             handle.result().await.unwrap()
         })
     }
@@ -169,7 +174,12 @@ fn a_run_may_die_again_and_again_and_time_goes_on_from_where_it_stopped() {
     let world = World::new(model, Vec::new());
     let run = world.dies_after(request("go"), seconds(100));
     process().block_on(async {
-        let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
+        let _handle = world
+            .orchestrator()
+            .runs()
+            .resume(run, Vec::new())
+            .await
+            .unwrap();
         tokio::time::sleep(seconds(100)).await;
     });
     world.model.push(reply::text("at last"));
@@ -192,13 +202,18 @@ fn a_run_whose_taking_up_failed_twice_is_ended_and_its_session_is_free() {
     let run = world.dies_after(request("go"), seconds(5));
     for _ in 0..2 {
         process().block_on(async {
-            let _handle = world.orchestrator().resume(run, Vec::new()).await.unwrap();
+            let _handle = world
+                .orchestrator()
+                .runs()
+                .resume(run, Vec::new())
+                .await
+                .unwrap();
             // It dies while the run is at work.
             tokio::time::sleep(seconds(5)).await;
         });
     }
     process().block_on(async {
-        let ended = world.orchestrator().resume(run, Vec::new()).await;
+        let ended = world.orchestrator().runs().resume(run, Vec::new()).await;
         let Err(ResumeError::Closed { why, .. }) = ended else {
             panic!("it is ended: {ended:?}")
         };
@@ -275,6 +290,7 @@ fn a_process_that_lost_its_run_to_another_can_write_no_more() {
         tokio::time::sleep(seconds(5)).await;
         let second = world
             .orchestrator()
+            .runs()
             .resume(first.run_id(), Vec::new())
             .await
             .unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus};
 use neuraxis_engine::{Event, NoResult, RequestError, RetryPolicy, StepType};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use tokio::time::Instant;
 
@@ -190,7 +190,10 @@ async fn a_run_that_cannot_be_recorded_has_not_failed_and_goes_on_later() {
     };
     assert_eq!(kinds(handle.records()), ["run_started", "decision"]);
     store.repair();
-    let again = orchestrator.resume(handle.run_id(), Vec::new()).await;
+    let again = orchestrator
+        .runs()
+        .resume(handle.run_id(), Vec::new())
+        .await;
     let again = again.unwrap();
     assert_eq!(again.result().await.unwrap().reply, "ok");
     assert_eq!(
@@ -334,13 +337,13 @@ async fn a_session_reserved_by_a_process_that_died_before_its_run_began_can_be_r
     let Err(RequestError::Busy { run, .. }) = orchestrator.handle(request("second")).await else {
         panic!("the session is free")
     };
-    orchestrator.release(&session(), run).await.unwrap();
+    orchestrator.runs().release(&session(), run).await.unwrap();
     assert_eq!(
         orchestrator.handle(request("third")).await.unwrap().reply,
         "ok"
     );
     let begun = neuraxis_testkit::CountingIds::nth_run(1);
-    let refused = orchestrator.release(&session(), begun).await;
+    let refused = orchestrator.runs().release(&session(), begun).await;
     assert!(
         matches!(refused, Err(neuraxis_engine::ResumeError::AtWork(_))),
         "{refused:?}"

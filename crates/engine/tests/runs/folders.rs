@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{ApprovalDecision, Role, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{ApproverReply, SessionStore};
+use neuraxis_ports::{ApproverReply, RunLog as _, SessionStore};
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
@@ -66,7 +66,7 @@ impl World {
         let called = self.tool.count();
         process().block_on(async {
             let elsewhere = self.in_folder(folder);
-            let error = elsewhere.resume(run, Vec::new()).await.unwrap_err();
+            let error = elsewhere.runs().resume(run, Vec::new()).await.unwrap_err();
             let is_elsewhere = matches!(
                 &error,
                 ResumeError::Elsewhere { run: of, folder } if (*of, &**folder) == (run, "/a")
@@ -80,7 +80,7 @@ impl World {
 
     fn ends_in(&self, folder: Option<&str>, run: RunId) {
         process().block_on(async {
-            let handle = self.in_folder(folder).resume(run, Vec::new()).await;
+            let handle = self.in_folder(folder).runs().resume(run, Vec::new()).await;
             let result = handle.unwrap().result().await.unwrap();
             assert_eq!(result.status, RunStatus::Done);
         });
@@ -109,12 +109,20 @@ fn a_run_whose_tools_work_on_files_nobody_knows_where_is_taken_up_by_a_person_al
     let world = World::new(WRITES);
     let run = world.dies_in(None, request("go"));
     process().block_on(async {
-        let refused = world.in_folder(Some("/b")).resume(run, Vec::new()).await;
+        let refused = world
+            .in_folder(Some("/b"))
+            .runs()
+            .resume(run, Vec::new())
+            .await;
         assert!(matches!(refused, Err(ResumeError::NoFolder(of)) if of == run));
     });
     assert_eq!(world.tool.count(), 1);
     process().block_on(async {
-        let handle = world.in_folder(Some("/b")).resume_by_person(run).await;
+        let handle = world
+            .in_folder(Some("/b"))
+            .runs()
+            .resume_by_person(run)
+            .await;
         let result = handle.unwrap().result().await.unwrap();
         assert_eq!(result.status, RunStatus::Done);
     });
@@ -127,9 +135,9 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
     let run = world.dies_in(Some("/a"), UserRequest::new(session(), "go"));
     process().block_on(async {
         let elsewhere = world.in_folder(Some("/b"));
-        let waiting = elsewhere.approvals().await.unwrap();
+        let waiting = elsewhere.approvals().list().await.unwrap();
         let asked = &waiting.first().unwrap().request;
-        let decided = elsewhere.decide_approval(
+        let decided = elsewhere.approvals().decide(
             run,
             &asked.tool_call_id,
             asked.arguments_hash,
@@ -141,7 +149,7 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
     });
     world.is_refused_in(Some("/b"), run);
     process().block_on(async {
-        let recovered = world.in_folder(Some("/b")).recover().await.unwrap();
+        let recovered = world.in_folder(Some("/b")).runs().recover().await.unwrap();
         assert!(recovered.resumed.is_empty());
         assert!(matches!(
             recovered.left.as_slice(),

@@ -7,7 +7,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
     CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -75,6 +75,7 @@ async fn a_fork_shares_the_conversation_up_to_its_turn_and_goes_on_by_itself() {
     let options = ForkOptions::new(other());
     let handle = world
         .orchestrator
+        .runs()
         .fork(world.run, Turn(1), options)
         .await
         .unwrap();
@@ -127,6 +128,7 @@ async fn at_each_turn_a_fork_has_what_was_said_by_then() {
         let options = ForkOptions::new(id.clone()).message("And then?");
         let handle = world
             .orchestrator
+            .runs()
             .fork(world.run, Turn(turn), options)
             .await
             .unwrap();
@@ -153,6 +155,7 @@ async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
     let first = ForkOptions::new(other());
     let first = world
         .orchestrator
+        .runs()
         .fork(world.run, Turn(1), first)
         .await
         .unwrap();
@@ -166,6 +169,7 @@ async fn a_fork_can_be_forked_and_goes_on_like_any_session() {
     let options = ForkOptions::new(third.clone()).message("Look again.");
     let second = world
         .orchestrator
+        .runs()
         .fork(first.run_id(), Turn(1), options)
         .await
         .unwrap();
@@ -180,6 +184,7 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
     let options = ForkOptions::new(other()).role(Role::CODING);
     let handle = world
         .orchestrator
+        .runs()
         .fork(world.run, Turn(1), options)
         .await
         .unwrap();
@@ -187,7 +192,11 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
     assert_eq!(world.coder.calls().len(), 1);
 
     let options = ForkOptions::new("third".parse().unwrap()).role(Role::new("oracle"));
-    let refused = world.orchestrator.fork(world.run, Turn(1), options).await;
+    let refused = world
+        .orchestrator
+        .runs()
+        .fork(world.run, Turn(1), options)
+        .await;
     let Err(ForkError::RoleNotAllowed { allowed, .. }) = refused else {
         panic!("{refused:?}")
     };
@@ -197,7 +206,8 @@ async fn another_role_may_serve_the_fork_if_policy_allows_it() {
 #[tokio::test]
 async fn what_cannot_be_forked_is_refused_and_leaves_no_session_behind() {
     let world = two_runs().await;
-    let fork = |run, turn, options| world.orchestrator.fork(run, Turn(turn), options);
+    let runs = world.orchestrator.runs();
+    let fork = |run, turn, options| runs.fork(run, Turn(turn), options);
     let taken = fork(world.run, 1, ForkOptions::new(session())).await;
     assert!(
         matches!(taken, Err(ForkError::SessionExists(_))),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{BudgetKind, FinishReason, RecordBody, RunStatus, Seq};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunBounds, SessionStore};
+use neuraxis_ports::{RunBounds, RunLog as _, SessionStore};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, request};
@@ -61,7 +61,7 @@ async fn a_run_left_by_a_process_at_that_point_ends_when_it_is_taken_up() {
             .ids(Arc::new(neuraxis_engine::UuidV7))
             .build()
             .unwrap();
-        let taken_up = next.resume(run, Vec::new()).await.unwrap();
+        let taken_up = next.runs().resume(run, Vec::new()).await.unwrap();
         if taken_up.records().last().unwrap().ends_the_run() {
             let result = taken_up.result().await.unwrap();
             let full = FinishReason::Budget(BudgetKind::Log);

@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -132,7 +132,11 @@ async fn what_is_posted_where_the_run_is_at_work_is_heard_at_once() {
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
     tokio::time::sleep(seconds(1)).await;
     let enough = InboxInput::Cancelled(Cancelled::new(InputId::new("c1"), "enough"));
-    orchestrator.post(handle.run_id(), enough).await.unwrap();
+    orchestrator
+        .runs()
+        .post(handle.run_id(), enough)
+        .await
+        .unwrap();
     let began = tokio::time::Instant::now();
     let result = handle.result().await.unwrap();
     assert_eq!(result.status, RunStatus::Interrupted);
@@ -156,7 +160,7 @@ async fn a_run_that_waits_goes_on_once_somebody_posted_without_being_taken_up_in
     let run = handle.run_id();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Waiting);
     let watching = orchestrator.clone();
-    tokio::spawn(async move { watching.keep_recovering(seconds(10)).await });
+    tokio::spawn(async move { watching.runs().keep_recovering(seconds(10)).await });
     let before = store.records(run, Seq(0)).await.unwrap().len();
     tokio::time::sleep(seconds(100)).await;
     assert_eq!(store.records(run, Seq(0)).await.unwrap().len(), before);
@@ -183,7 +187,7 @@ async fn a_stalled_owner_that_comes_back_writes_nothing_more() {
         .build()
         .unwrap();
     let run = stalled.run_id();
-    let taken_over = second.resume(run, Vec::new()).await.unwrap();
+    let taken_over = second.runs().resume(run, Vec::new()).await.unwrap();
     assert_eq!(taken_over.result().await.unwrap().reply, "taken over");
     let kept = store.records(run, Seq(0)).await.unwrap();
     let stale = NoResult::Unrecorded(StoreError::Stale(run));

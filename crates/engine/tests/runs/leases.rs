@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{RunId, RunStatus, Seq};
 use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };
@@ -45,7 +45,7 @@ fn paying(act: Act) -> Arc<ScriptedTool> {
 async fn taken_over(store: &Arc<Store>, run: RunId) {
     let model = Arc::new(ScriptedModel::always(reply::text("taken over")));
     let other = engine(store, &model, &paying(Act::value("1")));
-    let handle = other.resume(run, Vec::new()).await.unwrap();
+    let handle = other.runs().resume(run, Vec::new()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().reply, "taken over");
 }
 
@@ -118,13 +118,13 @@ async fn a_run_that_was_lost_again_and_again_while_its_process_lives_is_not_ende
         let lost = handle.result().await;
         assert!(matches!(lost, Err(NoResult::Unrecorded(_))), "{lost:?}");
         store.repair();
-        let left_alone = engine.recover().await.unwrap();
+        let left_alone = engine.runs().recover().await.unwrap();
         assert!(
             left_alone.resumed.is_empty(),
             "its lease is not over, and it rests"
         );
         sleep(LEASE + SECOND).await;
-        handle = engine.resume(run, Vec::new()).await.unwrap();
+        handle = engine.runs().resume(run, Vec::new()).await.unwrap();
     }
     assert_eq!(handle.result().await.unwrap().reply, "kept in the end");
     assert_eq!(store.run(run).await.unwrap().status, RunStatus::Done);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{AgentSpec, BudgetKind, FinishReason, Message, Profile, Role, RunStatus};
-use neuraxis_engine::{AgentTool, Execution, Orchestrator, RequestError, TraceType};
+use neuraxis_engine::{Agent, AgentTool, Execution, Orchestrator, RequestError, TraceType};
 use neuraxis_ports::ToolRunner;
 use neuraxis_testkit::{
     Act, Script, ScriptedModel, ScriptedRunner, ScriptedTool, messages, reply, spec,
@@ -12,12 +12,12 @@ use neuraxis_testkit::{
 
 use crate::support::assert_paired;
 
-fn orchestrator(model: &Arc<ScriptedModel>, tools: Vec<ScriptedTool>) -> Orchestrator {
+fn agent(model: &Arc<ScriptedModel>, tools: Vec<ScriptedTool>) -> Agent {
     let tools = tools.into_iter().map(|tool| Arc::new(tool) as Arc<_>);
     Orchestrator::builder()
         .model(Role::REASONING, model.clone())
         .tools(tools)
-        .build()
+        .build_agent()
         .unwrap()
 }
 
@@ -52,7 +52,7 @@ fn texts(execution: &Execution) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
     let model = two_turns();
-    let done = orchestrator(&model, vec![look()])
+    let done = agent(&model, vec![look()])
         .execute("You look.", "What is there?")
         .await
         .unwrap();
@@ -104,8 +104,8 @@ async fn a_prompt_is_answered_with_everything_that_happened_on_the_way() {
 async fn the_system_prompt_goes_first_unless_there_is_one_already() {
     let asked = |messages: Vec<Message>, prompt: Option<&'static str>| async move {
         let model = Arc::new(ScriptedModel::always(reply::text("ok")));
-        let orchestrator = orchestrator(&model, Vec::new());
-        let done = orchestrator.run(messages, prompt).await.unwrap();
+        let agent = agent(&model, Vec::new());
+        let done = agent.run(messages, prompt).await.unwrap();
         let sent = model.requests()[0].messages.clone();
         assert_eq!(sent.messages(), &done.message_history[..sent.len()]);
         let sent: Vec<_> = sent
@@ -129,13 +129,13 @@ async fn the_system_prompt_goes_first_unless_there_is_one_already() {
 #[tokio::test]
 async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
     let model = Arc::new(ScriptedModel::always(reply::text("ok")));
-    let orchestrator = orchestrator(&model, Vec::new());
+    let agent = agent(&model, Vec::new());
     let history = vec![
         Message::user("look"),
         messages::calls([("c1", "look", "{}")]),
         Message::user("well?"),
     ];
-    let done = orchestrator.execute_with_history(history).await.unwrap();
+    let done = agent.execute_with_history(history).await.unwrap();
     assert_paired(&done.message_history);
     assert_eq!(done.message_history.len(), 5);
     let again = done
@@ -143,16 +143,16 @@ async fn a_conversation_goes_on_and_what_was_broken_in_it_is_repaired() {
         .iter()
         .map(|message| (**message).clone());
     let again = again.chain([Message::user("more")]).collect();
-    let more = orchestrator.execute_with_history(again).await.unwrap();
+    let more = agent.execute_with_history(again).await.unwrap();
     assert_eq!(more.message_history[..5], done.message_history[..]);
 }
 
 #[tokio::test]
 async fn a_conversation_without_a_message_to_answer_is_refused() {
     let model = Arc::new(ScriptedModel::new());
-    let orchestrator = orchestrator(&model, Vec::new());
+    let agent = agent(&model, Vec::new());
     for messages in [Vec::new(), vec![Message::system("x")]] {
-        let refused = orchestrator.run(messages, None).await;
+        let refused = agent.run(messages, None).await;
         assert!(matches!(refused, Err(RequestError::EmptyMessage)));
     }
 }
@@ -160,8 +160,8 @@ async fn a_conversation_without_a_message_to_answer_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_future_cancels_the_run() {
     let model = Arc::new(ScriptedModel::always(Script::hanging()));
-    let orchestrator = orchestrator(&model, Vec::new());
-    let asking = orchestrator.execute("", "hi");
+    let agent = agent(&model, Vec::new());
+    let asking = agent.execute("", "hi");
     assert!(
         tokio::time::timeout(Duration::from_secs(1), asking)
             .await
@@ -177,10 +177,7 @@ async fn dropping_the_future_cancels_the_run() {
 async fn a_model_that_fails_still_gives_an_answer_and_a_history() {
     let error = neuraxis_core::LlmError::new(neuraxis_core::LlmErrorKind::Unauthorized, "no key");
     let model = Arc::new(ScriptedModel::always(error));
-    let done = orchestrator(&model, Vec::new())
-        .execute("", "hi")
-        .await
-        .unwrap();
+    let done = agent(&model, Vec::new()).execute("", "hi").await.unwrap();
     assert_eq!(done.status, RunStatus::Failed);
     assert!(
         done.content.starts_with("I could not finish this"),
@@ -198,12 +195,12 @@ async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on
             .then(reply::calls([("pick", r#"{"of":2}"#)]))
             .then(reply::text("The second.")),
     );
-    let orchestrator = Orchestrator::builder()
+    let agent = Orchestrator::builder()
         .model(Role::REASONING, model.clone())
         .client_tool(spec("pick").build())
-        .build()
+        .build_agent()
         .unwrap();
-    let first = orchestrator.execute("", "choose").await.unwrap();
+    let first = agent.execute("", "choose").await.unwrap();
     assert_eq!(first.finish_reason, FinishReason::ClientTools);
     let mut history: Vec<Message> = first
         .message_history
@@ -213,7 +210,7 @@ async fn calls_of_the_callers_own_tools_are_handed_over_and_the_next_run_goes_on
     let call = history.last().unwrap().tool_calls().next().unwrap().clone();
     assert_eq!(call.arguments.as_str(), r#"{"of":2}"#);
     history.push(messages::result(call.id.as_str(), "pick", "2"));
-    let second = orchestrator.execute_with_history(history).await.unwrap();
+    let second = agent.execute_with_history(history).await.unwrap();
     assert_eq!(second.content, "The second.");
     assert_paired(&second.message_history);
 }
@@ -230,14 +227,14 @@ async fn a_sub_agent_has_no_tools_of_the_callers_since_nobody_could_bring_it_the
     );
     let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
     let agent = AgentTool::new(spec("ask").build(), agent).with_tools(["pick".parse().unwrap()]);
-    let orchestrator = Orchestrator::builder()
+    let agent = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(root))
         .model(Role::CODING, below.clone())
         .client_tool(spec("pick").build())
         .agent(agent)
-        .build()
+        .build_agent()
         .unwrap();
-    let done = orchestrator.execute("", "go").await.unwrap();
+    let done = agent.execute("", "go").await.unwrap();
     assert_eq!(
         (done.status, done.content.as_str()),
         (RunStatus::Done, "ok")
@@ -252,13 +249,13 @@ async fn a_runner_runs_the_tools_it_has() {
     let runner = ScriptedRunner::new([looks.clone()]);
     let specs = runner.specs();
     let runner: Arc<dyn ToolRunner> = Arc::new(runner);
-    let orchestrator = Orchestrator::builder()
+    let agent = Orchestrator::builder()
         .model(Role::REASONING, model)
         .tool_runner(&runner, specs)
         .project_id("p7")
-        .build()
+        .build_agent()
         .unwrap();
-    let done = orchestrator.execute("", "look").await.unwrap();
+    let done = agent.execute("", "look").await.unwrap();
     assert_eq!(done.content, "It is a door.");
     let call = &looks.calls()[0];
     assert_eq!(call.context.project_id.as_deref(), Some("p7"));
@@ -281,13 +278,13 @@ fn tireless() -> Arc<ScriptedModel> {
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_tool_calls_ends_a_run_with_an_answer() {
     let model = tireless();
-    let orchestrator = Orchestrator::builder()
+    let agent = Orchestrator::builder()
         .model(Role::REASONING, model)
         .tool(Arc::new(look()))
         .tool_call_limit(3)
-        .build()
+        .build_agent()
         .unwrap();
-    let done = orchestrator.execute("", "go").await.unwrap();
+    let done = agent.execute("", "go").await.unwrap();
     assert_eq!(
         done.finish_reason,
         FinishReason::Budget(BudgetKind::ToolCalls)
@@ -307,13 +304,13 @@ async fn of_two_limits_the_one_that_is_reached_first_ends_the_run_whichever_it_i
         (4, FinishReason::Budget(BudgetKind::ToolCalls), 4),
         (40, FinishReason::MaxTurns, 10),
     ] {
-        let orchestrator = Orchestrator::builder()
+        let agent = Orchestrator::builder()
             .model(Role::REASONING, tireless())
             .tool(Arc::new(look()))
             .tool_call_limit(calls)
-            .build()
+            .build_agent()
             .unwrap();
-        let done = orchestrator.execute("", "go").await.unwrap();
+        let done = agent.execute("", "go").await.unwrap();
         assert_eq!(
             (done.finish_reason, done.content.as_str()),
             (reason, "what I have")

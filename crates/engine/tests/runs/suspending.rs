@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{Orchestrator, RequestError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ async fn a_run_that_does_not_is_left_to_be_taken_up_at_once_and_nothing_is_recor
 
     let model = ScriptedModel::new().then(reply::text("done"));
     let next = engine(&store, model, unused());
-    let recovered = next.recover().await.unwrap();
+    let recovered = next.runs().recover().await.unwrap();
     let [taken_up] = recovered.resumed.as_slice() else {
         panic!("{recovered:?}");
     };
@@ -105,7 +105,11 @@ async fn a_call_that_cannot_be_undone_is_not_made_again_by_who_takes_the_run_up(
         .tool(again.clone())
         .build()
         .unwrap();
-    let taken_up = next.resume(handle.run_id(), Vec::new()).await.unwrap();
+    let taken_up = next
+        .runs()
+        .resume(handle.run_id(), Vec::new())
+        .await
+        .unwrap();
     taken_up.result().await.unwrap();
     let records = taken_up.records();
     let results: Vec<&ToolResult> = records
@@ -125,8 +129,8 @@ async fn what_is_kept_nowhere_is_cancelled_and_new_requests_are_refused_from_the
     let store = Arc::new(MemoryStore::new());
     let orchestrator = engine(&store, after(1_000), unused());
     let executing = tokio::spawn({
-        let orchestrator = orchestrator.clone();
-        async move { orchestrator.execute("Be short.", "go").await.unwrap() }
+        let agent = orchestrator.agent();
+        async move { agent.execute("Be short.", "go").await.unwrap() }
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     let suspending = tokio::spawn({

@@ -126,7 +126,7 @@ async fn a_run_taken_up_by_another_process_is_traced_with_all_that_was_said_befo
     let run = waiting.result.run_id;
     let (sink, after) = emitter();
     let other = process(ScriptedApprover::new().approve(), sink);
-    let handle = other.resume(run, Vec::new()).await.unwrap();
+    let handle = other.runs().resume(run, Vec::new()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
     let mut emitted = of_run(&before, run);
     emitted.extend(of_run(&after, run));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::RunStatus;
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{builder, hear, request, session};
@@ -129,19 +129,19 @@ async fn a_run_of_an_altered_session_is_not_taken_up_and_stays_as_it_is() {
     let next = engine(&store, answering());
     let written = writes(&store);
     store.fail_next(StoreOperation::Verify, altered());
-    let error = next.resume(run, Vec::new()).await.unwrap_err();
+    let error = next.runs().resume(run, Vec::new()).await.unwrap_err();
     assert!(
         matches!(&error, ResumeError::Altered { session, .. } if *session == crate::support::session()),
         "{error}"
     );
-    let left = next.recover().await.unwrap().left;
+    let left = next.runs().recover().await.unwrap().left;
     assert!(
         matches!(left.as_slice(), [(left, ResumeError::Altered { .. })] if *left == run),
         "{left:?}"
     );
     assert_eq!(writes(&store), written);
     tokio::time::advance(Duration::from_secs(61)).await;
-    let handle = next.resume(run, Vec::new()).await.unwrap();
+    let handle = next.runs().resume(run, Vec::new()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
 }
 

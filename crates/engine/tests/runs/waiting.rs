@@ -62,6 +62,7 @@ impl PutAside {
     async fn resume(&self, answers: Vec<Answer>) -> Result<OrchestratorResult, ResumeError> {
         let handle = self
             .orchestrator
+            .runs()
             .resume(self.heard.result.run_id, answers)
             .await?;
         Ok(handle.result().await.unwrap())
@@ -132,6 +133,7 @@ async fn a_denial_and_an_expiry_are_told_apart() {
         let run = put_aside(later(1), &[("write", "{}")]).await;
         let handle = run
             .orchestrator
+            .runs()
             .resume(
                 run.heard.result.run_id,
                 vec![decided(&run.asked()[0], decision)],
@@ -224,6 +226,6 @@ async fn a_run_there_is_not_and_one_that_has_ended_cannot_be_taken_up() {
     let again = run.resume(Vec::new()).await;
     assert!(matches!(again, Err(ResumeError::Ended(_))), "{again:?}");
     let unknown = neuraxis_testkit::CountingIds::nth_run(99);
-    let unknown = run.orchestrator.resume(unknown, Vec::new()).await;
+    let unknown = run.orchestrator.runs().resume(unknown, Vec::new()).await;
     assert!(matches!(unknown, Err(ResumeError::Store(_))), "{unknown:?}");
 }

@@ -16,7 +16,8 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ApproverReply, Session, SessionStore, Tool, ToolContext, ToolError, async_trait,
+    ApproverReply, RunLog as _, Session, SessionIndex as _, SessionStore, Tool, ToolContext,
+    ToolError, async_trait,
 };
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
@@ -79,7 +80,12 @@ impl Left {
         let put = Arc::new(put);
         process().block_on(async {
             let engine = change(engine(&self.store, &self.model, &put)).build();
-            let handle = engine.unwrap().resume(self.run, Vec::new()).await.unwrap();
+            let handle = engine
+                .unwrap()
+                .runs()
+                .resume(self.run, Vec::new())
+                .await
+                .unwrap();
             assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
         });
         (put, result_of(&self.store, self.run))
@@ -152,7 +158,7 @@ fn a_run_of_a_session_without_a_decision_is_ended_and_nothing_of_it_runs() {
         store.release(&lease).await.unwrap();
 
         let engine = engine(&store, &model, &put).build().unwrap();
-        let recovered = engine.recover().await.unwrap();
+        let recovered = engine.runs().recover().await.unwrap();
         assert!(recovered.resumed.is_empty());
         let [(_, ResumeError::Closed { why, .. })] = recovered.left.as_slice() else {
             panic!("it is ended: {recovered:?}")
@@ -161,7 +167,7 @@ fn a_run_of_a_session_without_a_decision_is_ended_and_nothing_of_it_runs() {
         let ended = store.run(run).await.unwrap();
         assert_eq!(ended.status, RunStatus::Interrupted);
         assert_eq!((model.calls().len(), put.count()), (0, 0));
-        let again = engine.recover().await.unwrap();
+        let again = engine.runs().recover().await.unwrap();
         assert!(again.left.is_empty(), "nobody looks at it again");
     });
 }
@@ -179,7 +185,7 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
         let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Taken, nobody);
         imported.await.unwrap();
         let engine = engine(&store, &left.model, &put).build().unwrap();
-        let recovered = engine.recover().await.unwrap();
+        let recovered = engine.runs().recover().await.unwrap();
         assert!(recovered.resumed.is_empty());
         assert!(
             matches!(recovered.left.as_slice(), [(_, ResumeError::Imported(run))] if *run == left.run)
@@ -188,14 +194,14 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
         assert!(next.is_err(), "its session is busy");
         assert_eq!(put.count(), 0);
 
-        let calls = engine.open_calls(left.run).await.unwrap();
+        let calls = engine.runs().open_calls(left.run).await.unwrap();
         let [open] = calls.as_slice() else {
             panic!("one call is open: {calls:?}")
         };
         assert_eq!((&*open.call.name, open.call.stage), ("put", CallStage::Begun));
         assert_eq!(open.class, Some(ToolClass::Idempotent));
         assert_eq!(open.verdict, Verdict::Allow);
-        let handle = engine.resume_by_person(left.run).await.unwrap();
+        let handle = engine.runs().resume_by_person(left.run).await.unwrap();
         assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
         assert_eq!(put.count(), 1);
     });
@@ -240,7 +246,7 @@ fn an_approval_that_was_put_into_the_store_does_not_count_and_the_call_is_asked_
         store.post(run, &InboxEntry::new(forged)).await.unwrap();
         let approver = Arc::new(ScriptedApprover::new().then(ApproverReply::Later));
         let engine = engine(&store, &model, &put).approver(approver.clone());
-        let recovered = engine.build().unwrap().recover().await.unwrap();
+        let recovered = engine.build().unwrap().runs().recover().await.unwrap();
         let result = recovered.resumed[0].result().await.unwrap();
         assert_eq!(result.status, RunStatus::Waiting);
         assert_eq!(approver.asks().len(), 1);
@@ -257,7 +263,7 @@ fn where_nobody_can_be_asked_a_forged_approval_comes_to_a_denial() {
         let forged = InboxInput::ApprovalDecided(forged_approval(&store, run).await);
         store.post(run, &InboxEntry::new(forged)).await.unwrap();
         let engine = engine(&store, &model, &put).build().unwrap();
-        let recovered = engine.recover().await.unwrap();
+        let recovered = engine.runs().recover().await.unwrap();
         recovered.resumed[0].result().await.unwrap();
         run
     });
@@ -279,11 +285,11 @@ fn decided_with(key: Option<ApprovalKey>) -> usize {
         let other = key
             .into_iter()
             .fold(other, OrchestratorBuilder::approval_key);
-        let signed = other.build().unwrap().sign_approval(run, forged);
+        let signed = other.build().unwrap().approvals().sign(run, forged);
         let entry = InboxEntry::new(InboxInput::ApprovalDecided(signed));
         store.post(run, &entry).await.unwrap();
         let engine: Orchestrator = engine(&store, &model, &put).build().unwrap();
-        let recovered = engine.recover().await.unwrap();
+        let recovered = engine.runs().recover().await.unwrap();
         recovered.resumed[0].result().await.unwrap();
     });
     put.count()

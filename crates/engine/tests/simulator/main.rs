@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use neuraxis_core::{Mode, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, RunHandle, UserRequest};
-use neuraxis_ports::SessionStore;
+use neuraxis_ports::{RunLog as _, SessionStore};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::people::Steered;
@@ -108,7 +108,7 @@ fn ask(world: &Arc<World>, question: &str) -> Option<RunId> {
         assert!(deaths < 200, "the run never ends");
         let resumed = process().block_on(world.store.until_death(async {
             let orchestrator = world.orchestrator();
-            match orchestrator.resume(run, answers).await {
+            match orchestrator.runs().resume(run, answers).await {
                 Ok(handle) => live(world, &orchestrator, &handle).await,
                 Err(ResumeError::Store(_)) => Left::Dead,
                 // It died after its last record.
@@ -132,7 +132,11 @@ fn died_in(world: &Arc<World>) -> Option<RunId> {
             return Some(run);
         }
         let orchestrator = world.orchestrator();
-        orchestrator.release(&world.session, run).await.unwrap();
+        orchestrator
+            .runs()
+            .release(&world.session, run)
+            .await
+            .unwrap();
         None
     })
 }

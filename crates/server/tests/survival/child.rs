@@ -41,7 +41,7 @@ pub(crate) fn serve(folder: &Path) {
             }
         });
         let orchestrator = app.build().await.unwrap().orchestrator;
-        orchestrator.recover().await.unwrap();
+        orchestrator.runs().recover().await.unwrap();
         let server = Server::bind("127.0.0.1:0".parse().unwrap(), orchestrator.clone());
         let mut limits = Limits::default();
         limits.modes = Some(vec![Mode::EXPLORATORY]);
@@ -49,6 +49,7 @@ pub(crate) fn serve(folder: &Path) {
         println!("listening on {}", server.url());
         tokio::spawn(async move {
             orchestrator
+                .runs()
                 .keep_recovering(Duration::from_millis(100))
                 .await;
         });

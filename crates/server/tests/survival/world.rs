@@ -282,8 +282,9 @@ impl World {
         }
         let engine = Orchestrator::builder()
             .model(Role::REASONING, Arc::new(ScriptedModel::new()))
+            .store(Arc::new(MemoryStore::default()))
             .approval_key(ApprovalKey::new(bytes));
-        engine.build().unwrap().sign_approval(run, decided)
+        engine.build().unwrap().approvals().sign(run, decided)
     }
 
     pub(crate) async fn records(&self, run: RunId) -> Vec<Arc<Record>> {

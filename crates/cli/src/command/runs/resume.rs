@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::anyhow;
 use clap::Args;
 use neuraxis::core::{CallStage, Verdict};
-use neuraxis::engine::{OpenCall, TakenUpBy};
+use neuraxis::engine::{OpenCall, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
@@ -84,9 +84,9 @@ impl Resume {
         let by = match runs.is_left_to_a_person(id).await? {
             true => {
                 self.show_and_ask(app, &run).await?;
-                TakenUpBy::Person
+                Taker::Person
             }
-            false => TakenUpBy::Engine,
+            false => Taker::Engine,
         };
         let handle = lease_progress::take_up(app, id, by).await?;
         let events = handle.events();
