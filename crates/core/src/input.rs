@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{AskCause, GrantScope, Remember, RuleRef, Verdict};
+use crate::decision::{AskCause, Grant, GrantScope, Remember, RuleRef, Verdict};
 use crate::duration;
 use crate::error::LlmError;
 use crate::finish::BudgetKind;
@@ -190,6 +190,21 @@ pub struct Vetted {
     pub effect_id: EffectId,
     /// What was found, in the order of the calls.
     pub calls: Vec<Vetting>,
+    /// What people allowed for the session with their answers to these calls: from this record on it counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<Grant>,
+}
+
+impl Vetted {
+    /// Says what was found about calls, with nothing allowed for the session.
+    #[must_use]
+    pub const fn new(effect_id: EffectId, calls: Vec<Vetting>) -> Self {
+        Self {
+            effect_id,
+            calls,
+            granted: Vec::new(),
+        }
+    }
 }
 
 /// What was found about one call.

@@ -52,9 +52,10 @@ pub use provider::{
 };
 pub use secret::Secret;
 pub use store::{
-    ChainHead, Ending, MAX_GRANT_BYTES, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
-    MAX_OWNER_BYTES, RunBounds, RunFilter, RunLease, RunSize, RunSummary, Session, SessionCursor,
-    SessionFilter, SessionStore, StoreError, UsageOf, check_grant, check_input, grant_out_of_turn,
+    ChainHead, Ending, KeyedRequest, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
+    MAX_OWNER_BYTES, RunBounds, RunFilter, RunLease, RunLog, RunSize, RunStart, RunSummary,
+    Session, SessionCursor, SessionFilter, SessionIndex, SessionStore, StoreError, UsageOf,
+    check_input,
 };
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use mockall::mock;
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
-    Advice, AskApproval, Consult, ContentHash, Grant, InboxEntry, InputId, JsonText, LlmError,
-    ModelRequest, Record, Remembered, Reply, RunId, Seq, SessionId, SessionMetrics, Taint,
-    ToolName, ToolOutput, ToolSpec, Transcript,
+    Advice, AskApproval, Consult, ContentHash, InboxEntry, InputId, JsonText, LlmError,
+    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutput,
+    ToolSpec, Transcript,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, CallContext, ChainHead, Clock, Ids, LlmClient, ModelInfo,
-    ReplyStream, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, Tool,
-    ToolContext, ToolError, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    ReplyStream, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolRunner, TraceSink, TurnContext,
+    UsageOf, async_trait,
 };
 
 mock! {
@@ -60,32 +62,34 @@ mock! {
     pub SessionStore {}
 
     #[async_trait]
-    impl SessionStore for SessionStore {
+    impl RunLog for SessionStore {
+        async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError>;
+        async fn renew(&self, lease: &RunLease) -> Result<(), StoreError>;
+        async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
+        async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
+        async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
+        async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
+        async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError>;
+        async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError>;
+        async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
+    }
+
+    #[async_trait]
+    impl SessionIndex for SessionStore {
         async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
         async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
         async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
         async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
         async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
         async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
-        async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError>;
-        async fn renew(&self, lease: &RunLease) -> Result<(), StoreError>;
-        async fn release(&self, lease: &RunLease) -> Result<(), StoreError>;
-        async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError>;
-        async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError>;
-        async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError>;
-        async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError>;
+        async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
+        async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError>;
         async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
         async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
         async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
-        async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError>;
-        async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError>;
-        async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
         async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError>;
         async fn usage_since(&self, of: &UsageOf, since: Timestamp) -> Result<SessionMetrics, StoreError>;
-        async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError>;
-        async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError>;
-        async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError>;
-        async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError>;
+        async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError>;
         async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError>;
         async fn verify(&self, session: &SessionId, expect: Option<ContentHash>) -> Result<ChainHead, StoreError>;
     }

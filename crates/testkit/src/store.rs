@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
-    SessionMetrics, Taint, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
-    async_trait,
+    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, SessionStore, StoreError, UsageOf, async_trait,
 };
 
 /// Passes everything on to another store, but for the faults that a test orders.
@@ -45,19 +45,16 @@ pub enum StoreOperation {
     Prune,
     Renew,
     Release,
-    MarkImported,
     Run,
     Runs,
+    FindRuns,
     Unfinished,
     Post,
     Inbox,
     Settle,
     Metrics,
     UsageSince,
-    Plan,
-    Taint,
-    Remembered,
-    Remember,
+    Carried,
     Revoke,
     Verify,
     Probe,
@@ -147,7 +144,55 @@ impl<S> FailingStore<S> {
 }
 
 #[async_trait]
-impl<S: SessionStore> SessionStore for FailingStore<S> {
+impl<S: SessionStore> RunLog for FailingStore<S> {
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        self.pass(StoreOperation::BeginRun, self.inner.begin(start))
+            .await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::AbandonRun, self.inner.abandon_run(lease))
+            .await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Commit, self.inner.commit(lease, records))
+            .await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.pass(StoreOperation::Records, self.inner.records(run, after))
+            .await
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Renew, self.inner.renew(lease))
+            .await
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Release, self.inner.release(lease))
+            .await
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Post, self.inner.post(run, entry))
+            .await
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.pass(StoreOperation::Inbox, self.inner.inbox(lease))
+            .await
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
+            .await
+    }
+}
+
+#[async_trait]
+impl<S: SessionStore> SessionIndex for FailingStore<S> {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         self.pass(
             StoreOperation::CreateSession,
@@ -181,44 +226,9 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        self.pass(StoreOperation::BeginRun, self.inner.begin_run(session, run))
-            .await
-    }
-
-    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::AbandonRun, self.inner.abandon_run(lease))
-            .await
-    }
-
-    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Commit, self.inner.commit(lease, records))
-            .await
-    }
-
-    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        self.pass(StoreOperation::Records, self.inner.records(run, after))
-            .await
-    }
-
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         self.pass(StoreOperation::Prune, self.inner.prune(before))
             .await
-    }
-
-    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Renew, self.inner.renew(lease))
-            .await
-    }
-
-    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Release, self.inner.release(lease))
-            .await
-    }
-
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        let marked = self.inner.mark_imported(lease);
-        self.pass(StoreOperation::MarkImported, marked).await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
@@ -230,23 +240,13 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
             .await
     }
 
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.pass(StoreOperation::FindRuns, self.inner.find_runs(filter))
+            .await
+    }
+
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.pass(StoreOperation::Unfinished, self.inner.unfinished())
-            .await
-    }
-
-    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Post, self.inner.post(run, entry))
-            .await
-    }
-
-    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        self.pass(StoreOperation::Inbox, self.inner.inbox(lease))
-            .await
-    }
-
-    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Settle, self.inner.settle(lease, ids))
             .await
     }
 
@@ -271,23 +271,8 @@ impl<S: SessionStore> SessionStore for FailingStore<S> {
         .await
     }
 
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        self.pass(StoreOperation::Plan, self.inner.plan(session))
-            .await
-    }
-
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
-        self.pass(StoreOperation::Taint, self.inner.taint(session))
-            .await
-    }
-
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        self.pass(StoreOperation::Remembered, self.inner.remembered(session))
-            .await
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.pass(StoreOperation::Remember, self.inner.remember(lease, grant))
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
+        self.pass(StoreOperation::Carried, self.inner.carried(session))
             .await
     }
 

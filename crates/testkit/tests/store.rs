@@ -3,7 +3,7 @@
 
 use futures_util::FutureExt;
 use neuraxis_core::SessionId;
-use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_ports::{Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::mock::MockSessionStore;
 use neuraxis_testkit::{FailingStore, Fault, START, StoreOperation};
 

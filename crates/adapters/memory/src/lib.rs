@@ -9,7 +9,7 @@
 //! ```
 //! use neuraxis_core::jiff::Timestamp;
 //! use neuraxis_memory::MemoryStore;
-//! use neuraxis_ports::{Session, SessionStore};
+//! use neuraxis_ports::{Session, SessionIndex};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //! ```
 
 mod run;
-mod shelves;
+mod state;
 mod store;
 
 pub use store::MemoryStore;

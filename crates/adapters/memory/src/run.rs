@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    ContentHash, InboxEntry, InputId, JsonText, Record, RecordBody, RunId, RunMeter, Seq,
-    SessionId, SessionMetrics,
+    ContentHash, InboxEntry, InputId, Record, RunId, RunMeter, Seq, SessionId, SessionMetrics,
 };
 use neuraxis_ports::{
-    Ending, MAX_INBOX_ENTRIES, RunBounds, RunLease, RunSize, RunSummary, StoreError, check_input,
+    Ending, KeyedRequest, MAX_INBOX_ENTRIES, RunBounds, RunLease, RunSize, RunStart, RunSummary,
+    StoreError, check_input,
 };
 
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Run {
     inbox: Vec<Posted>,
     /// It was imported, and nobody has begun it again since.
     imported: bool,
+    /// The request that it was begun for, where that had a key.
+    request: Option<KeyedRequest>,
 }
 
 /// When a lease runs out.
@@ -59,16 +62,17 @@ struct Posted {
 }
 
 impl Run {
-    pub(crate) const fn new(id: RunId, session: SessionId) -> Self {
+    pub(crate) fn new(start: &RunStart) -> Self {
         Self {
-            id,
-            session,
+            id: start.run,
+            session: start.session.clone(),
             token: 0,
             lease: None,
             records: Vec::new(),
             bytes: 0,
             inbox: Vec::new(),
             imported: false,
+            request: start.request.clone(),
         }
     }
 
@@ -90,10 +94,17 @@ impl Run {
     }
 
     /// Gives the run to a new holder.
-    pub(crate) fn lease_to(&mut self, token: u64, lease: Duration) {
+    pub(crate) fn lease_to(&mut self, token: u64, lease: Duration, imported: bool) {
         self.token = token;
         self.lease = LeaseEnd::after(lease);
-        self.imported = false;
+        self.imported = imported;
+    }
+
+    /// Tells whether it was begun for a request with a key, given as its hash.
+    pub(crate) fn holds(&self, key: ContentHash) -> bool {
+        self.request
+            .as_ref()
+            .is_some_and(|request| request.key == key)
     }
 
     /// Begins the time of the lease anew.
@@ -103,10 +114,6 @@ impl Run {
         }
         self.lease = LeaseEnd::after(lease);
         Ok(())
-    }
-
-    pub(crate) const fn mark_imported(&mut self) {
-        self.imported = true;
     }
 
     pub(crate) const fn release(&mut self) {
@@ -247,7 +254,8 @@ impl Run {
 
     pub(crate) fn summary(&self) -> RunSummary {
         let mut summary = RunSummary::new(self.id, self.session.clone());
-        self.records.iter().for_each(|record| summary.read(record));
+        summary.log = LogSummary::of(&self.records);
+        summary.request.clone_from(&self.request);
         let held = self
             .lease
             .filter(|lease| !lease.is_over() && !self.has_ended());
@@ -263,15 +271,5 @@ impl Run {
         let mut meter = RunMeter::since(since);
         self.records.iter().for_each(|record| meter.read(record));
         *used += meter.used();
-    }
-
-    pub(crate) fn plan(&self) -> Option<JsonText> {
-        self.records
-            .iter()
-            .rev()
-            .find_map(|record| match &record.body {
-                RecordBody::Plan(changed) => Some(changed.plan.clone()),
-                _ => None,
-            })
     }
 }

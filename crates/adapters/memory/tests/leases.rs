@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunBounds, Session, SessionStore, StoreError};
+use neuraxis_ports::{RunBounds, RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{CountingIds, RunLog, START};
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::Seq;
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Session, SessionStore};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _};
 use neuraxis_testkit::{CountingIds, RunLog, START, reply};
 
 #[tokio::test]

@@ -1,14 +1,13 @@
 //! Either database: how to connect to it, and where its dialect differs.
 
-mod header;
 mod postgres;
 mod sqlite;
 
-pub(crate) use header::Header;
-pub(crate) use sqlite::{path as file_of, tighten};
+pub(crate) use sqlite::{Header, path as file_of, tighten};
 
 use std::time::Duration;
 
+use neuraxis_ports::StoreError;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Error, PgPool, SqlitePool};
@@ -54,7 +53,7 @@ impl Database {
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
         let database = Self::connect(config)?;
         // What is not ours is not even opened in earnest.
-        if let Some(header) = config.file().as_deref().and_then(header::of_file) {
+        if let Some(header) = config.file().as_deref().and_then(sqlite::header_of) {
             schema::recognize(&database.place, header)?;
         }
         let connected = database.writer().await;
@@ -125,11 +124,12 @@ impl Database {
             let place = self.place.clone();
             return OpenError::Full { place };
         }
-        self.told(error.into()).into()
+        self.store_error(error.into()).into()
     }
 
-    pub(crate) fn told(&self, failure: Failure) -> neuraxis_ports::StoreError {
-        failure.told(&self.place)
+    /// Says in the words of the port why something was not done.
+    pub(crate) fn store_error(&self, failure: Failure) -> StoreError {
+        failure.at(&self.place)
     }
 }
 

@@ -98,10 +98,10 @@ impl From<StoreError> for Failure {
 
 impl Failure {
     /// Says it in the words of the port; `place` is the file or the server.
-    pub(crate) fn told(self, place: &str) -> StoreError {
+    pub(crate) fn at(self, place: &str) -> StoreError {
         match self {
             Self::Refused(error) => error,
-            Self::Database(error) => told(&error, place),
+            Self::Database(error) => store_error(&error, place),
         }
     }
 }
@@ -190,7 +190,7 @@ fn postgres_kind(code: &str) -> Kind {
     }
 }
 
-fn told(error: &Error, place: &str) -> StoreError {
+fn store_error(error: &Error, place: &str) -> StoreError {
     // Of a server's words only its message: details may hold data.
     let why = match error {
         Error::Database(error) => match error.code() {
@@ -204,9 +204,9 @@ fn told(error: &Error, place: &str) -> StoreError {
         Error::Configuration(_) => "the connection is not set up right".to_owned(),
         other => other.to_string(),
     };
-    let told = format!("{place}: {why}");
+    let message = format!("{place}: {why}");
     match kind(error) {
-        Kind::Broken | Kind::Passing => StoreError::Unavailable(told),
-        Kind::Disk | Kind::Lasting => StoreError::Damaged(told),
+        Kind::Broken | Kind::Passing => StoreError::Unavailable(message),
+        Kind::Disk | Kind::Lasting => StoreError::Damaged(message),
     }
 }

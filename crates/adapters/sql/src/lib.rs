@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use neuraxis_core::jiff::Timestamp;
-//! use neuraxis_ports::{Session, SessionStore};
+//! use neuraxis_ports::{Session, SessionIndex};
 //! use neuraxis_sql::{SqlConfig, SqlStore};
 //!
 //! # #[tokio::main(flavor = "current_thread")]

@@ -4,6 +4,11 @@
 
 use std::time::Duration;
 
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{ContentHash, JsonText, RunId};
+use neuraxis_ports::StoreError;
+use serde::de::DeserializeOwned;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -11,6 +16,9 @@ use sqlx::{
     Arguments, Connection, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite,
     SqliteConnection,
 };
+use uuid::Uuid;
+
+use crate::error::Failure;
 
 /// A value of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +93,45 @@ impl Row {
     pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, Error> {
         column!(self, column)
     }
+
+    /// Reads a hash.
+    pub(crate) fn hash(&self, column: usize) -> Result<ContentHash, Failure> {
+        let hash = ContentHash::from_bytes(&self.bytes(column)?);
+        Ok(hash.ok_or_else(|| damaged("a hash is not 32 bytes long"))?)
+    }
+
+    /// Reads the id of a run.
+    pub(crate) fn run_id(&self, column: usize) -> Result<RunId, Failure> {
+        let id = Uuid::from_slice(&self.bytes(column)?);
+        Ok(RunId(id.map_err(|_| {
+            damaged("the id of a run is not 16 bytes long")
+        })?))
+    }
+
+    /// Reads a time, which stands in microseconds.
+    pub(crate) fn maybe_time(&self, column: usize) -> Result<Option<Timestamp>, Failure> {
+        let time = self.maybe_int(column)?.map(Timestamp::from_microsecond);
+        Ok(time
+            .transpose()
+            .map_err(|_| damaged("a time is beyond all times"))?)
+    }
+
+    /// Reads a value that stands as JSON in a text.
+    pub(crate) fn maybe_json<T: DeserializeOwned>(
+        &self,
+        column: usize,
+        what: &str,
+    ) -> Result<Option<T>, Failure> {
+        let value = self.maybe_text(column)?;
+        let value = value.map(|text| JsonText::from_text(text).decode());
+        Ok(value
+            .transpose()
+            .map_err(|_| damaged(format!("{what} cannot be read")))?)
+    }
+}
+
+fn damaged(what: impl Into<String>) -> StoreError {
+    StoreError::Damaged(what.into())
 }
 
 /// A connection. One to a server that did not answer in time is closed and never used again.
@@ -176,6 +223,28 @@ impl Link {
         .await
     }
 
+    /// Applies migrations up to a version, those that the database does not have. However long that takes.
+    pub(crate) async fn migrate(&mut self, migrator: &Migrator, to: i64) -> Result<(), Error> {
+        let migrated = match self.wire()? {
+            WireMut::Sqlite(wire) => migrator.run_to(to, wire).await,
+            WireMut::Postgres(wire) => migrator.run_to(to, wire).await,
+        };
+        migrated.map_err(of_migration)
+    }
+
+    /// Notes that a database has migrations up to a version.
+    pub(crate) async fn note_migrations(
+        &mut self,
+        migrator: &Migrator,
+        to: i64,
+    ) -> Result<(), Error> {
+        let noted = match self.wire()? {
+            WireMut::Sqlite(wire) => migrator.skip(wire, Some(to)).await,
+            WireMut::Postgres(wire) => migrator.skip(wire, Some(to)).await,
+        };
+        noted.map_err(of_migration)
+    }
+
     /// Says goodbye; a file is left without others beside it if this was its last connection.
     pub(crate) async fn close(mut self) {
         let closed = match self.wire.take() {
@@ -189,18 +258,23 @@ impl Link {
         }
     }
 
+    fn wire(&mut self) -> Result<WireMut<'_>, Error> {
+        match &mut self.wire {
+            None => Err(Error::PoolClosed),
+            Some(Wire::Sqlite(wire)) => Ok(WireMut::Sqlite(wire)),
+            Some(Wire::Postgres(wire)) => Ok(WireMut::Postgres(wire)),
+            Some(Wire::PooledSqlite(wire)) => Ok(WireMut::Sqlite(&mut *wire)),
+            Some(Wire::PooledPostgres(wire)) => Ok(WireMut::Postgres(&mut *wire)),
+        }
+    }
+
     async fn in_time<T>(
         &mut self,
         work: impl AsyncFnOnce(WireMut<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let wire = match &mut self.wire {
-            None => return Err(Error::PoolClosed),
-            Some(Wire::Sqlite(wire)) => WireMut::Sqlite(wire),
-            Some(Wire::Postgres(wire)) => WireMut::Postgres(wire),
-            Some(Wire::PooledSqlite(wire)) => WireMut::Sqlite(&mut *wire),
-            Some(Wire::PooledPostgres(wire)) => WireMut::Postgres(&mut *wire),
-        };
-        let Some(patience) = self.patience else {
+        let patience = self.patience;
+        let wire = self.wire()?;
+        let Some(patience) = patience else {
             return work(wire).await;
         };
         if let Ok(result) = tokio::time::timeout(patience, work(wire)).await {
@@ -211,6 +285,14 @@ impl Link {
             drop(wire.detach());
         }
         Err(Error::PoolTimedOut)
+    }
+}
+
+/// What the database said while a migration was applied.
+fn of_migration(error: MigrateError) -> Error {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error,
+        other => Error::Migrate(Box::new(other)),
     }
 }
 

@@ -257,8 +257,8 @@ fn add(text: &mut Vec<u8>, step: &Step) {
     for line in lines(&step.body) {
         match line {
             Some(Line::Record(record)) => text.extend_from_slice(record),
-            Some(Line::Beside(hash)) => {
-                let beside = step.beside.iter().find(|(of, _)| *of == hash);
+            Some(Line::Payload(hash)) => {
+                let beside = step.payloads.iter().find(|(of, _)| *of == hash);
                 text.extend_from_slice(beside.map_or(&[], |(_, record)| record));
             }
             None => {}

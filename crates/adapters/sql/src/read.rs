@@ -1,11 +1,6 @@
 //! Reading, past the writer: each question is one statement, or several over what no longer changes.
 
-pub(crate) mod answers;
-pub(crate) mod check;
 pub(crate) mod history;
-pub(crate) mod ids;
-pub(crate) mod inbox;
-mod origins;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod sessions;

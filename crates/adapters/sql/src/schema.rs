@@ -1,9 +1,20 @@
-//! The schema, version by version. Each version is one transaction: an interrupted one has not happened.
+//! Brings the schema of a database up to date. All that takes is one transaction: an interrupted one has not happened.
+//!
+//! The migrations are sqlx's, in `migrations/`; which of them a database has is noted by sqlx, and as one number where
+//! every version of this program looks for it: in the header of a file, or in the table `schema_version` of a server.
+
+use std::collections::BTreeMap;
+
+use neuraxis_core::log::{Carried, LogSummary};
+use neuraxis_core::{JsonText, RunStatus};
+use neuraxis_ports::StoreError;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
 use crate::database::{Database, Dialect, Header};
-use crate::error::OpenError;
+use crate::error::{Failure, OpenError};
 use crate::link::{Link, values};
-use sqlx::{AssertSqlSafe, Error};
+use crate::read::records;
 
 /// Marks a file as ours: the bytes `NxSt`. SQLite keeps the number in the file's header.
 const APPLICATION_ID: i64 = 0x4e78_5374;
@@ -11,45 +22,66 @@ const APPLICATION_ID: i64 = 0x4e78_5374;
 /// By which servers keep two programs from changing the schema at the same time.
 const ADVISORY_LOCK: i64 = APPLICATION_ID;
 
-struct Version {
-    sqlite: &'static str,
-    postgres: &'static str,
+/// The version that this program brings every database to.
+const LATEST: i64 = 5;
+
+/// The first version whose migrations sqlx noted itself.
+#[cfg(test)]
+const FIRST_NOTED: i64 = 5;
+
+/// What each version adds to the one before: its number, its name, and the statements.
+macro_rules! migrations {
+    ($folder:literal) => {
+        [
+            migration!(1, "sessions_and_runs", $folder),
+            migration!(2, "answers_and_taint", $folder),
+            migration!(3, "metrics_anew", $folder),
+            migration!(4, "length_of_leases", $folder),
+            migration!(5, "summaries_and_keys", $folder),
+        ]
+    };
 }
 
-/// What each version adds to the one before, from version 1 on.
-const VERSIONS: &[Version] = &[
-    Version {
-        sqlite: include_str!("schema/sqlite/0001.sql"),
-        postgres: include_str!("schema/postgres/0001.sql"),
-    },
-    Version {
-        sqlite: include_str!("schema/sqlite/0002.sql"),
-        postgres: include_str!("schema/postgres/0002.sql"),
-    },
-    Version {
-        sqlite: include_str!("schema/sqlite/0003.sql"),
-        postgres: include_str!("schema/postgres/0003.sql"),
-    },
-    Version {
-        sqlite: include_str!("schema/sqlite/0004.sql"),
-        postgres: include_str!("schema/postgres/0004.sql"),
-    },
-];
+macro_rules! migration {
+    ($number:literal, $name:literal, $folder:literal) => {
+        (
+            $number,
+            $name,
+            include_str!(concat!(
+                "../migrations/",
+                $folder,
+                "/000",
+                $number,
+                "_",
+                $name,
+                ".sql"
+            )),
+        )
+    };
+}
+
+fn migrator(dialect: Dialect) -> Migrator {
+    let migrations = match dialect {
+        Dialect::Sqlite => migrations!("sqlite"),
+        Dialect::Postgres => migrations!("postgres"),
+    };
+    let migrations = migrations.map(|(number, name, sql)| {
+        // Without transactions of their own: all of them are one, which is begun here.
+        let kind = MigrationType::Simple;
+        Migration::new(number, name.into(), kind, sql.into_sql_str(), true)
+    });
+    let mut migrator = Migrator::with_migrations(migrations.into());
+    // The transaction holds the lock.
+    migrator.set_locking(false);
+    migrator
+}
 
 /// Refuses a file whose header says that it is not ours, or newer than this program.
 pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
     let place = || place.to_owned();
-    let known = i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX);
     let found = header.version;
     if header.application == APPLICATION_ID {
-        return match found > known {
-            true => Err(OpenError::Newer {
-                place: place(),
-                found,
-                known,
-            }),
-            false => Ok(()),
-        };
+        return check_version(place, found);
     }
     let is_new = header.application == 0 && found == 0 && !header.was_used;
     match is_new {
@@ -58,33 +90,38 @@ pub(crate) fn recognize(place: &str, header: Header) -> Result<(), OpenError> {
     }
 }
 
+fn check_version(place: impl Fn() -> String, found: i64) -> Result<(), OpenError> {
+    match found > LATEST {
+        true => Err(OpenError::Newer {
+            place: place(),
+            found,
+            known: LATEST,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// Brings a database up to date.
 pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), OpenError> {
-    let told = |error: Error| database.not_opened(error);
+    let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
-    if dialect == Dialect::Sqlite && is_current(link).await.map_err(told)? {
+    if dialect == Dialect::Sqlite && version(dialect, link).await.map_err(not_opened)? == LATEST {
         // Whoever only reads needs neither the lock of whoever writes nor room on the disk.
-        return Ok(());
+        return recognize_open(database, link).await;
     }
-    begin(dialect, link).await.map_err(told)?;
-    let migrated = match found(dialect, link).await {
-        Ok(found) => migrate_from(database, link, found).await,
-        Err(error) => Err(told(error)),
+    begin(dialect, link).await.map_err(not_opened)?;
+    let migrated = match recognize_open(database, link).await {
+        Ok(()) => up_to(LATEST, database, link).await,
+        Err(error) => Err(error),
     };
-    let end = if migrated.is_ok() {
-        "COMMIT"
-    } else {
-        "ROLLBACK"
+    let end = match migrated {
+        Ok(()) => "COMMIT",
+        Err(_) => "ROLLBACK",
     };
     let ended = link.run(end, &[]).await;
     migrated?;
-    ended.map_err(told)?;
+    ended.map_err(not_opened)?;
     Ok(())
-}
-
-async fn is_current(link: &mut Link) -> Result<bool, Error> {
-    let known = i64::try_from(VERSIONS.len()).ok();
-    Ok(found(Dialect::Sqlite, link).await? == known)
 }
 
 async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
@@ -101,70 +138,113 @@ async fn begin(dialect: Dialect, link: &mut Link) -> Result<(), Error> {
     Ok(())
 }
 
-/// The version that was found; `None` for what is not ours.
-async fn found(dialect: Dialect, link: &mut Link) -> Result<Option<i64>, Error> {
-    let number = async |link: &mut Link, sql: &'static str| {
-        let row = link.row(sql, &[]).await?;
-        row.map_or(Ok(0), |row| row.int(0))
+async fn number(link: &mut Link, sql: &'static str) -> Result<i64, Error> {
+    let row = link.row(sql, &[]).await?;
+    row.map_or(Ok(0), |row| row.int(0))
+}
+
+/// Returns the version of a database; 0 for a new one.
+async fn version(dialect: Dialect, link: &mut Link) -> Result<i64, Error> {
+    let sql = match dialect {
+        Dialect::Sqlite => "PRAGMA user_version",
+        Dialect::Postgres => "SELECT coalesce(max(version), 0) FROM schema_version",
     };
-    if dialect == Dialect::Postgres {
-        let version = "SELECT coalesce(max(version), 0) FROM schema_version";
-        return number(link, version).await.map(Some);
-    }
-    let version = number(link, "PRAGMA user_version").await?;
-    let application = number(link, "PRAGMA application_id").await?;
-    let tables = number(link, "SELECT count(*) FROM sqlite_master").await?;
-    let is_new = version == 0 && application == 0 && tables == 0;
-    Ok((is_new || application == APPLICATION_ID).then_some(version))
+    number(link, sql).await
 }
 
-async fn migrate_from(
-    database: &Database,
-    link: &mut Link,
-    found: Option<i64>,
-) -> Result<(), OpenError> {
-    let place = || database.place.clone();
-    let known = i64::try_from(VERSIONS.len()).unwrap_or(i64::MAX);
-    let found = found.ok_or_else(|| OpenError::Foreign { place: place() })?;
-    if found > known {
-        let place = place();
-        return Err(OpenError::Newer {
-            place,
-            found,
-            known,
-        });
+/// Refuses a database that is open and is not ours, or newer than this program.
+async fn recognize_open(database: &Database, link: &mut Link) -> Result<(), OpenError> {
+    let header = header(database.dialect, link).await;
+    let header = header.map_err(|error| database.not_opened(error))?;
+    recognize(&database.place, header)
+}
+
+async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {
+    let version = version(dialect, link).await?;
+    Ok(match dialect {
+        Dialect::Sqlite => Header {
+            application: number(link, "PRAGMA application_id").await?,
+            version,
+            was_used: number(link, "SELECT count(*) FROM sqlite_master").await? > 0,
+        },
+        // The tables stand in a schema of our own name.
+        Dialect::Postgres => Header {
+            application: APPLICATION_ID,
+            version,
+            was_used: true,
+        },
+    })
+}
+
+/// Applies the migrations that a database does not have, up to a version.
+async fn up_to(target: i64, database: &Database, link: &mut Link) -> Result<(), OpenError> {
+    let not_opened = |error: Error| database.not_opened(error);
+    let dialect = database.dialect;
+    let found = version(dialect, link).await.map_err(not_opened)?;
+    let migrator = migrator(dialect);
+    if found > 0 {
+        // Versions before sqlx's notes were noted as a number alone.
+        let noted = link.note_migrations(&migrator, found).await;
+        noted.map_err(not_opened)?;
     }
-    for (version, number) in VERSIONS.iter().zip(1_i64..) {
-        if number > found {
-            let applied = apply(database.dialect, link, version, number).await;
-            applied.map_err(|error| database.not_opened(error))?;
+    let migrated = link.migrate(&migrator, target).await;
+    migrated.map_err(not_opened)?;
+    if dialect == Dialect::Sqlite {
+        // A pragma takes no values.
+        let mark = AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"));
+        link.run(mark, &[]).await.map_err(not_opened)?;
+    }
+    if (1..LATEST).contains(&found) && target == LATEST {
+        let summed_up = sum_up(link).await;
+        summed_up.map_err(|failure| database.store_error(failure))?;
+    }
+    Ok(())
+}
+
+/// Notes of each run what its records say in a few words, and of each session what it carries: older versions kept that in
+/// other forms, and what they used not at all.
+async fn sum_up(link: &mut Link) -> Result<(), Failure> {
+    let sql = "SELECT key, id, session, records, ended_at FROM runs WHERE records > 0 ORDER BY key";
+    let mut sessions = BTreeMap::<i64, Carried>::new();
+    for row in link.rows(sql, &[]).await? {
+        let (key, run) = (row.int(0)?, row.run_id(1)?);
+        let summary = match records::of_run(link, key, run, 0).await {
+            Ok(records) => {
+                let carried = sessions.entry(row.int(2)?).or_default();
+                for record in &records {
+                    carried.apply(record);
+                }
+                LogSummary::of(&records)
+            }
+            // Whoever goes on from it is told, not whoever opens the database.
+            Err(Failure::Refused(StoreError::Damaged(_))) => {
+                let mut summary = LogSummary::default();
+                summary.records = row.int(3)?.cast_unsigned();
+                summary.ended_at = row.maybe_time(4)?;
+                if summary.ended_at.is_some() {
+                    summary.status = RunStatus::Failed;
+                }
+                summary
+            }
+            Err(failure) => return Err(failure),
+        };
+        let sql = "UPDATE runs SET summary = $1 WHERE key = $2";
+        link.run(sql, values![json(&summary)?.as_str(), key])
+            .await?;
+    }
+    for (session, carried) in sessions {
+        if carried != Carried::default() {
+            let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
+            link.run(sql, values![json(&carried)?.as_str(), session])
+                .await?;
         }
     }
     Ok(())
 }
 
-async fn apply(
-    dialect: Dialect,
-    link: &mut Link,
-    version: &Version,
-    number: i64,
-) -> Result<(), Error> {
-    match dialect {
-        Dialect::Sqlite => {
-            link.script(version.sqlite).await?;
-            // A pragma takes no values.
-            let mark = format!("PRAGMA user_version = {number}");
-            link.run(AssertSqlSafe(mark), &[]).await?;
-            let mark = format!("PRAGMA application_id = {APPLICATION_ID}");
-            link.run(AssertSqlSafe(mark), &[]).await?;
-        }
-        Dialect::Postgres => {
-            link.script(version.postgres).await?;
-            let mark = "INSERT INTO schema_version (version) VALUES ($1)";
-            link.run(mark, values![number]).await?;
-        }
-    }
-    Ok(())
+fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
+    JsonText::encode(value)
+        .map_err(|_| StoreError::Damaged("a summary cannot be written as JSON".to_owned()))
 }
 
 #[cfg(test)]

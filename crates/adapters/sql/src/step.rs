@@ -1,15 +1,16 @@
-//! A step as it is stored: its records as JSON Lines, long ones beside.
+//! A step as it is stored: its records as JSON Lines, but for long ones, which are payloads of their own.
 
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, InputId, JsonText, Record, RecordBody, Taint};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{ContentHash, InputId, Record};
 use neuraxis_ports::{ChainHead, Ending, RunLease, StoreError};
 
-/// The most bytes of a record that stands among the others. A longer one is kept beside, by its hash.
+/// The most bytes of a record that stands among the others. A longer one is a payload, named by its hash.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// Begins a line that is the hash of a record. A record begins with a brace.
-const BESIDE: u8 = b'@';
+const PAYLOAD: u8 = b'@';
 
 /// A step on its way to the database.
 #[derive(Debug)]
@@ -18,17 +19,17 @@ pub(crate) struct Step {
     pub(crate) records: Vec<Arc<Record>>,
     /// The lines, each with its line break.
     pub(crate) body: Vec<u8>,
-    /// The hash of each line, before anything was put beside.
+    /// The hash of each line, payloads included.
     hashes: Vec<ContentHash>,
-    /// What is kept beside.
-    pub(crate) beside: Vec<(ContentHash, Vec<u8>)>,
-    /// The length of the lines, before anything was put beside.
+    /// Its long records.
+    pub(crate) payloads: Vec<(ContentHash, Vec<u8>)>,
+    /// The length of the lines, payloads included.
     pub(crate) bytes: u64,
     pub(crate) ending: Ending,
     /// The inbox entries that the step takes.
     pub(crate) taken: Vec<InputId>,
-    /// The untrusted content that the step brings.
-    pub(crate) taint: Taint,
+    /// Whether it may change what its session carries.
+    pub(crate) carries: bool,
 }
 
 impl Step {
@@ -40,11 +41,11 @@ impl Step {
             records: records.to_vec(),
             body: Vec::with_capacity(records.len() * 512),
             hashes: Vec::with_capacity(records.len()),
-            beside: Vec::new(),
+            payloads: Vec::new(),
             bytes: 0,
             ending: Ending::GoesOn,
             taken: Vec::new(),
-            taint: Taint::default(),
+            carries: false,
         };
         let mut next = records.first().map(|record| record.seq);
         for record in records {
@@ -67,8 +68,8 @@ impl Step {
         self.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
         self.hashes.push(hash);
         if line.len() > MAX_INLINE_BYTES {
-            self.beside.push((hash, self.body.split_off(start)));
-            self.body.push(BESIDE);
+            self.payloads.push((hash, self.body.split_off(start)));
+            self.body.push(PAYLOAD);
             self.body.extend_from_slice(hash.to_string().as_bytes());
         }
         self.body.push(b'\n');
@@ -76,7 +77,7 @@ impl Step {
             self.ending = Ending::Ends;
         }
         self.taken.extend(record.inbox_id());
-        self.taint.read(record);
+        self.carries |= Carried::default().apply(record);
         Ok(())
     }
 
@@ -88,17 +89,6 @@ impl Step {
     /// Returns where the chain stands after this step.
     pub(crate) fn chained(&self, head: ChainHead) -> ChainHead {
         self.hashes.iter().copied().fold(head, ChainHead::with_hash)
-    }
-
-    /// Returns the plan that the step leaves, if it changes it.
-    pub(crate) fn plan(&self) -> Option<&JsonText> {
-        self.records
-            .iter()
-            .rev()
-            .find_map(|record| match &record.body {
-                RecordBody::Plan(changed) => Some(&changed.plan),
-                _ => None,
-            })
     }
 }
 
@@ -122,8 +112,8 @@ pub(crate) fn write_line(text: &mut Vec<u8>, record: &Record) -> Result<(), Stor
 pub(crate) enum Line<'a> {
     /// A record.
     Record(&'a [u8]),
-    /// The hash of one that is kept beside.
-    Beside(ContentHash),
+    /// The hash of one that is a payload.
+    Payload(ContentHash),
 }
 
 /// Returns the lines of a stored step; `None` for one that is neither a record nor a hash.
@@ -131,7 +121,7 @@ pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = Option<Line<'_>>> {
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     body.split(|byte| *byte == b'\n')
         .map(|line| match line.split_first() {
-            Some((&BESIDE, hash)) => hash_of_text(hash).map(Line::Beside),
+            Some((&PAYLOAD, hash)) => hash_of_text(hash).map(Line::Payload),
             Some((b'{', _)) => Some(Line::Record(line)),
             _ => None,
         })

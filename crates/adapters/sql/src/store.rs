@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
-    SessionMetrics, Taint, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
 };
 use neuraxis_ports::{
-    ChainHead, RunFilter, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError,
-    UsageOf, async_trait, check_grant, check_input,
+    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, StoreError, UsageOf, async_trait, check_input,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -92,19 +92,19 @@ impl SqlStore {
     }
 
     /// Looks whether the database is whole: reads through a file of SQLite, as far as its own structure goes, and counts
-    /// what is in it. Whether the records are those that were kept is for [`SessionStore::verify`] to say.
+    /// what is in it. Whether the records are those that were kept is for [`SessionIndex::verify`] to say.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] naming the file and what is wrong; [`StoreError::Unavailable`].
     pub async fn check(&self) -> Result<Contents, StoreError> {
         let database = &self.0.database;
-        let found = read::check::contents(&mut self.link().await?, database.dialect).await;
+        let found = read::verify::contents(&mut self.link().await?, database.dialect).await;
         found.map_err(|failure| match failure {
             Failure::Refused(StoreError::Damaged(what)) => {
                 StoreError::Damaged(format!("{}: {what}", database.place))
             }
-            failure => self.told(failure),
+            failure => self.store_error(failure),
         })
     }
 
@@ -119,16 +119,75 @@ impl SqlStore {
 
     async fn link(&self) -> Result<Link, StoreError> {
         let link = self.0.database.reader().await;
-        link.map_err(|error| self.told(error.into()))
+        link.map_err(|error| self.store_error(error.into()))
     }
 
-    fn told(&self, failure: Failure) -> StoreError {
-        self.0.database.told(failure)
+    fn store_error(&self, failure: Failure) -> StoreError {
+        self.0.database.store_error(failure)
     }
 }
 
 #[async_trait]
-impl SessionStore for SqlStore {
+impl RunLog for SqlStore {
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        match self.act(Act::Begin(Box::new(start.clone()))).await? {
+            Done::Leased(lease) => Ok(lease),
+            _ => Err(StoreError::Stale(start.run)),
+        }
+    }
+
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Renew(lease.clone())).await.map(drop)
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Release(lease.clone())).await.map(drop)
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.act(Act::Abandon(lease.clone())).await.map(drop)
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        let step = Step::new(lease, records)?;
+        self.writer()?.commit(step).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        let mut link = self.link().await?;
+        let found = async {
+            let key = read::records::key(&mut link, run).await?;
+            read::records::of_run(&mut link, key, run, after.0).await
+        };
+        found.await.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        let body = check_input(entry)?;
+        let hash = ContentHash::of(body.as_bytes());
+        let id = entry.id.clone();
+        let act = Act::Post {
+            run,
+            id,
+            body,
+            hash,
+        };
+        self.act(act).await.map(drop)
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        let found = read::records::inbox(&mut self.link().await?, lease).await;
+        found.map_err(|failure| self.store_error(failure))
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        let act = Act::Settle(lease.clone(), ids.to_vec());
+        self.act(act).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl SessionIndex for SqlStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         session.check()?;
         self.act(Act::Create(session.clone())).await.map(drop)
@@ -138,12 +197,12 @@ impl SessionStore for SqlStore {
         let found = read::sessions::find(&mut self.link().await?, id).await;
         found
             .map(|(_, session)| session)
-            .map_err(|failure| self.told(failure))
+            .map_err(|failure| self.store_error(failure))
     }
 
     async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
         let found = read::sessions::list(&mut self.link().await?, filter).await;
-        found.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError> {
@@ -167,106 +226,41 @@ impl SessionStore for SqlStore {
     async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError> {
         let mut link = self.link().await?;
         let found = read::history::of_session(&mut link, &self.0.histories, id).await;
-        found.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         let mut link = self.link().await?;
         let found = read::history::before(&mut link, &self.0.histories, run).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        match self.act(Act::Begin(session.clone(), run)).await? {
-            Done::Leased(lease) => Ok(lease),
-            _ => Err(StoreError::Stale(run)),
-        }
-    }
-
-    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Renew(lease.clone())).await.map(drop)
-    }
-
-    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Release(lease.clone())).await.map(drop)
-    }
-
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::MarkImported(lease.clone())).await.map(drop)
-    }
-
-    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.act(Act::Abandon(lease.clone())).await.map(drop)
-    }
-
-    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        let step = Step::new(lease, records)?;
-        self.writer()?.commit(step).await
-    }
-
-    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        let mut link = self.link().await?;
-        let found = async {
-            let key = read::records::key(&mut link, run).await?;
-            read::records::of_run(&mut link, key, run, after.0).await
-        };
-        found.await.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         let database = &self.0.database;
         let found = read::runs::find(&mut self.link().await?, database, run).await;
-        found.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
         let found = read::runs::of_session(&mut self.link().await?, database, session).await;
-        found.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
         let found = read::runs::list(&mut self.link().await?, database, filter).await;
-        found.map_err(|failure| self.told(failure))
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         let database = &self.0.database;
         let found = read::runs::unfinished(&mut self.link().await?, database).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
-        let body = check_input(entry)?;
-        let hash = ContentHash::of(body.as_bytes());
-        let id = entry.id.clone();
-        let act = Act::Post {
-            run,
-            id,
-            body,
-            hash,
-        };
-        self.act(act).await.map(drop)
-    }
-
-    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        let found = read::inbox::of_lease(&mut self.link().await?, lease).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        let act = Act::Settle(lease.clone(), ids.to_vec());
-        self.act(act).await.map(drop)
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
         self.act(Act::Probe).await.map(drop)
-    }
-
-    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
-        let of = UsageOf::Session(session.clone());
-        self.usage_since(&of, Timestamp::MIN).await
     }
 
     async fn usage_since(
@@ -275,38 +269,12 @@ impl SessionStore for SqlStore {
         since: Timestamp,
     ) -> Result<SessionMetrics, StoreError> {
         let found = read::usage::since(&mut self.link().await?, of, since).await;
-        let found = found.map_err(|failure| self.told(failure))?;
-        if !found.found_out.is_empty()
-            && let Err(error) = self.act(Act::KeepMetrics(found.found_out)).await
-        {
-            // It is found out again with the next question.
-            tracing::debug!(%error, "what ended runs used is not kept");
-        }
-        Ok(found.metrics)
+        found.map_err(|failure| self.store_error(failure))
     }
 
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        let found = read::usage::plan(&mut self.link().await?, session).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
-        let found = read::answers::taint(&mut self.link().await?, session).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        let found = read::answers::remembered(&mut self.link().await?, session).await;
-        found.map_err(|failure| self.told(failure))
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        let act = Act::Remember {
-            lease: lease.clone(),
-            grant: Box::new(grant.clone()),
-            body: check_grant(grant)?,
-        };
-        self.act(act).await.map(drop)
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
+        let found = read::sessions::carried(&mut self.link().await?, session).await;
+        found.map_err(|failure| self.store_error(failure))
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
@@ -320,6 +288,8 @@ impl SessionStore for SqlStore {
         expect: Option<ContentHash>,
     ) -> Result<ChainHead, StoreError> {
         let found = read::verify::session(&mut self.link().await?, session).await;
-        found.map_err(|failure| self.told(failure))?.expect(expect)
+        found
+            .map_err(|failure| self.store_error(failure))?
+            .expect(expect)
     }
 }

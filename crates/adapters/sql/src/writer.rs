@@ -4,13 +4,11 @@
 //! transaction. Not for reading, which goes past it.
 
 mod act;
-mod answers;
-mod begin;
 mod commit;
-mod delete;
 mod inbox;
-mod lease;
+mod leases;
 mod run_state;
+mod sessions;
 mod upsert;
 
 use std::collections::HashMap;
@@ -93,10 +91,10 @@ impl Writer {
 
     async fn send(&self, work: Work) -> Result<Done, StoreError> {
         let closed = || StoreError::Unavailable("the store is closed".to_owned());
-        let (reply, told) = oneshot::channel();
+        let (reply, done) = oneshot::channel();
         let job = Job { work, reply };
         self.0.send(job).await.map_err(|_| closed())?;
-        told.await.map_err(|_| closed())?
+        done.await.map_err(|_| closed())?
     }
 }
 
@@ -173,18 +171,18 @@ impl Task {
                     let single = self.write_at_once(std::slice::from_ref(work)).await;
                     outcomes.push(match single {
                         Ok(mut outcome) => outcome.pop().unwrap_or(Ok(Done::Nothing)),
-                        Err(error) => Err(self.database.told(error.into())),
+                        Err(error) => Err(self.database.store_error(error.into())),
                     });
                 }
                 outcomes
             }
             kind => {
-                let told = self.database.told(error.into());
+                let error = self.database.store_error(error.into());
                 if kind == Kind::Disk {
-                    tracing::error!(error = %told, "the disk failed: the store takes nothing more until it is opened again");
-                    self.stopped = Some(told.clone());
+                    tracing::error!(%error, "the disk failed: the store takes nothing more until it is opened again");
+                    self.stopped = Some(error.clone());
                 }
-                works.iter().map(|_| Err(told.clone())).collect()
+                works.iter().map(|_| Err(error.clone())).collect()
             }
         }
     }
@@ -257,7 +255,7 @@ impl Task {
         let mut rest = works;
         while let Some((first, others)) = rest.split_first() {
             if let Work::Act(act) = first {
-                outcomes.push(told(self.act(link, act).await)?);
+                outcomes.push(outcome(self.act(link, act).await)?);
                 rest = others;
                 continue;
             }
@@ -271,7 +269,7 @@ impl Task {
 }
 
 /// What the rules of the store refuse is an outcome; what the database refuses ends the transaction.
-fn told(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Error> {
+fn outcome(result: Result<Done, Failure>) -> Result<Result<Done, StoreError>, Error> {
     match result {
         Ok(done) => Ok(Ok(done)),
         Err(Failure::Refused(error)) => Ok(Err(error)),
@@ -312,7 +310,7 @@ impl Work {
     }
 }
 
-/// The run of a lease, if the store still thinks that the lease is valid.
+/// The refusal of a lease that is no longer valid.
 fn stale(lease: &RunLease) -> Failure {
     Failure::Refused(StoreError::Stale(lease.run))
 }

@@ -85,7 +85,7 @@ impl Forged {
         };
         let effect_id = vet.effect_id;
         let calls = vec![vetting];
-        self.tell(Input::Vetted(Vetted { effect_id, calls }));
+        self.tell(Input::Vetted(Vetted::new(effect_id, calls)));
         self
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ToolName;
-use crate::json::ContentHash;
+use crate::json::{ContentHash, JsonText};
 
 /// The answers of people that a session remembers. Plain data, stored with the session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,6 +41,17 @@ pub struct Grant {
     /// The keyed hash by which an engine knows an answer that it kept itself from one that was written into its store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ContentHash>,
+}
+
+impl Grant {
+    /// The most bytes of a remembered answer as JSON: 16 KiB. A larger one holds for its call alone.
+    pub const MAX_BYTES: usize = 16 * 1024;
+
+    /// Tells whether it is small enough to be remembered.
+    #[must_use]
+    pub fn is_small_enough(&self) -> bool {
+        JsonText::encode(self).is_ok_and(|json| json.as_str().len() <= Self::MAX_BYTES)
+    }
 }
 
 /// What the sandbox opens for one command that asks for it; a command that asks for nothing has none of it.
@@ -106,6 +117,17 @@ pub enum GrantScope {
     Tool,
 }
 
+impl GrantScope {
+    /// Tells whether it holds words of the arguments that it was given for; not only their hash, or nothing of them.
+    #[must_use]
+    pub const fn quotes_arguments(&self) -> bool {
+        match self {
+            Self::Command { .. } | Self::Host { .. } | Self::Path { .. } => true,
+            Self::Arguments { .. } | Self::Tool => false,
+        }
+    }
+}
+
 impl Remembered {
     /// The most answers that one session remembers.
     pub const MAX_GRANTS: usize = 256;
@@ -152,6 +174,14 @@ impl Remembered {
             self.grants.push(grant);
         }
         fits
+    }
+
+    /// Takes in an answer that is on record, however many there are; one whose number is taken is none.
+    pub fn record(&mut self, grant: Grant) {
+        if grant.id > self.last_id {
+            self.last_id = grant.id;
+            self.grants.push(grant);
+        }
     }
 
     /// Leaves out the answers that a check refuses. Their numbers stay taken.

@@ -53,6 +53,9 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
             for found in &mut vetted.calls {
                 vetting(found, policy);
             }
+            // A pattern that is not whole would cover nothing: what it was to cover is asked about again.
+            let granted = &mut vetted.granted;
+            granted.retain(|grant| policy.tool_calls || !grant.scope.quotes_arguments());
         }
         RecordBody::ApprovalRequested(asked) => {
             hide_json(&mut asked.arguments, policy.tool_calls);

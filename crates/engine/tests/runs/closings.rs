@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Session, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Fault, START, Script, ScriptedModel, ScriptedTool, StoreOperation, reply,
     spec,

@@ -16,7 +16,8 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ApproverReply, Session, SessionStore, Tool, ToolContext, ToolError, async_trait,
+    ApproverReply, RunLog as _, Session, SessionIndex as _, SessionStore, Tool, ToolContext,
+    ToolError, async_trait,
 };
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};

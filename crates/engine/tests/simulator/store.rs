@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{
-    ContentHash, Grant, InboxEntry, InputId, JsonText, Record, Remembered, RunId, Seq, SessionId,
-    SessionMetrics, Taint, Transcript,
+    ContentHash, InboxEntry, InputId, Record, RunId, Seq, SessionId, SessionMetrics, Transcript,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionFilter, SessionStore, StoreError, UsageOf,
-    async_trait,
+    ChainHead, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
+    SessionIndex, StoreError, UsageOf, async_trait,
 };
 use tokio::sync::Notify;
 
@@ -98,7 +98,47 @@ fn now<T>(done: impl Future<Output = T>) -> T {
 }
 
 #[async_trait]
-impl SessionStore for MortalStore {
+impl RunLog for MortalStore {
+    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.renew(lease).await
+    }
+
+    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.release(lease).await
+    }
+
+    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
+        self.inner.post(run, entry).await
+    }
+
+    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
+        self.inner.inbox(lease).await
+    }
+
+    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
+        self.inner.settle(lease, ids).await
+    }
+
+    async fn begin(&self, start: &RunStart) -> Result<RunLease, StoreError> {
+        *self.begun.lock().unwrap() = Some(start.run);
+        self.risk(|| now(self.inner.begin(start))).await
+    }
+
+    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
+        self.inner.abandon_run(lease).await
+    }
+
+    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+        self.risk(|| now(self.inner.commit(lease, records))).await
+    }
+
+    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
+        self.inner.records(run, after).await
+    }
+}
+
+#[async_trait]
+impl SessionIndex for MortalStore {
     async fn create_session(&self, session: &Session) -> Result<(), StoreError> {
         self.inner.create_session(session).await
     }
@@ -115,18 +155,6 @@ impl SessionStore for MortalStore {
         self.inner.prune(before).await
     }
 
-    async fn renew(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.inner.renew(lease).await
-    }
-
-    async fn release(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.inner.release(lease).await
-    }
-
-    async fn mark_imported(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.inner.mark_imported(lease).await
-    }
-
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
     }
@@ -135,20 +163,12 @@ impl SessionStore for MortalStore {
         self.inner.runs(session).await
     }
 
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.inner.find_runs(filter).await
+    }
+
     async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.inner.unfinished().await
-    }
-
-    async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError> {
-        self.inner.post(run, entry).await
-    }
-
-    async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError> {
-        self.inner.inbox(lease).await
-    }
-
-    async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError> {
-        self.inner.settle(lease, ids).await
     }
 
     async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
@@ -163,20 +183,8 @@ impl SessionStore for MortalStore {
         self.inner.usage_since(of, since).await
     }
 
-    async fn plan(&self, session: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        self.inner.plan(session).await
-    }
-
-    async fn taint(&self, session: &SessionId) -> Result<Taint, StoreError> {
-        self.inner.taint(session).await
-    }
-
-    async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        self.inner.remembered(session).await
-    }
-
-    async fn remember(&self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.risk(|| now(self.inner.remember(lease, grant))).await
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError> {
+        self.inner.carried(session).await
     }
 
     async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError> {
@@ -201,22 +209,5 @@ impl SessionStore for MortalStore {
 
     async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError> {
         self.inner.history_before(run).await
-    }
-
-    async fn begin_run(&self, session: &SessionId, run: RunId) -> Result<RunLease, StoreError> {
-        *self.begun.lock().unwrap() = Some(run);
-        self.risk(|| now(self.inner.begin_run(session, run))).await
-    }
-
-    async fn abandon_run(&self, lease: &RunLease) -> Result<(), StoreError> {
-        self.inner.abandon_run(lease).await
-    }
-
-    async fn commit(&self, lease: &RunLease, records: &[Arc<Record>]) -> Result<(), StoreError> {
-        self.risk(|| now(self.inner.commit(lease, records))).await
-    }
-
-    async fn records(&self, run: RunId, after: Seq) -> Result<Vec<Arc<Record>>, StoreError> {
-        self.inner.records(run, after).await
     }
 }

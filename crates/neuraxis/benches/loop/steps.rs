@@ -200,6 +200,7 @@ impl Scripted {
             Effect::Vet(vet) => Input::Vetted(Vetted {
                 effect_id: vet.effect_id,
                 calls: vec![Vetting::run(ToolClass::ReadOnly)],
+                granted: Vec::new(),
             }),
             Effect::RunTool(run) => Input::ToolFinished(ToolFinished {
                 effect_id: run.effect_id,

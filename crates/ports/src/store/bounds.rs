@@ -1,6 +1,6 @@
 //! How much a store keeps of one run, and what every store can hold.
 
-use neuraxis_core::{Grant, InboxEntry, RunId};
+use neuraxis_core::{InboxEntry, RunId};
 
 use super::StoreError;
 
@@ -12,9 +12,6 @@ pub const MAX_INPUT_ID_BYTES: usize = 256;
 
 /// The most bytes of an inbox entry as JSON: 2 MiB.
 pub const MAX_INPUT_BYTES: usize = 2 * 1024 * 1024;
-
-/// The most bytes of a remembered answer as JSON.
-pub const MAX_GRANT_BYTES: usize = 16 * 1024;
 
 /// The most entries that wait in one inbox.
 pub const MAX_INBOX_ENTRIES: usize = 1_024;
@@ -134,34 +131,6 @@ pub fn check_input(entry: &InboxEntry) -> Result<String, StoreError> {
         return Err(unwritable);
     }
     Ok(text.as_str().to_owned())
-}
-
-/// Checks that every store can keep a remembered answer, and returns it as JSON; for implementations of
-/// [`SessionStore`](super::SessionStore).
-///
-/// # Errors
-///
-/// [`StoreError::Invalid`].
-pub fn check_grant(grant: &Grant) -> Result<String, StoreError> {
-    let unwritable = StoreError::Invalid {
-        what: "remembered answer",
-        rule: "at most 16 KiB as JSON",
-    };
-    let text = neuraxis_core::JsonText::encode(grant).map_err(|_| unwritable.clone())?;
-    if text.as_str().len() > MAX_GRANT_BYTES {
-        return Err(unwritable);
-    }
-    Ok(text.as_str().to_owned())
-}
-
-/// Returns the error for an answer that is not the next of its session, or one too many; for implementations of
-/// [`SessionStore`](super::SessionStore).
-#[must_use]
-pub const fn grant_out_of_turn() -> StoreError {
-    StoreError::Invalid {
-        what: "remembered answer",
-        rule: "the next one of its session, of 256 at the most",
-    }
 }
 
 pub(super) fn check_text(

@@ -23,6 +23,14 @@ pub enum StoreError {
         /// The run that holds it.
         run: RunId,
     },
+    /// Another run of the session was begun under the same idempotency key.
+    #[error("run {run} of session {session} was begun under the same idempotency key")]
+    KeyTaken {
+        /// The session.
+        session: SessionId,
+        /// The run that holds the key.
+        run: RunId,
+    },
     /// The writer no longer holds the session, or missed records of its own run.
     #[error("run {0} no longer holds its session")]
     Stale(RunId),

@@ -1,16 +1,82 @@
 //! A run as a store tells of it, without its records.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::LogSummary;
 use neuraxis_core::uuid::Uuid;
-use neuraxis_core::{
-    AgentId, FinishReason, Message, Pending, PendingKind, Record, RecordBody, RunId, RunStatus,
-    SessionId, ToolCallId, ToolKind,
-};
+use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
 
-/// The most characters of a user's message that a summary shows.
-const MAX_TEXT_CHARS: usize = 120;
+/// A run that is to begin, or to begin again.
+///
+/// ```
+/// use neuraxis_core::{ContentHash, JsonText, RunId, uuid};
+/// use neuraxis_ports::{KeyedRequest, RunStart};
+///
+/// let (session, run) = ("main".parse()?, RunId(uuid::Uuid::nil()));
+/// let request = KeyedRequest::new(ContentHash::of(b"booking-17"), JsonText::string("book it"));
+/// let start = RunStart::new(session, run).for_request(request);
+/// assert!(start.request.is_some() && !start.imported);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunStart {
+    /// The session that is reserved for it.
+    pub session: SessionId,
+    /// Its id: a new one, or that of a run of the session that has not ended.
+    pub run: RunId,
+    /// The request that it is begun for, where that has an idempotency key.
+    pub request: Option<KeyedRequest>,
+    /// Whether its records come from elsewhere: [`RunSummary::imported`] says so until it is begun again without this.
+    pub imported: bool,
+}
+
+impl RunStart {
+    /// Describes a run of a request without a key.
+    #[must_use]
+    pub const fn new(session: SessionId, run: RunId) -> Self {
+        Self {
+            session,
+            run,
+            request: None,
+            imported: false,
+        }
+    }
+
+    /// Lets the run hold the key of a request.
+    #[must_use]
+    pub fn for_request(mut self, request: KeyedRequest) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Marks the run as one whose records come from elsewhere.
+    #[must_use]
+    pub const fn imported(mut self) -> Self {
+        self.imported = true;
+        self
+    }
+}
+
+/// A request with an idempotency key, as far as it takes to know it when it is made again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyedRequest {
+    /// The hash of its key; the key itself is a client's own text.
+    pub key: ContentHash,
+    /// What it asked, in whatever form the caller can compare: hashes, not the text itself.
+    pub asked: JsonText,
+}
+
+impl KeyedRequest {
+    /// Describes a request.
+    #[must_use]
+    pub const fn new(key: ContentHash, asked: JsonText) -> Self {
+        Self { key, asked }
+    }
+}
 
 /// The right to write the records of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +106,7 @@ impl RunLease {
     }
 }
 
-/// A run in a few words.
+/// A run in a few words: what its records say, which it can be read as, and what the store knows beside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunSummary {
@@ -48,22 +114,8 @@ pub struct RunSummary {
     pub run_id: RunId,
     /// Its session.
     pub session: SessionId,
-    /// Where it stands, as far as its records tell.
-    pub status: RunStatus,
-    /// When its first record was made; `None` before.
-    pub started_at: Option<Timestamp>,
-    /// When it ended, if it did.
-    pub ended_at: Option<Timestamp>,
-    /// The turns of the agent that answers: those it began, and once it has ended those that counted.
-    pub turns: u32,
-    /// Why it ended, if it did.
-    pub finish_reason: Option<FinishReason>,
-    /// The beginning of the user's message.
-    pub text: Option<String>,
-    /// What it waits for, while it waits.
-    pub pending: Vec<Pending>,
-    /// How many records it has.
-    pub records: u64,
+    /// What its records say.
+    pub log: LogSummary,
     /// Whether something waits in its inbox.
     pub has_mail: bool,
     /// Whether its last holder gave it back: a run that is left otherwise was left by a process that died or stalled.
@@ -73,100 +125,32 @@ pub struct RunSummary {
     /// Until when its lease lasts, by the clock of the store: before that, nobody but its holder can begin it again.
     /// `None` if nobody holds the run: it has ended, was given back, or its lease has run out.
     pub leased_until: Option<Timestamp>,
+    /// The request that it was begun for, where that had an idempotency key.
+    pub request: Option<KeyedRequest>,
 }
 
 impl RunSummary {
     /// A run of which nothing was recorded yet.
     #[must_use]
-    pub const fn new(run_id: RunId, session: SessionId) -> Self {
+    pub fn new(run_id: RunId, session: SessionId) -> Self {
         Self {
             run_id,
             session,
-            status: RunStatus::Running,
-            started_at: None,
-            ended_at: None,
-            turns: 0,
-            finish_reason: None,
-            text: None,
-            pending: Vec::new(),
-            records: 0,
+            log: LogSummary::default(),
             has_mail: false,
             released: false,
             imported: false,
             leased_until: None,
+            request: None,
         }
     }
+}
 
-    /// Takes in the next record of the run.
-    pub fn read(&mut self, record: &Record) {
-        self.records = record.seq.0;
-        self.started_at.get_or_insert(record.at);
-        if record.agent == AgentId::ROOT {
-            self.turns = self.turns.max(record.turn.0);
-        }
-        match &record.body {
-            RecordBody::RunStarted(started) => {
-                let asked = started.spec.messages.iter().map(AsRef::as_ref);
-                self.text = asked.rev().find_map(user_text);
-            }
-            RecordBody::Waiting(waiting) => {
-                self.status = RunStatus::Waiting;
-                self.pending.clone_from(&waiting.pending);
-            }
-            RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)
-                if record.ends_the_run() =>
-            {
-                self.go_on();
-                self.status = outcome.status();
-                self.ended_at = Some(record.at);
-                self.turns = outcome.turns;
-                self.finish_reason = Some(outcome.finish_reason.clone());
-            }
-            body if self.status == RunStatus::Waiting => self.read_waiting(body),
-            _ => {}
-        }
-    }
+impl Deref for RunSummary {
+    type Target = LogSummary;
 
-    /// Takes in a record of a run that waits. It is at work again once nothing is open, or when it does something else.
-    fn read_waiting(&mut self, body: &RecordBody) {
-        match body {
-            RecordBody::ApprovalDecided(decided) => self.answered(&decided.tool_call_id),
-            RecordBody::ToolResult(result) => self.answered(&result.tool_call_id),
-            // A run says that it waits once, not again for what it asks on top.
-            RecordBody::ApprovalRequested(asked) => self.pending.push(Pending {
-                effect_id: asked.effect_id,
-                tool_call_id: asked.tool_call_id.clone(),
-                kind: PendingKind::Approval,
-                expires_at: asked.expires_at,
-            }),
-            RecordBody::ToolCall(call) if call.kind == ToolKind::Client => {
-                self.pending.push(Pending {
-                    effect_id: call.effect_id,
-                    tool_call_id: call.tool_call_id.clone(),
-                    kind: PendingKind::ClientTool,
-                    expires_at: None,
-                });
-            }
-            RecordBody::LlmCall(_)
-            | RecordBody::LlmFailed(_)
-            | RecordBody::Verdict(_)
-            | RecordBody::ToolCall(_)
-            | RecordBody::Advised(_)
-            | RecordBody::Resumed(_) => self.go_on(),
-            _ => {}
-        }
-    }
-
-    fn answered(&mut self, call: &ToolCallId) {
-        self.pending.retain(|pending| pending.tool_call_id != *call);
-        if self.pending.is_empty() {
-            self.go_on();
-        }
-    }
-
-    fn go_on(&mut self) {
-        self.status = RunStatus::Running;
-        self.pending.clear();
+    fn deref(&self) -> &LogSummary {
+        &self.log
     }
 }
 
@@ -189,8 +173,8 @@ pub struct RunFilter {
     pub first: RunId,
     /// None with a greater id.
     pub last: RunId,
-    /// Only those whose ids end with these bytes, if any.
-    pub ending: Option<[u8; 8]>,
+    /// Only the one of a session that holds this key, by its hash; all if `None`.
+    pub key: Option<ContentHash>,
     /// How many at the most.
     pub limit: usize,
 }
@@ -219,17 +203,30 @@ impl RunFilter {
         })
     }
 
+    /// Shows one run.
+    #[must_use]
+    pub fn exactly(run: RunId) -> Self {
+        Self {
+            first: run,
+            last: run,
+            ..Self::default()
+        }
+    }
+
+    /// Shows only the run of a session that was begun under a key, given as its hash.
+    #[must_use]
+    pub fn under_key(session: SessionId, key: ContentHash) -> Self {
+        Self {
+            session: Some(session),
+            key: Some(key),
+            ..Self::default()
+        }
+    }
+
     /// Shows only those of a session.
     #[must_use]
     pub fn of_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
-        self
-    }
-
-    /// Shows only those whose ids end with these bytes.
-    #[must_use]
-    pub const fn ending_with(mut self, bytes: [u8; 8]) -> Self {
-        self.ending = Some(bytes);
         self
     }
 
@@ -263,10 +260,10 @@ impl RunFilter {
     #[must_use]
     pub fn shows(&self, run: &RunSummary) -> bool {
         let is_of = |session: &SessionId| run.session == *session;
-        let ends = |bytes: &[u8; 8]| run.run_id.0.as_bytes().ends_with(bytes);
         let is_asked_for = self.session.as_ref().is_none_or(is_of);
+        let holds = |key: &ContentHash| run.request.as_ref().is_some_and(|it| it.key == *key);
         is_asked_for
-            && self.ending.as_ref().is_none_or(ends)
+            && self.key.as_ref().is_none_or(holds)
             && (self.first..=self.last).contains(&run.run_id)
     }
 }
@@ -278,7 +275,7 @@ impl Default for RunFilter {
             session: None,
             first: run_of(u128::MIN),
             last: run_of(u128::MAX),
-            ending: None,
+            key: None,
             limit: Self::MAX_LIMIT,
         }
     }
@@ -286,16 +283,4 @@ impl Default for RunFilter {
 
 const fn run_of(number: u128) -> RunId {
     RunId(Uuid::from_u128(number))
-}
-
-fn user_text(message: &Message) -> Option<String> {
-    let Message::User { .. } = message else {
-        return None;
-    };
-    let text = message.text();
-    let cut = text.char_indices().nth(MAX_TEXT_CHARS);
-    let shown = cut.and_then(|(end, _)| text.get(..end)).unwrap_or(&text);
-    // What a text column of every database can hold.
-    let shown = shown.replace('\0', "\u{FFFD}");
-    Some(if cut.is_some() { shown + "…" } else { shown })
 }

@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod inbox;
 pub mod integrity;
+pub mod keys;
 pub mod leases;
 pub mod records;
 pub mod runs;
@@ -60,6 +61,13 @@ macro_rules! session_store_suite {
             an_ended_run_does_not_begin_again
             a_run_of_another_session_does_not_begin
         ] }
+        $crate::mount_rules! { $mark session_store::keys, $store, [
+            a_key_holds_one_run_of_its_session
+            an_ended_run_holds_its_key
+            a_run_begun_again_keeps_the_request_it_has
+            a_run_that_never_began_gives_its_key_back
+            of_runs_that_begin_at_once_under_a_key_one_wins
+        ] }
         $crate::mount_rules! { $mark session_store::records, $store, [
             a_run_has_no_records_before_its_first_commit
             an_unknown_run_is_named_in_the_error
@@ -108,20 +116,18 @@ macro_rules! session_store_suite {
             a_waiting_run_says_what_it_waits_for
             runs_are_listed_in_their_order
             runs_of_all_sessions_are_listed_by_their_ids
-            runs_are_found_by_how_their_ids_end
             what_is_unknown_is_named_in_every_question
             metrics_add_up_over_runs_at_work_and_ended_ones
             usage_counts_from_a_time_on
             time_is_what_runs_were_active
-            the_last_plan_of_a_session_is_known
         ] }
         $crate::mount_rules! { $mark session_store::answers, $store, [
             untrusted_content_of_a_session_is_known
             an_answer_is_remembered_listed_and_taken_back
             numbers_of_answers_never_come_back
-            an_answer_needs_the_lease_of_a_run
-            remembered_answers_are_bounded
-            answers_and_untrusted_content_go_with_their_session
+            a_refused_commit_lets_nothing_be_remembered
+            the_last_plan_of_a_session_is_known
+            what_a_session_carries_goes_with_it
         ] }
         $crate::mount_rules! { $mark session_store::integrity, $store, [
             the_chain_of_a_session_is_that_of_its_records

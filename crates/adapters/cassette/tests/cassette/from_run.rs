@@ -107,6 +107,7 @@ impl Run {
         run.send(Input::Vetted(Vetted {
             effect_id: vet.effect_id,
             calls: vec![Vetting::run(ToolClass::ReadOnly)],
+            granted: Vec::new(),
         }));
         let [Effect::RunTool(tool)] = run.effects.as_slice() else {
             panic!("{:?}", run.effects)

@@ -1,7 +1,7 @@
 //! A file of SQLite.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::ErrorKind;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     })?;
     create(&path)?;
     // It can be set for a new file only, and setting it again would write, even to a full disk.
-    let is_new = super::header::of_file(&path).is_none_or(|header| !header.was_used);
+    let is_new = header_of(&path).is_none_or(|header| !header.was_used);
     let synchronous = match config.durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
@@ -83,6 +83,44 @@ pub(crate) fn path(url: &str) -> Option<PathBuf> {
     // A database in memory would be another one for each connection.
     let is_file = !path.is_empty() && !path.starts_with(':') && !path.contains(['?', '\0']);
     is_file.then(|| PathBuf::from(path))
+}
+
+/// How a file of SQLite begins (<https://www.sqlite.org/fileformat2.html#the_database_header>).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// The bytes of the header.
+const BYTES: u64 = 100;
+
+/// What stands in a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Whose it is; 0 if nobody said so.
+    pub(crate) application: i64,
+    /// Which version of a schema it has; 0 if nobody said so.
+    pub(crate) version: i64,
+    /// Whether anything was ever made in it.
+    pub(crate) was_used: bool,
+}
+
+/// Reads the header of a file before anything opens it in earnest: SQLite would change some of it when it turns the file into
+/// one with a write-ahead log. What a log beside the file holds is not seen here; it is looked at again once it is open.
+/// `None` for a new one, and for what is no file of SQLite or cannot be read, which opening it tells better.
+pub(super) fn header_of(path: &Path) -> Option<Header> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(BYTES).read_to_end(&mut bytes).ok()?;
+    let number = |at: usize| {
+        let bytes = bytes.get(at..)?.first_chunk::<4>()?;
+        Some(i64::from(u32::from_be_bytes(*bytes)))
+    };
+    if !bytes.starts_with(MAGIC) {
+        return None;
+    }
+    Some(Header {
+        application: number(68)?,
+        version: number(60)?,
+        was_used: number(40)? != 0,
+    })
 }
 
 /// What SQLite adds to the name of a file for those that it keeps beside it.

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use neuraxis_core::{RunId, SessionId, Transcript, continued_history};
 use neuraxis_ports::StoreError;
 
-use super::ids::run_id;
 use super::{records, sessions};
 use crate::error::Failure;
 use crate::link::{Link, values};
@@ -135,7 +134,7 @@ async fn upto(
         return Ok(known.history);
     }
     for row in rows {
-        let records = records::of_run(link, row.int(0)?, run_id(&row, 1)?, 0).await?;
+        let records = records::of_run(link, row.int(0)?, row.run_id(1)?, 0).await?;
         known.history = continued_history(&known.history, &records);
         known.upto = row.int(0)?;
         known.bytes += row.int(2)?.unsigned_abs();

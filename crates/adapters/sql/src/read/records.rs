@@ -1,10 +1,10 @@
-//! The records of a run.
+//! The records of a run, and what waits in its inbox.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use neuraxis_core::{ContentHash, Record, RunId};
-use neuraxis_ports::StoreError;
+use neuraxis_core::{ContentHash, InboxEntry, JsonText, Record, RunId};
+use neuraxis_ports::{RunLease, StoreError};
 
 use crate::error::Failure;
 use crate::link::{Link, values};
@@ -21,8 +21,8 @@ pub(crate) struct Stored {
     pub(crate) body: Vec<u8>,
 }
 
-/// Records that are kept beside, by their hash.
-pub(crate) type Beside = HashMap<ContentHash, Vec<u8>>;
+/// Records that are kept apart because they are long, by their hash.
+pub(crate) type Payloads = HashMap<ContentHash, Vec<u8>>;
 
 /// Returns the key of a run.
 pub(crate) async fn key(link: &mut Link, run: RunId) -> Result<i64, Failure> {
@@ -48,13 +48,17 @@ pub(crate) async fn steps(link: &mut Link, key: i64, after: u64) -> Result<Vec<S
     steps.collect()
 }
 
-/// Returns what a run keeps beside, if its steps name any of it.
-pub(crate) async fn beside(link: &mut Link, key: i64, steps: &[Stored]) -> Result<Beside, Failure> {
-    let mut found = Beside::new();
+/// Returns what of the steps of a run is kept apart.
+pub(crate) async fn payloads(
+    link: &mut Link,
+    key: i64,
+    steps: &[Stored],
+) -> Result<Payloads, Failure> {
+    let mut found = Payloads::new();
     let named = steps.iter().flat_map(|step| lines(&step.body));
     let named: Vec<_> = named
         .filter_map(|line| match line {
-            Some(Line::Beside(hash)) => Some(hash),
+            Some(Line::Payload(hash)) => Some(hash),
             _ => None,
         })
         .collect();
@@ -76,9 +80,9 @@ pub(crate) async fn of_run(
     after: u64,
 ) -> Result<Vec<Arc<Record>>, Failure> {
     let steps = steps(link, key, after).await?;
-    let beside = beside(link, key, &steps).await?;
+    let payloads = payloads(link, key, &steps).await?;
     let bytes: usize = steps.iter().map(|step| step.body.len()).sum();
-    let decode = move || decode(run, &steps, &beside, after);
+    let decode = move || decode(run, &steps, &payloads, after);
     if bytes <= QUICK_BYTES {
         return Ok(decode()?);
     }
@@ -90,7 +94,7 @@ pub(crate) async fn of_run(
 fn decode(
     run: RunId,
     steps: &[Stored],
-    beside: &Beside,
+    payloads: &Payloads,
     after: u64,
 ) -> Result<Vec<Arc<Record>>, StoreError> {
     let mut records = Vec::new();
@@ -101,7 +105,7 @@ fn decode(
             }
             let text = match line {
                 Some(Line::Record(text)) => Some(text),
-                Some(Line::Beside(hash)) => beside.get(&hash).map(Vec::as_slice),
+                Some(Line::Payload(hash)) => payloads.get(&hash).map(Vec::as_slice),
                 None => None,
             };
             let text = text.and_then(|text| std::str::from_utf8(text).ok());
@@ -115,4 +119,27 @@ fn decode(
 
 fn unreadable(run: RunId, seq: u64) -> StoreError {
     StoreError::Damaged(format!("record {seq} of run {run} cannot be read"))
+}
+
+/// Returns what waits in the inbox of a run, the oldest first.
+pub(crate) async fn inbox(link: &mut Link, lease: &RunLease) -> Result<Vec<InboxEntry>, Failure> {
+    let sql = "SELECT runs.key FROM runs JOIN sessions ON sessions.key = runs.session \
+               WHERE runs.id = $1 AND runs.token = $2 AND sessions.id = $3";
+    let values = values![
+        lease.run.0.as_bytes().as_slice(),
+        lease.token.cast_signed(),
+        lease.session.as_str(),
+    ];
+    let row = link.row(sql, values).await?;
+    let key = row.ok_or(StoreError::Stale(lease.run))?.int(0)?;
+    let sql = "SELECT body FROM inbox WHERE run = $1 AND body IS NOT NULL ORDER BY key";
+    let rows = link.rows(sql, values![key]).await?;
+    let entries = rows.iter().map(|row| {
+        let text = String::from_utf8(row.bytes(0)?).ok();
+        let entry = text.and_then(|text| JsonText::from_text(text).decode().ok());
+        let run = lease.run;
+        let damaged = || StoreError::Damaged(format!("the inbox of run {run} cannot be read"));
+        Ok(entry.ok_or_else(damaged)?)
+    });
+    entries.collect()
 }

@@ -1,6 +1,9 @@
-//! Sessions.
+//! Sessions, and what they carry from one run to the next.
+
+use std::collections::BTreeSet;
 
 use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, SessionId};
 use neuraxis_ports::{Session, SessionFilter, StoreError};
 use sqlx::AssertSqlSafe;
@@ -37,6 +40,34 @@ pub(crate) async fn key(link: &mut Link, id: &SessionId) -> Result<i64, Failure>
     let row = link.row(sql, values![id.as_str()]).await?;
     let row = row.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
     Ok(row.int(0)?)
+}
+
+/// Returns what a session carries, by its key, as it is kept: permissions that were taken back included.
+pub(crate) async fn kept(link: &mut Link, key: i64) -> Result<Carried, Failure> {
+    let sql = "SELECT carried FROM sessions WHERE key = $1";
+    let row = link.row(sql, values![key]).await?;
+    let carried = row.map_or(Ok(None), |row| carried_of(&row, 0))?;
+    Ok(carried.unwrap_or_default())
+}
+
+/// Reads what a session carries, if it carries anything.
+pub(crate) fn carried_of(row: &Row, column: usize) -> Result<Option<Carried>, Failure> {
+    row.maybe_json(column, "what a session carries")
+}
+
+/// Returns what a session carries.
+pub(crate) async fn carried(link: &mut Link, id: &SessionId) -> Result<Carried, Failure> {
+    let key = key(link, id).await?;
+    let mut carried = kept(link, key).await?;
+    if !carried.remembered.grants().is_empty() {
+        let sql = "SELECT id FROM revoked WHERE session = $1";
+        let revoked = link.rows(sql, values![key]).await?;
+        let revoked = revoked.iter().map(|row| row.int(0));
+        let revoked = revoked.collect::<Result<BTreeSet<_>, _>>()?;
+        let remembered = &mut carried.remembered;
+        remembered.retain(|grant| !revoked.contains(&i64::from(grant.id)));
+    }
+    Ok(carried)
 }
 
 pub(crate) async fn list(link: &mut Link, filter: &SessionFilter) -> Result<Vec<Session>, Failure> {

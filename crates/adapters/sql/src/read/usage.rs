@@ -1,31 +1,20 @@
-//! What sessions used, and their last plans.
+//! What sessions used.
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{JsonText, RunId, RunMeter, SessionId, SessionMetrics};
-use neuraxis_ports::{StoreError, UsageOf};
+use neuraxis_core::log::LogSummary;
+use neuraxis_core::{RunMeter, SessionMetrics};
+use neuraxis_ports::UsageOf;
 use sqlx::AssertSqlSafe;
 
-use super::ids::run_id;
 use super::{records, sessions};
 use crate::error::Failure;
-use crate::link::{Link, Row, Value, values};
-
-/// The most runs whose metrics are kept with one question: the writer has other things to do.
-const MAX_FOUND_OUT: usize = 100;
-
-/// What was used.
-#[derive(Debug, Default)]
-pub(crate) struct Used {
-    pub(crate) metrics: SessionMetrics,
-    /// What ended runs used of which the database does not say it, as JSON: an older schema meant something else.
-    pub(crate) found_out: Vec<(RunId, String)>,
-}
+use crate::link::{Link, Row, Value};
 
 pub(crate) async fn since(
     link: &mut Link,
     of: &UsageOf,
     since: Timestamp,
-) -> Result<Used, Failure> {
+) -> Result<SessionMetrics, Failure> {
     let since_micros = since.as_microsecond();
     let (whose, key);
     let value = match of {
@@ -45,67 +34,35 @@ pub(crate) async fn since(
     };
     // What ended before has no record since.
     let sql = format!(
-        "SELECT runs.key, runs.id, runs.started_at, runs.metrics, \
-         CAST(CASE WHEN runs.ended_at IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM runs \
+        "SELECT runs.key, runs.id, runs.started_at, runs.summary FROM runs \
          JOIN sessions ON sessions.key = runs.session \
          WHERE (runs.ended_at IS NULL OR runs.ended_at >= $1) AND {whose}"
     );
     let values = [Value::from(since_micros), value];
     let rows = link.rows(AssertSqlSafe(sql), &values).await?;
-    let mut used = Used::default();
+    let mut used = SessionMetrics::default();
     for row in rows {
-        match whole(&row, since_micros)? {
-            Some(metrics) => used.metrics += &metrics,
-            None => from_records(link, &row, since, &mut used).await?,
+        match row.maybe_int(2)? {
+            // Nothing of it is recorded yet.
+            None => {}
+            Some(started) if started >= since_micros => {
+                let summary: Option<LogSummary> = row.maybe_json(3, "the summary of a run")?;
+                used += summary.unwrap_or_default().metrics();
+            }
+            Some(_) => used += &of_records(link, &row, since).await?,
         }
     }
     Ok(used)
 }
 
-/// Adds what the records of a run tell.
-async fn from_records(
+/// Returns what a run used since a time, as its records tell it: its summary does not say when it used what.
+async fn of_records(
     link: &mut Link,
     row: &Row,
     since: Timestamp,
-    used: &mut Used,
-) -> Result<(), Failure> {
-    let run = run_id(row, 1)?;
-    let records = records::of_run(link, row.int(0)?, run, 0).await?;
+) -> Result<SessionMetrics, Failure> {
+    let records = records::of_run(link, row.int(0)?, row.run_id(1)?, 0).await?;
     let mut meter = RunMeter::since(since);
     records.iter().for_each(|record| meter.read(record));
-    used.metrics += meter.used();
-    let is_missing = row.int(4)? != 0 && row.maybe_text(3)?.is_none();
-    if is_missing && used.found_out.len() < MAX_FOUND_OUT {
-        let metrics = SessionMetrics::of_run(records.iter().map(AsRef::as_ref));
-        if let Ok(json) = JsonText::encode(&metrics) {
-            used.found_out.push((run, json.as_str().to_owned()));
-        }
-    }
-    Ok(())
-}
-
-/// Returns what a run used, if it has ended and all of it counts.
-fn whole(row: &Row, since: i64) -> Result<Option<SessionMetrics>, Failure> {
-    let counts = row.maybe_int(2)?.is_some_and(|started| started >= since);
-    let Some(metrics) = row.maybe_text(3)?.filter(|_| counts) else {
-        return Ok(None);
-    };
-    let metrics = JsonText::from_text(metrics).decode();
-    let damaged = |_| StoreError::Damaged("the metrics of a run cannot be read".to_owned());
-    Ok(Some(metrics.map_err(damaged)?))
-}
-
-pub(crate) async fn plan(
-    link: &mut Link,
-    session: &SessionId,
-) -> Result<Option<JsonText>, Failure> {
-    let key = sessions::key(link, session).await?;
-    let sql =
-        "SELECT plan FROM runs WHERE session = $1 AND plan IS NOT NULL ORDER BY key DESC LIMIT 1";
-    let Some(row) = link.row(sql, values![key]).await? else {
-        return Ok(None);
-    };
-    let damaged = |_| StoreError::Damaged("the plan of a session cannot be read".to_owned());
-    let plan = String::from_utf8(row.bytes(0)?).map_err(damaged)?;
-    Ok(Some(JsonText::from_text(plan)))
+    Ok(meter.used().clone())
 }

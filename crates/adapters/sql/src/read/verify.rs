@@ -1,51 +1,87 @@
-//! Checks that what is stored is what was kept.
+//! Checks that what is stored is what was kept: the file as a whole, and the records of a session with what it carries.
 
-use neuraxis_core::{ContentHash, RunId, SessionId};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{ContentHash, RunId, SessionId, Taint};
 use neuraxis_ports::{ChainHead, StoreError};
 
-use super::ids::{hash, run_id};
-use super::origins::Origins;
-use super::records::{self, Beside, Stored};
+use super::records::{self, Payloads, Stored};
 use super::sessions;
+use crate::database::Dialect;
 use crate::error::Failure;
 use crate::link::{Link, Row, values};
 use crate::step::{Line, lines};
+use crate::store::Contents;
+
+/// How many faults of a file are told.
+const MOST_FAULTS: &str = "PRAGMA quick_check(3)";
+
+/// Reads through the whole file, as far as its own structure goes, and counts what is in it.
+pub(crate) async fn contents(link: &mut Link, dialect: Dialect) -> Result<Contents, Failure> {
+    if dialect == Dialect::Sqlite {
+        let faults = link.rows(MOST_FAULTS, &[]).await?;
+        let faults = faults.iter().map(|row| row.text(0));
+        let faults = faults.collect::<Result<Vec<String>, _>>()?;
+        if faults != ["ok"] {
+            return Err(StoreError::Damaged(faults.join("; ").replace('\n', " ")).into());
+        }
+    }
+    let sessions = count(link, "SELECT count(*) FROM sessions").await?;
+    let runs = count(link, "SELECT count(*) FROM runs").await?;
+    // Each row is looked at, wherever an index points: none holds this column.
+    count(
+        link,
+        "SELECT CAST(coalesce(sum(length(body)), 0) AS BIGINT) FROM steps",
+    )
+    .await?;
+    Ok(Contents { sessions, runs })
+}
+
+async fn count(link: &mut Link, sql: &'static str) -> Result<u64, Failure> {
+    let row = link.row(sql, &[]).await?;
+    let row = row.ok_or(sqlx::Error::RowNotFound)?;
+    Ok(row.int(0)?.cast_unsigned())
+}
 
 /// Follows the hash chain of a session through all of its records, and returns where it ends. What the session carries
-/// from one run to the next is compared with them.
+/// from one run to the next is compared with what they say.
 pub(crate) async fn session(link: &mut Link, id: &SessionId) -> Result<ChainHead, Failure> {
     let (key, session) = sessions::find(link, id).await?;
-    let mut origins = Origins::of(link, key).await?;
-    let sql =
-        "SELECT key, id, records, chain_records, chain FROM runs WHERE session = $1 ORDER BY key";
-    let mut head = ChainHead::start(&session);
-    for row in link.rows(sql, values![key]).await? {
-        head = run(link, &row, head, &mut origins).await?;
+    loop {
+        let kept = sessions::kept(link, key).await?;
+        let sql = "SELECT key, id, records, chain_records, chain FROM runs WHERE session = $1 ORDER BY key";
+        let mut head = ChainHead::start(&session);
+        let mut recorded = Carried::default();
+        for row in link.rows(sql, values![key]).await? {
+            head = run(link, &row, head, &mut recorded).await?;
+        }
+        // A run at work may have changed it meanwhile, which few steps do.
+        if sessions::kept(link, key).await? == kept {
+            check(&kept, &recorded)?;
+            return Ok(head);
+        }
     }
-    origins.check(link).await?;
-    Ok(head)
 }
 
 async fn run(
     link: &mut Link,
     row: &Row,
     start: ChainHead,
-    origins: &mut Origins,
+    recorded: &mut Carried,
 ) -> Result<ChainHead, Failure> {
-    let (key, run) = (row.int(0)?, run_id(row, 1)?);
+    let (key, run) = (row.int(0)?, row.run_id(1)?);
     let upto = row.int(2)?.cast_unsigned();
-    let expected = ChainHead::new(row.int(3)?.cast_unsigned(), hash(row, 4)?);
+    let expected = ChainHead::new(row.int(3)?.cast_unsigned(), row.hash(4)?);
     let mut steps = records::steps(link, key, 0).await?;
     // A run at work may have been given more since its row was read.
     steps.retain(|step| step.first <= upto);
-    let beside = records::beside(link, key, &steps).await?;
+    let payloads = records::payloads(link, key, &steps).await?;
     let mut head = start;
     let mut next = 1;
     for step in &steps {
         if step.first != next {
             return Err(missing(run, next));
         }
-        head = step_head((run, step), &beside, head, origins)?;
+        head = step_head((run, step), &payloads, head, recorded)?;
         next = step.last + 1;
     }
     if next != upto + 1 {
@@ -61,23 +97,23 @@ async fn run(
 
 fn step_head(
     (run, step): (RunId, &Stored),
-    beside: &Beside,
+    payloads: &Payloads,
     mut head: ChainHead,
-    origins: &mut Origins,
+    recorded: &mut Carried,
 ) -> Result<ChainHead, Failure> {
     let mut next = step.first;
     for line in lines(&step.body) {
         let hash = match line {
             Some(Line::Record(text)) => {
-                origins.read(text);
+                recorded.apply_line(text);
                 ContentHash::of(text)
             }
-            Some(Line::Beside(hash)) => {
-                let body = beside.get(&hash).ok_or_else(|| missing(run, next))?;
+            Some(Line::Payload(hash)) => {
+                let body = payloads.get(&hash).ok_or_else(|| missing(run, next))?;
                 if ContentHash::of(body) != hash {
                     return Err(changed(run, next));
                 }
-                origins.read(body);
+                recorded.apply_line(body);
                 hash
             }
             None => return Err(changed(run, next)),
@@ -89,6 +125,46 @@ fn step_head(
         return Err(changed(run, step.first));
     }
     Ok(head)
+}
+
+/// Compares what a session is kept to carry with what its records say.
+fn check(kept: &Carried, recorded: &Carried) -> Result<(), Failure> {
+    let (grants, given) = (kept.remembered.grants(), recorded.remembered.grants());
+    if let Some(grant) = grants.iter().find(|grant| !given.contains(grant)) {
+        return Err(damaged(format!(
+            "the remembered permission {} was given by nobody: no record of the session says so",
+            grant.id
+        )));
+    }
+    if let Some(grant) = given.iter().find(|grant| !grants.contains(grant)) {
+        let id = grant.id;
+        return Err(damaged(format!(
+            "the remembered permission {id} is missing"
+        )));
+    }
+    if let Some(tool) = tool_beyond(&recorded.taint, &kept.taint) {
+        return Err(damaged(format!(
+            "it is no longer noted that {tool} brought untrusted content"
+        )));
+    }
+    if let Some(tool) = tool_beyond(&kept.taint, &recorded.taint) {
+        return Err(damaged(format!(
+            "it is noted that {tool} brought untrusted content, and no record of the session says so"
+        )));
+    }
+    if kept != recorded {
+        return Err(damaged(
+            "what the session carries is not what its records say".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Returns a tool of the one that the other does not name.
+fn tool_beyond(one: &Taint, other: &Taint) -> Option<String> {
+    let names = |tool: &_| other.sources().iter().any(|known| known.tool == *tool);
+    let mut beyond = one.sources().iter().filter(|source| !names(&source.tool));
+    beyond.next().map(|source| source.tool.to_string())
 }
 
 fn missing(run: RunId, seq: u64) -> Failure {

@@ -8,12 +8,10 @@ use neuraxis_ports::{ChainHead, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::act::Done;
-use super::answers::insert_taint;
-use super::upsert::{chunks, update_runs};
-use super::{Outcomes, Task, told};
+use super::upsert::{COLUMNS, chunks, update_runs};
+use super::{Outcomes, Task, outcome};
 use crate::error::Failure;
 use crate::link::{Link, Value, values};
-use crate::read::runs::status_name;
 use crate::step::Step;
 
 /// What a step changes of its run's row.
@@ -25,15 +23,10 @@ struct Change {
     after: i64,
     bytes: i64,
     head: ChainHead,
-    status: &'static str,
     started_at: Option<i64>,
     ended_at: Option<i64>,
-    turns: i64,
-    finish_reason: Option<String>,
-    text: Option<String>,
-    pending: Option<String>,
-    plan: Option<JsonText>,
-    metrics: Option<String>,
+    /// What the run's records say in a few words, as JSON.
+    summary: JsonText,
 }
 
 /// A step that is the next one of its run, as far as is known.
@@ -61,13 +54,13 @@ impl Task {
                     next.extend(planned);
                     outcomes.push(Ok(Done::Nothing));
                 }
-                Err(failure) => outcomes.push(told(Err(failure))?),
+                Err(failure) => outcomes.push(outcome(Err(failure))?),
             }
         }
         let mut rest = next.as_slice();
         while !rest.is_empty() {
             let (chunk, others) = rest.split_at(chunks(rest.len()));
-            for refused in self.keep(link, chunk).await? {
+            for refused in self.keep(link, chunk).await.map_err(lasting)? {
                 let run = refused.step.lease.run;
                 self.runs.remove(&run);
                 if let Some(outcome) = outcomes.get_mut(refused.place) {
@@ -97,7 +90,7 @@ impl Task {
             self.leased(link, lease).await?;
             return Ok(None);
         };
-        self.know(link, lease).await?;
+        self.load(link, lease).await?;
         let bounds = self.settings.bounds;
         let state = self.runs.get_mut(&lease.run).ok_or_else(stale)?;
         let before = state.size;
@@ -117,7 +110,7 @@ impl Task {
             tracing::warn!(run = %lease.run, records = after.records, bytes = after.bytes, "a run grows long");
         }
         for record in &step.records {
-            state.read(record);
+            state.summary.apply(record);
         }
         state.size = after;
         state.head = step.chained(state.head);
@@ -126,7 +119,7 @@ impl Task {
             step,
             first: first.cast_signed(),
             last: last.cast_signed(),
-            change: Change::of(state, before.records.cast_signed(), step),
+            change: Change::of(state, before.records.cast_signed())?,
         }))
     }
 
@@ -135,8 +128,8 @@ impl Task {
         &self,
         link: &mut Link,
         steps: &'n [Next<'a>],
-    ) -> Result<Vec<&'n Next<'a>>, Error> {
-        let mut values = Vec::with_capacity(steps.len() * 15 + 1);
+    ) -> Result<Vec<&'n Next<'a>>, Failure> {
+        let mut values = Vec::with_capacity(steps.len() * COLUMNS + 1);
         for Next { change, .. } in steps {
             change.add_values(&mut values);
         }
@@ -152,7 +145,10 @@ impl Task {
         insert_steps(link, &kept).await?;
         for next in kept {
             insert_payloads(link, next).await?;
-            insert_taint(link, next.change.key, &next.step.taint).await?;
+            if next.step.carries {
+                self.carry(link, next.change.key, &next.step.records)
+                    .await?;
+            }
             // Most records that might be the taking of an entry are not.
             if changed.get(&next.change.key) == Some(&true) {
                 self.take(link, next.change.key, &next.step.taken).await?;
@@ -187,7 +183,7 @@ async fn insert_steps(link: &mut Link, steps: &[&Next<'_>]) -> Result<(), Error>
 
 async fn insert_payloads(link: &mut Link, next: &Next<'_>) -> Result<(), Error> {
     let sql = "INSERT INTO payloads (run, hash, body) VALUES ($1, $2, $3) ON CONFLICT (run, hash) DO NOTHING";
-    for (hash, body) in &next.step.beside {
+    for (hash, body) in &next.step.payloads {
         let values = values![next.change.key, hash.as_bytes().as_slice(), body.as_slice()];
         link.run(sql, values).await?;
     }
@@ -211,33 +207,22 @@ async fn is_kept(
 }
 
 impl Change {
-    fn of(state: &super::RunState, before: i64, step: &Step) -> Self {
-        let summary = &state.summary;
-        // What a text column holds is JSON of our own making; it can be written.
-        let json = |encoded: Result<JsonText, _>| encoded.ok().map(|json| json.as_str().to_owned());
-        let pending = (!summary.pending.is_empty()).then(|| JsonText::encode(&summary.pending));
-        let reason = summary.finish_reason.as_ref();
-        let metrics = state
-            .has_ended()
-            .then(|| JsonText::encode(state.meter.used()));
-        Self {
+    fn of(state: &super::RunState, before: i64) -> Result<Self, StoreError> {
+        let summary = JsonText::encode(&state.summary).map_err(|_| StoreError::Invalid {
+            what: "record",
+            rule: "one that can be summed up as JSON",
+        })?;
+        Ok(Self {
             key: state.key,
             token: state.token.cast_signed(),
             before,
             after: state.size.records.cast_signed(),
             bytes: state.size.bytes.cast_signed(),
             head: state.head,
-            status: status_name(summary.status),
-            started_at: summary.started_at.map(Timestamp::as_microsecond),
-            ended_at: summary.ended_at.map(Timestamp::as_microsecond),
-            turns: i64::from(summary.turns),
-            finish_reason: reason.and_then(|reason| json(JsonText::encode(reason))),
-            // Does not change after the first step.
-            text: summary.text.clone().filter(|_| before == 0),
-            pending: pending.and_then(json),
-            plan: step.plan().cloned(),
-            metrics: metrics.and_then(json),
-        }
+            started_at: state.summary.started_at.map(Timestamp::as_microsecond),
+            ended_at: state.summary.ended_at.map(Timestamp::as_microsecond),
+            summary,
+        })
     }
 
     /// In the order of the columns of [`update_runs`].
@@ -250,15 +235,18 @@ impl Change {
             Value::from(self.bytes),
             Value::from(self.head.records.cast_signed()),
             Value::from(self.head.hash.as_bytes().as_slice()),
-            Value::from(self.status),
             Value::Int(self.started_at),
             Value::Int(self.ended_at),
-            Value::from(self.turns),
-            Value::Text(self.finish_reason.as_deref()),
-            Value::Text(self.text.as_deref()),
-            Value::Text(self.pending.as_deref()),
-            Value::Bytes(self.plan.as_ref().map(|plan| plan.as_str().as_bytes())),
-            Value::Text(self.metrics.as_deref()),
+            Value::from(self.summary.as_str()),
         ]);
+    }
+}
+
+/// What is kept beside steps and cannot be read ends their transaction, as a failure of the database does: by itself each
+/// step is then found to be the one, or not.
+fn lasting(failure: Failure) -> Error {
+    match failure {
+        Failure::Database(error) => error,
+        Failure::Refused(error) => Error::Decode(error.into()),
     }
 }

@@ -1,14 +1,13 @@
 //! What the writer knows of a run that this store drives, so that a step costs no reading.
 
-use neuraxis_core::{Record, RunMeter};
-use neuraxis_ports::{ChainHead, RunLease, RunSize, RunSummary, StoreError};
+use neuraxis_core::SessionId;
+use neuraxis_core::log::LogSummary;
+use neuraxis_ports::{ChainHead, RunLease, RunSize, StoreError};
 use sqlx::AssertSqlSafe;
 
 use super::Task;
 use crate::error::Failure;
 use crate::link::{Link, values};
-use crate::read::ids::hash;
-use crate::read::{records, runs};
 
 #[derive(Debug)]
 pub(super) struct RunState {
@@ -16,8 +15,9 @@ pub(super) struct RunState {
     pub(super) token: u64,
     pub(super) head: ChainHead,
     pub(super) size: RunSize,
-    pub(super) summary: RunSummary,
-    pub(super) meter: RunMeter,
+    pub(super) session: SessionId,
+    /// What its records say in a few words.
+    pub(super) summary: LogSummary,
 }
 
 impl RunState {
@@ -28,14 +28,9 @@ impl RunState {
             token: lease.token,
             head,
             size: RunSize::default(),
-            summary: RunSummary::new(lease.run, lease.session.clone()),
-            meter: RunMeter::new(),
+            session: lease.session.clone(),
+            summary: LogSummary::default(),
         }
-    }
-
-    pub(super) fn read(&mut self, record: &Record) {
-        self.summary.read(record);
-        self.meter.read(record);
     }
 
     pub(super) const fn has_ended(&self) -> bool {
@@ -64,33 +59,26 @@ impl Task {
         Ok(row.int(0)?)
     }
 
-    /// Makes sure that the state of a lease's run is known.
-    pub(super) async fn know(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
-        let known = self.runs.get(&lease.run);
-        let is_known = known.is_some_and(|state| {
-            state.token == lease.token && state.summary.session == lease.session
-        });
-        if is_known {
+    /// Makes sure that the state of a lease's run is here.
+    pub(super) async fn load(&mut self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
+        let state = self.runs.get(&lease.run);
+        let is_here =
+            state.is_some_and(|state| state.token == lease.token && state.session == lease.session);
+        if is_here {
             return Ok(());
         }
         let key = self.leased(link, lease).await?;
-        let sql = "SELECT chain_records, chain, records, bytes FROM runs WHERE key = $1";
+        let sql = "SELECT chain_records, chain, records, bytes, summary FROM runs WHERE key = $1";
         let row = link.row(sql, values![key]).await?;
         let row = row.ok_or(StoreError::Stale(lease.run))?;
-        let head = ChainHead::new(row.int(0)?.cast_unsigned(), hash(&row, 1)?);
+        let head = ChainHead::new(row.int(0)?.cast_unsigned(), row.hash(1)?);
         let mut state = RunState::new(key, lease, head);
         state.size = RunSize {
             records: row.int(2)?.cast_unsigned(),
             bytes: row.int(3)?.cast_unsigned(),
         };
-        match records::of_run(link, key, lease.run, 0).await {
-            Ok(records) => records.iter().for_each(|record| state.read(record)),
-            // What can be told without its records is enough to end a run.
-            Err(Failure::Refused(StoreError::Damaged(_))) => {
-                state.summary = runs::find(link, &self.database, lease.run).await?;
-            }
-            Err(failure) => return Err(failure),
-        }
+        let summary = row.maybe_json(4, &format!("the summary of run {}", lease.run))?;
+        state.summary = summary.unwrap_or_default();
         self.runs.insert(lease.run, state);
         Ok(())
     }

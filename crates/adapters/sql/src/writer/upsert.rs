@@ -8,7 +8,7 @@ use crate::database::Dialect;
 const MAX_ROWS: usize = 32;
 
 /// The columns of a step's change, as named in [`update_runs`].
-const COLUMNS: usize = 16;
+pub(super) const COLUMNS: usize = 10;
 
 /// Returns how many of so many rows go into the next statement.
 pub(super) fn chunks(rows: usize) -> usize {
@@ -38,12 +38,10 @@ pub(super) fn rows(rows: usize, columns: usize) -> String {
 /// in their inboxes.
 pub(super) fn update_runs(dialect: Dialect, count: usize) -> String {
     format!(
-        "WITH new (key, token, before, records, bytes, chain_records, chain, status, started_at, ended_at, turns, \
-         finish_reason, text, pending, plan, metrics) AS (VALUES {rows}) \
+        "WITH new (key, token, before, records, bytes, chain_records, chain, started_at, ended_at, summary) \
+         AS (VALUES {rows}) \
          UPDATE runs SET records = new.records, bytes = new.bytes, chain_records = new.chain_records, \
-         chain = new.chain, status = new.status, started_at = new.started_at, ended_at = new.ended_at, \
-         turns = new.turns, finish_reason = new.finish_reason, text = coalesce(new.text, runs.text), \
-         pending = new.pending, plan = coalesce(new.plan, runs.plan), metrics = new.metrics, \
+         chain = new.chain, started_at = new.started_at, ended_at = new.ended_at, summary = new.summary, \
          leased_until = CASE WHEN new.ended_at IS NULL THEN {now} + ${lease} END \
          FROM new WHERE runs.key = new.key AND runs.token = new.token AND runs.records = new.before \
          AND runs.ended_at IS NULL AND runs.leased_until IS NOT NULL \

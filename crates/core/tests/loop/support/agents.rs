@@ -36,7 +36,7 @@ impl Script {
     ) -> &mut Self {
         let effect_id = self.vet_of(agent).effect_id;
         let calls = verdicts.into_iter().collect();
-        self.send(Input::Vetted(Vetted { effect_id, calls }))
+        self.send(Input::Vetted(Vetted::new(effect_id, calls)))
     }
 
     /// Lets everything run that an agent asked to have checked last.

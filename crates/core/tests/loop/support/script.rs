@@ -152,6 +152,7 @@ impl Script {
         Input::Vetted(Vetted {
             effect_id: self.to_vet().effect_id,
             calls: verdicts.into_iter().collect(),
+            granted: Vec::new(),
         })
     }
 

@@ -38,7 +38,7 @@ pub(super) const INPUTS: [Sent; 17] = [
     sent("vetted: may run", |run, state| {
         let effect_id = open_effect(run, state);
         let calls = vec![reads()];
-        Input::Vetted(Vetted { effect_id, calls })
+        Input::Vetted(Vetted::new(effect_id, calls))
     }),
     sent("tool finished", |run, state| {
         Input::ToolFinished(ToolFinished {

@@ -1,16 +1,17 @@
-//! Rules of what a session carries from one run to the next: untrusted content, and answers of people.
+//! Rules of what a session carries from one run to the next: untrusted content, answers of people, its plan.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
-use neuraxis_core::{
-    Access, CallIndex, ContentHash, Grant, GrantScope, JsonText, Keep, Record, RecordBody,
-    Remembered, ToolCallId, ToolResult, ToolStatus,
-};
-use neuraxis_ports::{MAX_GRANT_BYTES, RunLease, SessionStore, StoreError};
 use std::sync::Arc;
+
+use neuraxis_core::log::Carried;
+use neuraxis_core::{
+    Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, JsonText, Keep, PlanChanged,
+    Record, RecordBody, Remembered, SessionId, ToolCallId, ToolResult, ToolStatus, Vetted,
+};
+use neuraxis_ports::{SessionStore, StoreError};
 
 use super::{Busy, id, session_of};
 use crate::clock::START;
-use crate::ids::CountingIds;
 
 fn grant(number: u32, scope: GrantScope) -> Grant {
     Grant {
@@ -44,9 +45,25 @@ fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
     })))
 }
 
+/// The record of calls that were checked, with what people allowed for the session.
+fn granting(busy: &mut Busy, granted: Vec<Grant>) -> Arc<Record> {
+    let effect_id = EffectId {
+        run: busy.log.run(),
+        number: 1,
+    };
+    let mut vetted = Vetted::new(effect_id, Vec::new());
+    vetted.granted = granted;
+    busy.log.record(RecordBody::Verdict(Box::new(vetted)))
+}
+
+async fn remembered(store: &impl SessionStore, session: &SessionId) -> Remembered {
+    let carried = store.carried(session).await.expect("it is told");
+    carried.remembered
+}
+
 async fn sources(store: &impl SessionStore, session: &str) -> Vec<String> {
-    let taint = store.taint(&id(session)).await.expect("it is told");
-    let sources = taint.sources().iter();
+    let carried = store.carried(&id(session)).await.expect("it is told");
+    let sources = carried.taint.sources().iter();
     assert!(
         sources.clone().all(|source| source.since.is_none()),
         "a later run has no such batch"
@@ -80,9 +97,9 @@ pub async fn untrusted_content_of_a_session_is_known(store: impl SessionStore) {
     assert_eq!(sources(&store, "other").await, none);
 }
 
-/// Answers are remembered in their order, listed and taken back one by one.
+/// Answers on record are remembered in their order, listed and taken back one by one, from anywhere.
 pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionStore) {
-    let busy = Busy::new(&store).await;
+    let mut busy = Busy::new(&store).await;
     let scopes = [
         GrantScope::Tool,
         GrantScope::Command {
@@ -94,96 +111,115 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
         },
     ];
     let grants: Vec<Grant> = (1..).zip(scopes).map(|(id, it)| grant(id, it)).collect();
-    for grant in &grants {
-        assert_eq!(store.remember(&busy.lease, grant).await, Ok(()));
-        // Whose answer was lost asks again.
-        assert_eq!(store.remember(&busy.lease, grant).await, Ok(()));
-    }
-    let expected = Remembered::from_parts(grants, 3);
-    assert_eq!(store.remembered(&busy.session).await, Ok(expected.clone()));
+    let (first, rest) = grants.split_at(1);
+    let first = [
+        busy.log.started("Hello?"),
+        granting(&mut busy, first.to_vec()),
+    ];
+    busy.commit(&store, &first).await;
+    // Whose answer was lost commits again.
+    busy.commit(&store, &first).await;
+    assert_eq!(remembered(&store, &busy.session).await.grants().len(), 1);
+    let rest = [granting(&mut busy, rest.to_vec())];
+    busy.commit(&store, &rest).await;
+    let mut expected = Remembered::from_parts(grants, 3);
+    assert_eq!(remembered(&store, &busy.session).await, expected);
     assert_eq!(store.revoke(&busy.session, 2).await, Ok(true));
     assert_eq!(store.revoke(&busy.session, 2).await, Ok(false));
     assert_eq!(store.revoke(&busy.session, 9).await, Ok(false));
-    let mut left = expected;
-    left.revoke(2);
-    assert_eq!(store.remembered(&busy.session).await, Ok(left));
+    expected.revoke(2);
+    assert_eq!(remembered(&store, &busy.session).await, expected);
+    assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
 /// A number that was given is not given again, not even after its answer was taken back.
 pub async fn numbers_of_answers_never_come_back(store: impl SessionStore) {
-    let busy = Busy::new(&store).await;
-    let out_of_turn =
-        |answer: Result<(), StoreError>| matches!(answer, Err(StoreError::Invalid { .. }));
-    let second = grant(2, GrantScope::Tool);
-    assert!(out_of_turn(store.remember(&busy.lease, &second).await));
+    let mut busy = Busy::new(&store).await;
     let first = grant(1, GrantScope::Tool);
-    assert_eq!(store.remember(&busy.lease, &first).await, Ok(()));
+    let begun = [
+        busy.log.started("Hello?"),
+        granting(&mut busy, vec![first.clone()]),
+    ];
+    busy.commit(&store, &begun).await;
     assert_eq!(store.revoke(&busy.session, 1).await, Ok(true));
-    assert!(out_of_turn(store.remember(&busy.lease, &first).await));
-    let told = store.remembered(&busy.session).await.expect("it is told");
-    assert_eq!((told.grants().len(), told.next_id()), (0, 2));
-    assert_eq!(store.remember(&busy.lease, &second).await, Ok(()));
+    let again = [granting(&mut busy, vec![first]), busy.log.finished("Hi.")];
+    busy.commit(&store, &again).await;
+    let none = remembered(&store, &busy.session).await;
+    assert_eq!((none.grants().len(), none.next_id()), (0, 2));
+    // Nor in a later run.
+    let mut later = Busy::begin(&store, &busy.session, 2).await;
+    let second = grant(2, GrantScope::Tool);
+    let more = [
+        later.log.started("And?"),
+        granting(&mut later, vec![second.clone()]),
+    ];
+    later.commit(&store, &more).await;
+    assert_eq!(remembered(&store, &busy.session).await.grants(), [second]);
 }
 
-/// Who no longer holds the session remembers nothing for it.
-pub async fn an_answer_needs_the_lease_of_a_run(store: impl SessionStore) {
-    let busy = Busy::new(&store).await;
-    let run = CountingIds::nth_run(1);
-    let newer = store.begin_run(&busy.session, run).await;
+/// What a refused commit would have let a session remember it does not.
+pub async fn a_refused_commit_lets_nothing_be_remembered(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let newer = store.begin_run(&busy.session, busy.log.run()).await;
     newer.expect("the same store may begin it again");
-    let answer = grant(1, GrantScope::Tool);
-    let refused = store.remember(&busy.lease, &answer).await;
-    assert_eq!(refused, Err(StoreError::Stale(run)));
-    let nobody = RunLease::new(
-        busy.session.clone(),
-        CountingIds::nth_run(7),
-        99,
-        busy.lease.length,
-    );
-    let refused = store.remember(&nobody, &answer).await;
-    assert_eq!(refused, Err(StoreError::Stale(nobody.run)));
-    let told = store.remembered(&busy.session).await;
-    assert_eq!(told, Ok(Remembered::default()));
+    let records = [
+        busy.log.started("Hello?"),
+        granting(&mut busy, vec![grant(1, GrantScope::Tool)]),
+        result(&mut busy, "web_fetch", true),
+    ];
+    let refused = store.commit(&busy.lease, &records).await;
+    assert_eq!(refused, Err(StoreError::Stale(busy.log.run())));
+    assert_eq!(store.carried(&busy.session).await, Ok(Carried::default()));
 }
 
-/// A session remembers so many answers of such a size and no more.
-pub async fn remembered_answers_are_bounded(store: impl SessionStore) {
-    let busy = Busy::new(&store).await;
-    let invalid =
-        |answer: Result<(), StoreError>| matches!(answer, Err(StoreError::Invalid { .. }));
-    let pattern = "a".repeat(MAX_GRANT_BYTES);
-    let large = grant(1, GrantScope::Host { pattern });
-    assert!(invalid(store.remember(&busy.lease, &large).await));
-    let most = u32::try_from(Remembered::MAX_GRANTS).expect("few");
-    for number in 1..=most {
-        let answer = grant(number, GrantScope::Tool);
-        assert_eq!(store.remember(&busy.lease, &answer).await, Ok(()));
-    }
-    let one_more = grant(most + 1, GrantScope::Tool);
-    assert!(invalid(store.remember(&busy.lease, &one_more).await));
-    assert_eq!(store.revoke(&busy.session, 1).await, Ok(true));
-    assert_eq!(store.remember(&busy.lease, &one_more).await, Ok(()));
+/// The plan that a session followed last is known, also after its run has ended.
+pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let session = busy.session.clone();
+    let plan = async || {
+        let carried = store.carried(&session).await;
+        carried.expect("it is told").plan
+    };
+    assert_eq!(plan().await, None);
+    let planned = |text: &str| {
+        RecordBody::Plan(Box::new(PlanChanged {
+            tool_call_id: ToolCallId::from_text("call_1"),
+            plan: JsonText::from_text(text),
+        }))
+    };
+    let records = [
+        busy.log.started("Hello?"),
+        busy.log.record(planned("[1]")),
+        busy.log.record(planned("[1, 2]")),
+    ];
+    busy.commit(&store, &records).await;
+    let last = Some(JsonText::from_text("[1, 2]"));
+    assert_eq!(plan().await, last);
+    let end = [busy.log.finished("Hi.")];
+    busy.commit(&store, &end).await;
+    Busy::begin(&store, &session, 2)
+        .await
+        .finish(&store, "And?", "So.")
+        .await;
+    assert_eq!(plan().await, last);
 }
 
 /// What a session carried is gone with it, also for one of the same name.
-pub async fn answers_and_untrusted_content_go_with_their_session(store: impl SessionStore) {
+pub async fn what_a_session_carries_goes_with_it(store: impl SessionStore) {
     let mut busy = Busy::new(&store).await;
-    let answer = grant(1, GrantScope::Tool);
-    assert_eq!(store.remember(&busy.lease, &answer).await, Ok(()));
     let records = [
         busy.log.started("Look it up."),
+        granting(&mut busy, vec![grant(1, GrantScope::Tool)]),
         result(&mut busy, "web_fetch", true),
         busy.log.finished("Done."),
     ];
     busy.commit(&store, &records).await;
+    assert_eq!(store.revoke(&busy.session, 1).await, Ok(true));
     assert_eq!(store.delete_session(&busy.session).await, Ok(()));
     let gone = StoreError::NoSuchSession(busy.session.clone());
-    assert_eq!(store.taint(&busy.session).await, Err(gone.clone()));
-    assert_eq!(store.remembered(&busy.session).await, Err(gone.clone()));
+    assert_eq!(store.carried(&busy.session).await, Err(gone.clone()));
     assert_eq!(store.revoke(&busy.session, 1).await, Err(gone));
     let again = store.create_session(&session_of("main", 1)).await;
     assert_eq!(again, Ok(()));
-    let told = store.remembered(&busy.session).await;
-    assert_eq!(told, Ok(Remembered::default()));
-    assert!(sources(&store, "main").await.is_empty());
+    assert_eq!(store.carried(&busy.session).await, Ok(Carried::default()));
 }

@@ -1,13 +1,13 @@
-//! Rules of what a store tells without showing records: runs, metrics, plans.
+//! Rules of what a store tells without showing records: runs, and what they used.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use std::time::Duration;
 
-use neuraxis_core::uuid::Uuid;
+use neuraxis_core::log::LogSummary;
 use neuraxis_core::{
-    Attempt, EffectId, FinishReason, JsonText, LlmError, LlmErrorKind, LlmFailed, NextAttempt,
-    Pending, PendingKind, PlanChanged, Purpose, RecordBody, Role, RunId, RunStatus, SessionMetrics,
-    ToolCallId, Waiting, Warning,
+    Attempt, EffectId, FinishReason, LlmError, LlmErrorKind, LlmFailed, NextAttempt, Pending,
+    PendingKind, Purpose, RecordBody, Role, RunStatus, SessionMetrics, ToolCallId, Waiting,
+    Warning,
 };
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError, UsageOf};
 
@@ -28,22 +28,27 @@ pub async fn a_run_is_told_in_a_few_words(store: impl SessionStore) {
     };
     let mut expected = RunSummary::new(run, busy.session.clone());
     assert_eq!(told().await, expected);
+    assert_eq!((expected.records, expected.status), (0, RunStatus::Running));
 
     let question = "Why? ".repeat(100);
     let first = [busy.log.started(&question), busy.log.warned("slow")];
     busy.commit(&store, &first).await;
-    expected.started_at = Some(START);
-    expected.text = Some("Why? ".repeat(24) + "…");
-    expected.turns = 1;
-    expected.records = 2;
+    expected.log = LogSummary::of(&first);
+    assert_eq!(expected.started_at, Some(START));
+    assert_eq!(expected.text, Some("Why? ".repeat(24) + "…"));
+    assert_eq!((expected.turns, expected.records), (1, 2));
     assert_eq!(told().await, expected);
 
     let end = [busy.log.failed("no model")];
     busy.commit(&store, &end).await;
-    expected.status = RunStatus::Failed;
-    expected.ended_at = START.checked_add(Duration::from_secs(2)).ok();
-    expected.finish_reason = Some(FinishReason::Failed("no model".to_owned()));
-    expected.records = 3;
+    expected.log = LogSummary::of(&[&first[..], &end[..]].concat());
+    assert_eq!(expected.status, RunStatus::Failed);
+    assert_eq!(
+        expected.ended_at,
+        START.checked_add(Duration::from_secs(2)).ok()
+    );
+    let why = FinishReason::Failed("no model".to_owned());
+    assert_eq!((&expected.finish_reason, expected.records), (&Some(why), 3));
     assert_eq!(told().await, expected);
 }
 
@@ -73,7 +78,7 @@ pub async fn a_waiting_run_says_what_it_waits_for(store: impl SessionStore) {
     let goes_on = [busy.log.replied(reply::text("Hi."))];
     busy.commit(&store, &goes_on).await;
     let told = store.run(run).await.expect("the run is known");
-    assert_eq!((told.status, told.pending), (RunStatus::Running, vec![]));
+    assert_eq!((told.status, &told.pending), (RunStatus::Running, &vec![]));
 }
 
 /// The runs of a session are told in the order they began, each with its first words.
@@ -98,7 +103,8 @@ pub async fn what_is_unknown_is_named_in_every_question(store: impl SessionStore
     let error = StoreError::NoSuchSession(nobody.clone());
     assert_eq!(store.runs(&nobody).await.err(), Some(error.clone()));
     assert_eq!(store.metrics(&nobody).await.err(), Some(error.clone()));
-    assert_eq!(store.plan(&nobody).await.err(), Some(error.clone()));
+    assert_eq!(store.carried(&nobody).await.err(), Some(error.clone()));
+    assert_eq!(store.revoke(&nobody, 1).await.err(), Some(error.clone()));
     assert_eq!(store.verify(&nobody, None).await.err(), Some(error.clone()));
     let of = UsageOf::Session(nobody);
     assert_eq!(store.usage_since(&of, START).await.err(), Some(error));
@@ -220,34 +226,6 @@ fn happened() -> RecordBody {
     }))
 }
 
-/// The plan that a session followed last is known, also after its run has ended.
-pub async fn the_last_plan_of_a_session_is_known(store: impl SessionStore) {
-    let mut busy = Busy::new(&store).await;
-    let session = busy.session.clone();
-    assert_eq!(store.plan(&session).await, Ok(None));
-    let plan = |text: &str| {
-        RecordBody::Plan(Box::new(PlanChanged {
-            tool_call_id: ToolCallId::from_text("call_1"),
-            plan: JsonText::from_text(text),
-        }))
-    };
-    let records = [
-        busy.log.started("Hello?"),
-        busy.log.record(plan("[1]")),
-        busy.log.record(plan("[1, 2]")),
-    ];
-    busy.commit(&store, &records).await;
-    let last = Ok(Some(JsonText::from_text("[1, 2]")));
-    assert_eq!(store.plan(&session).await, last);
-    let end = [busy.log.finished("Hi.")];
-    busy.commit(&store, &end).await;
-    Busy::begin(&store, &session, 2)
-        .await
-        .finish(&store, "And?", "So.")
-        .await;
-    assert_eq!(store.plan(&session).await, last);
-}
-
 /// Runs of all sessions are listed by their ids, the greatest first, page by page, and found by where their ids lie.
 pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionStore) {
     let listed = async |filter: &RunFilter| {
@@ -272,37 +250,4 @@ pub async fn runs_of_all_sessions_are_listed_by_their_ids(store: impl SessionSto
     let exact = RunFilter::beginning_with(&third.to_string()).expect("an id");
     assert_eq!(listed(&exact).await, [third]);
     assert_eq!(listed(&exact.of_session(id("two"))).await, []);
-}
-
-/// Runs of a session are found by the last bytes of their ids, wherever their ids lie.
-pub async fn runs_are_found_by_how_their_ids_end(store: impl SessionStore) {
-    let listed = async |filter: &RunFilter| {
-        let runs = store.find_runs(filter).await.expect("the store lists");
-        runs.iter().map(|run| run.run_id).collect::<Vec<_>>()
-    };
-    let early = CountingIds::nth_run(1);
-    let (_, ending) = early.0.as_u64_pair();
-    let ending = ending.to_be_bytes();
-    let of_one = RunFilter::default().of_session(id("one"));
-    let ends = of_one.clone().ending_with(ending);
-    assert_eq!(listed(&ends).await, [], "there is no such session");
-    for name in ["one", "two"] {
-        assert_eq!(store.create_session(&session_of(name, 0)).await, Ok(()));
-    }
-    for (name, number) in [("one", 1), ("one", 2), ("two", 3)] {
-        let busy = Busy::begin(&store, &id(name), number).await;
-        busy.finish(&store, "Hello?", "Hi.").await;
-    }
-    // Of a later time, and with the same end.
-    let late = RunId(Uuid::from_u128(early.0.as_u128() + (1 << 80)));
-    let lease = store.begin_run(&id("one"), late).await.expect("it is free");
-    assert_eq!(listed(&ends).await, [late, early]);
-    assert_eq!(listed(&ends.clone().limited_to(1)).await, [late]);
-    assert_eq!(listed(&ends.clone().after(late)).await, [early]);
-    let everywhere = RunFilter::default().ending_with(ending);
-    assert_eq!(listed(&everywhere).await, [late, early]);
-    let elsewhere = RunFilter::default().of_session(id("two"));
-    assert_eq!(listed(&elsewhere.ending_with(ending)).await, []);
-    assert_eq!(store.abandon_run(&lease).await, Ok(()));
-    assert_eq!(listed(&ends).await, [early]);
 }

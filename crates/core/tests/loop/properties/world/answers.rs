@@ -56,6 +56,7 @@ impl World {
                     .take(vet.calls.len())
                     .cloned()
                     .collect(),
+                granted: Vec::new(),
             }),
             Open::Effect(Effect::RunTool(run)) => tool_finished(run.effect_id, run.attempt, answer),
             Open::Client(call) => tool_finished(call.effect_id, call.attempt, answer),

@@ -97,6 +97,7 @@ impl World {
             Input::Vetted(Vetted {
                 effect_id,
                 calls: Vec::new(),
+                granted: Vec::new(),
             })
         };
         let error = self.refused(input);

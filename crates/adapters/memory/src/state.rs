@@ -1,26 +1,24 @@
-//! What is kept, and the rules by which it changes: sessions, and which run holds each.
+//! What is kept, and the rules by which it changes: sessions, their runs, and which run holds each.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{
-    Grant, Record, Remembered, RunId, SessionId, SessionMetrics, Taint, Transcript,
-    continued_history,
-};
+use neuraxis_core::log::Carried;
+use neuraxis_core::{Record, RunId, SessionId, SessionMetrics, Transcript, continued_history};
 use neuraxis_ports::{
-    ChainHead, RunLease, RunSummary, Session, SessionCursor, SessionFilter, StoreError, UsageOf,
-    check_grant, grant_out_of_turn,
+    ChainHead, RunFilter, RunLease, RunStart, RunSummary, Session, SessionCursor, SessionFilter,
+    StoreError, UsageOf,
 };
 
 use crate::run::Run;
 
 /// All sessions and runs.
 #[derive(Debug)]
-pub(crate) struct Shelves {
+pub(crate) struct State {
     // Boxed, because a map that grows moves what it holds.
     sessions: HashMap<SessionId, Box<Conversation>>,
     runs: HashMap<RunId, Box<Run>>,
@@ -41,12 +39,13 @@ struct Conversation {
     history: Transcript,
     /// How many of the runs have been read into the history.
     read: usize,
-    /// The untrusted content that its runs brought.
-    taint: Taint,
-    remembered: Remembered,
+    /// What the records of its runs say that it carries.
+    carried: Carried,
+    /// The numbers of the permissions that were taken back.
+    revoked: BTreeSet<u32>,
 }
 
-impl Shelves {
+impl State {
     pub(crate) fn new(lease: Duration) -> Self {
         Self {
             sessions: HashMap::new(),
@@ -67,8 +66,8 @@ impl Shelves {
             holder: None,
             history: session.seed.clone(),
             read: 0,
-            taint: Taint::default(),
-            remembered: Remembered::default(),
+            carried: Carried::default(),
+            revoked: BTreeSet::new(),
         };
         self.sessions
             .insert(session.id.clone(), Box::new(conversation));
@@ -152,32 +151,44 @@ impl Shelves {
         }))
     }
 
-    pub(crate) fn begin_run(
-        &mut self,
-        session: &SessionId,
-        run: RunId,
-    ) -> Result<RunLease, StoreError> {
+    pub(crate) fn begin(&mut self, start: &RunStart) -> Result<RunLease, StoreError> {
+        let (session, run) = (&start.session, start.run);
+        self.check_key(start)?;
         let Some(conversation) = self.sessions.get_mut(session) else {
             return Err(StoreError::NoSuchSession(session.clone()));
         };
         conversation.free_for(Some(run))?;
         let token = self.leases_given + 1;
-        match self.runs.entry(run) {
+        let run_entry = match self.runs.entry(run) {
             // Taken up again: the older lease is void from now on.
-            Entry::Occupied(mut known) if conversation.holder == Some(run) => {
-                known.get_mut().lease_to(token, self.lease);
-            }
+            Entry::Occupied(known) if conversation.holder == Some(run) => known.into_mut(),
             // It has ended, or belongs to another session.
             Entry::Occupied(_) => return Err(StoreError::Stale(run)),
             Entry::Vacant(new) => {
                 conversation.holder = Some(run);
                 conversation.runs.push(run);
-                new.insert(Box::new(Run::new(run, session.clone())))
-                    .lease_to(token, self.lease);
+                new.insert(Box::new(Run::new(start)))
             }
-        }
+        };
+        run_entry.lease_to(token, self.lease, start.imported);
         self.leases_given = token;
         Ok(RunLease::new(session.clone(), run, token, self.lease))
+    }
+
+    /// Makes sure that no other run of the session was begun under the key of a request.
+    fn check_key(&self, start: &RunStart) -> Result<(), StoreError> {
+        let Some(request) = &start.request else {
+            return Ok(());
+        };
+        let holds = |known: &&Run| known.id() != start.run && known.holds(request.key);
+        let holder = self.session_runs(&start.session)?.find(holds).map(Run::id);
+        match holder {
+            Some(run) => Err(StoreError::KeyTaken {
+                session: start.session.clone(),
+                run,
+            }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn abandon_run(&mut self, lease: &RunLease) -> Result<(), StoreError> {
@@ -219,43 +230,30 @@ impl Shelves {
         known.ok_or(StoreError::NoSuchRun(run))
     }
 
-    /// Notes what of a session's new records is untrusted content. Most bring none.
-    pub(crate) fn read_taint(&mut self, session: &SessionId, records: &[Arc<Record>]) {
-        let mut brought = Taint::default();
-        records.iter().for_each(|record| brought.read(record));
-        if !brought.is_clean()
-            && let Some(conversation) = self.sessions.get_mut(session)
-        {
-            conversation.taint.merge(&brought);
+    /// Takes what a session carries out of its new records. Most say nothing of it.
+    pub(crate) fn carry(&mut self, session: &SessionId, records: &[Arc<Record>]) {
+        if let Some(conversation) = self.sessions.get_mut(session) {
+            for record in records {
+                conversation.carried.apply(record);
+            }
         }
     }
 
-    pub(crate) fn taint(&self, id: &SessionId) -> Result<Taint, StoreError> {
-        Ok(self.conversation(id)?.taint.clone())
-    }
-
-    pub(crate) fn remembered(&self, id: &SessionId) -> Result<Remembered, StoreError> {
-        Ok(self.conversation(id)?.remembered.clone())
-    }
-
-    pub(crate) fn remember(&mut self, lease: &RunLease, grant: &Grant) -> Result<(), StoreError> {
-        self.leased(lease)?;
-        check_grant(grant)?;
-        let conversation = self.sessions.get_mut(&lease.session);
-        let remembered = conversation.map(|conversation| &mut conversation.remembered);
-        let remembered = remembered.ok_or(StoreError::Stale(lease.run))?;
-        let is_last = remembered.grants().last() == Some(grant);
-        if is_last || remembered.add(grant.clone()) {
-            Ok(())
-        } else {
-            Err(grant_out_of_turn())
-        }
+    pub(crate) fn carried(&self, id: &SessionId) -> Result<Carried, StoreError> {
+        let conversation = self.conversation(id)?;
+        let mut carried = conversation.carried.clone();
+        let revoked = &conversation.revoked;
+        carried
+            .remembered
+            .retain(|grant| !revoked.contains(&grant.id));
+        Ok(carried)
     }
 
     pub(crate) fn revoke(&mut self, id: &SessionId, grant: u32) -> Result<bool, StoreError> {
         let conversation = self.sessions.get_mut(id);
         let conversation = conversation.ok_or_else(|| StoreError::NoSuchSession(id.clone()))?;
-        Ok(conversation.remembered.revoke(grant))
+        let mut grants = conversation.carried.remembered.grants().iter();
+        Ok(grants.any(|known| known.id == grant) && conversation.revoked.insert(grant))
     }
 
     /// How long a lease lasts.
@@ -272,6 +270,11 @@ impl Shelves {
         let mut unfinished: Vec<_> = runs.filter(|run| run.is_left()).collect();
         unfinished.sort_by_key(|run| run.id());
         unfinished.into_iter().map(|run| run.summary()).collect()
+    }
+
+    pub(crate) fn find_runs(&self, filter: &RunFilter) -> Vec<RunSummary> {
+        let shown = self.runs.values().map(|run| run.summary());
+        filter.page_of(shown.collect())
     }
 
     /// Returns the runs of a session, the oldest first.

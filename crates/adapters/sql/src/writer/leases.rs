@@ -1,9 +1,9 @@
-//! Sessions are made, and runs begin.
+//! Runs begin, and their leases are renewed and given back.
 
 use std::time::Instant;
 
-use neuraxis_core::{JsonText, RunId, SessionId};
-use neuraxis_ports::{ChainHead, RunLease, Session, StoreError};
+use neuraxis_core::RunId;
+use neuraxis_ports::{ChainHead, RunLease, RunStart, StoreError};
 use sqlx::{AssertSqlSafe, Error};
 
 use super::run_state::RunState;
@@ -11,12 +11,11 @@ use super::{Task, stale};
 use crate::error::Failure;
 use crate::lease_clock::Look;
 use crate::link::{Link, Row, Value, values};
-use crate::read::ids::{hash, run_id};
 use crate::read::runs::stored_lease;
 use crate::read::sessions::session_of;
 
-/// What is known of a run that is to begin again.
-struct Known {
+/// What stands in the row of a run that is to begin again.
+struct Stored {
     key: i64,
     session: i64,
     holder: String,
@@ -25,37 +24,12 @@ struct Known {
 }
 
 impl Task {
-    pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
-        let seed = match session.seed.is_empty() {
-            true => None,
-            false => Some(
-                JsonText::encode(&session.seed).map_err(|_| StoreError::Invalid {
-                    what: "seed",
-                    rule: "messages that can be written as JSON",
-                })?,
-            ),
-        };
-        let seed = seed.as_ref().map(|seed| seed.as_str().as_bytes());
-        let sql = "INSERT INTO sessions (id, owner, created_at, seed) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT (id) DO NOTHING";
-        let values = [
-            Value::from(session.id.as_str()),
-            Value::Text(session.owner.as_deref()),
-            Value::from(session.created_at.as_microsecond()),
-            Value::Bytes(seed),
-        ];
-        match link.run(sql, &values).await? {
-            0 => Err(StoreError::SessionExists(session.id.clone()).into()),
-            _ => Ok(()),
-        }
-    }
-
     pub(super) async fn begin(
         &mut self,
         link: &mut Link,
-        session: &SessionId,
-        run: RunId,
+        start: &RunStart,
     ) -> Result<RunLease, Failure> {
+        let (session, run) = (&start.session, start.run);
         let dialect = self.database.dialect;
         let sql = format!(
             "SELECT key, id, owner, created_at, seed FROM sessions WHERE id = $1{}",
@@ -65,28 +39,29 @@ impl Task {
         let row = link.row(AssertSqlSafe(sql), values![id]).await?;
         let row = row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?;
         let session_key = row.int(0)?;
+        check_key(link, session_key, start).await?;
         let busy = |run| StoreError::SessionBusy {
             session: session.clone(),
             run,
         };
-        if let Some(known) = self.known(link, run).await? {
-            if known.has_ended || known.session != session_key {
+        if let Some(stored) = self.stored(link, run).await? {
+            if stored.has_ended || stored.session != session_key {
                 return Err(StoreError::Stale(run).into());
             }
-            if known.is_held && known.holder != self.settings.holder {
+            if stored.is_held && stored.holder != self.settings.holder {
                 return Err(busy(run).into());
             }
-            return self.take_over(link, session, run, known.key).await;
+            return self.take_over(link, start, stored.key).await;
         }
         let sql = "SELECT id FROM runs WHERE session = $1 AND ended_at IS NULL";
         if let Some(row) = link.row(sql, values![session_key]).await? {
-            return Err(busy(run_id(&row, 0)?).into());
+            return Err(busy(row.run_id(0)?).into());
         }
         let head = head(link, session_key, &row).await?;
-        self.insert(link, session, session_key, run, head).await
+        self.insert(link, start, session_key, head).await
     }
 
-    async fn known(&self, link: &mut Link, run: RunId) -> Result<Option<Known>, Error> {
+    async fn stored(&self, link: &mut Link, run: RunId) -> Result<Option<Stored>, Error> {
         let dialect = self.database.dialect;
         let sql = format!(
             "SELECT key, session, holder, ended_at, leased_until, lease_ms, {} FROM runs WHERE id = $1{}",
@@ -106,7 +81,7 @@ impl Task {
         let clock = &self.database.lease_clock;
         clock.hear(look);
         let lease = stored_lease(&row, 4)?;
-        Ok(Some(Known {
+        Ok(Some(Stored {
             key: row.int(0)?,
             session: row.int(1)?,
             holder: row.text(2)?,
@@ -118,61 +93,98 @@ impl Task {
     async fn take_over(
         &mut self,
         link: &mut Link,
-        session: &SessionId,
-        run: RunId,
+        start: &RunStart,
         key: i64,
     ) -> Result<RunLease, Failure> {
         let token = self.next_token(link).await?;
         let sql = format!(
-            "UPDATE runs SET token = $1, holder = $2, leased_until = {} + $3, lease_ms = $3 WHERE key = $4",
+            "UPDATE runs SET token = $1, holder = $2, leased_until = {} + $3, lease_ms = $3, imported = $4 WHERE key = $5",
             self.database.dialect.now()
         );
         let holder = self.settings.holder.as_str();
-        let values = values![token, holder, self.settings.lease_millis(), key];
+        let imported = i64::from(start.imported);
+        let values = values![token, holder, self.settings.lease_millis(), imported, key];
         link.run(AssertSqlSafe(sql), values).await?;
         // Somebody else may have gone on with it: what it has come to is read when it is needed.
-        self.runs.remove(&run);
-        Ok(self.lease(session, run, token))
+        self.runs.remove(&start.run);
+        Ok(self.lease(start, token))
     }
 
     async fn insert(
         &mut self,
         link: &mut Link,
-        session: &SessionId,
+        start: &RunStart,
         session_key: i64,
-        run: RunId,
         head: ChainHead,
     ) -> Result<RunLease, Failure> {
         let token = self.next_token(link).await?;
         let sql = format!(
             "INSERT INTO runs (id, session, token, holder, leased_until, records, bytes, chain_records, chain, \
-             status, turns, lease_ms) VALUES ($1, $2, $3, $4, {} + $5, 0, 0, $6, $7, 'running', 0, $5) RETURNING key",
+             lease_ms, imported, request_key, request) \
+             VALUES ($1, $2, $3, $4, {} + $5, 0, 0, $6, $7, $5, $8, $9, $10) RETURNING key",
             self.database.dialect.now()
         );
-        let values = values![
-            run.0.as_bytes().as_slice(),
-            session_key,
-            token,
-            self.settings.holder.as_str(),
-            self.settings.lease_millis(),
-            head.records.cast_signed(),
-            head.hash.as_bytes().as_slice(),
+        let request = start.request.as_ref();
+        let request_key = request.map(|request| request.key.as_bytes().as_slice());
+        let values = [
+            Value::from(start.run.0.as_bytes().as_slice()),
+            Value::from(session_key),
+            Value::from(token),
+            Value::from(self.settings.holder.as_str()),
+            Value::from(self.settings.lease_millis()),
+            Value::from(head.records.cast_signed()),
+            Value::from(head.hash.as_bytes().as_slice()),
+            Value::from(i64::from(start.imported)),
+            Value::Bytes(request_key),
+            Value::Text(request.map(|request| request.asked.as_str())),
         ];
-        let row = link.row(AssertSqlSafe(sql), values).await?;
+        let row = link.row(AssertSqlSafe(sql), &values).await?;
         let key = row.ok_or(Error::RowNotFound)?.int(0)?;
-        let lease = self.lease(session, run, token);
-        self.runs.insert(run, RunState::new(key, &lease, head));
+        let lease = self.lease(start, token);
+        self.runs
+            .insert(start.run, RunState::new(key, &lease, head));
         Ok(lease)
     }
 
-    fn lease(&self, session: &SessionId, run: RunId, token: i64) -> RunLease {
+    fn lease(&self, start: &RunStart, token: i64) -> RunLease {
         let length = self.settings.lease;
-        RunLease::new(session.clone(), run, token.unsigned_abs(), length)
+        RunLease::new(
+            start.session.clone(),
+            start.run,
+            token.unsigned_abs(),
+            length,
+        )
     }
 
     pub(super) async fn next_token(&self, link: &mut Link) -> Result<i64, Error> {
         let row = link.row(self.database.dialect.next_lease(), &[]).await?;
         row.ok_or(Error::RowNotFound)?.int(0)
+    }
+
+    pub(super) async fn renew(&self, link: &mut Link, lease: &RunLease) -> Result<(), Failure> {
+        let key = self.leased(link, lease).await?;
+        let sql = format!(
+            "UPDATE runs SET leased_until = {} + $1 \
+             WHERE key = $2 AND ended_at IS NULL AND leased_until IS NOT NULL",
+            self.database.dialect.now()
+        );
+        let values = values![self.settings.lease_millis(), key];
+        match link.run(AssertSqlSafe(sql), values).await? {
+            0 => Err(stale(lease)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn release(
+        &mut self,
+        link: &mut Link,
+        lease: &RunLease,
+    ) -> Result<(), Failure> {
+        let key = self.leased(link, lease).await?;
+        let sql = "UPDATE runs SET leased_until = NULL WHERE key = $1";
+        link.run(sql, values![key]).await?;
+        self.runs.remove(&lease.run);
+        Ok(())
     }
 
     pub(super) async fn abandon(
@@ -198,5 +210,23 @@ async fn head(link: &mut Link, session_key: i64, session: &Row) -> Result<ChainH
     let Some(row) = link.row(sql, values![session_key]).await? else {
         return Ok(ChainHead::start(&session_of(session, 1)?));
     };
-    Ok(ChainHead::new(row.int(0)?.cast_unsigned(), hash(&row, 1)?))
+    Ok(ChainHead::new(row.int(0)?.cast_unsigned(), row.hash(1)?))
+}
+
+/// Makes sure that no other run of a session was begun under the key of a request.
+async fn check_key(link: &mut Link, session_key: i64, start: &RunStart) -> Result<(), Failure> {
+    let Some(request) = &start.request else {
+        return Ok(());
+    };
+    let sql = "SELECT id FROM runs WHERE session = $1 AND request_key = $2 AND id <> $3";
+    let key = request.key.as_bytes().as_slice();
+    let values = values![session_key, key, start.run.0.as_bytes().as_slice()];
+    match link.row(sql, values).await? {
+        Some(row) => Err(StoreError::KeyTaken {
+            session: start.session.clone(),
+            run: row.run_id(0)?,
+        }
+        .into()),
+        None => Ok(()),
+    }
 }

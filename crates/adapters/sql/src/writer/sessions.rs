@@ -1,0 +1,173 @@
+//! Sessions are made and removed, with all that belongs to them, and what they carry is kept up to date.
+
+use std::sync::Arc;
+
+use neuraxis_core::{JsonText, Record, SessionId};
+use neuraxis_ports::{Session, StoreError};
+use sqlx::{AssertSqlSafe, Error};
+
+use super::act::Act;
+use super::{Task, Work};
+use crate::database::Dialect;
+use crate::error::Failure;
+use crate::link::{Link, Row, Value, values};
+use crate::read::sessions::carried_of;
+
+/// How many sessions one transaction prunes at the most: others want to write, too.
+const PRUNED_AT_ONCE: i64 = 1_000;
+
+impl Task {
+    pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
+        let seed = match session.seed.is_empty() {
+            true => None,
+            false => Some(
+                JsonText::encode(&session.seed).map_err(|_| StoreError::Invalid {
+                    what: "seed",
+                    rule: "messages that can be written as JSON",
+                })?,
+            ),
+        };
+        let seed = seed.as_ref().map(|seed| seed.as_str().as_bytes());
+        let sql = "INSERT INTO sessions (id, owner, created_at, seed) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (id) DO NOTHING";
+        let values = [
+            Value::from(session.id.as_str()),
+            Value::Text(session.owner.as_deref()),
+            Value::from(session.created_at.as_microsecond()),
+            Value::Bytes(seed),
+        ];
+        match link.run(sql, &values).await? {
+            0 => Err(StoreError::SessionExists(session.id.clone()).into()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn delete(
+        &mut self,
+        link: &mut Link,
+        session: &SessionId,
+    ) -> Result<(), Failure> {
+        let key = self.locked(link, session).await?.int(0)?;
+        let sql = "SELECT id FROM runs WHERE session = $1 AND ended_at IS NULL";
+        if let Some(row) = link.row(sql, values![key]).await? {
+            let (session, run) = (session.clone(), row.run_id(0)?);
+            return Err(StoreError::SessionBusy { session, run }.into());
+        }
+        Ok(remove(link, key).await?)
+    }
+
+    /// Removes sessions in which nothing happened since; a page of them.
+    pub(super) async fn prune(&self, link: &mut Link, before: i64) -> Result<u64, Failure> {
+        let sql = format!(
+            "SELECT key FROM sessions WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM runs \
+             WHERE runs.session = sessions.key AND (runs.ended_at IS NULL OR runs.ended_at >= $1)) \
+             ORDER BY created_at LIMIT {PRUNED_AT_ONCE}{}",
+            self.database.dialect.for_update()
+        );
+        let old = link.rows(AssertSqlSafe(sql), values![before]).await?;
+        for row in &old {
+            remove(link, row.int(0)?).await?;
+        }
+        Ok(old.len().try_into().unwrap_or(u64::MAX))
+    }
+
+    /// Returns the key of a session and what it carries; nobody else changes either before this transaction ends.
+    async fn locked(&self, link: &mut Link, session: &SessionId) -> Result<Row, Failure> {
+        let sql = format!(
+            "SELECT key, carried FROM sessions WHERE id = $1{}",
+            self.database.dialect.for_update()
+        );
+        let row = link
+            .row(AssertSqlSafe(sql), values![session.as_str()])
+            .await?;
+        Ok(row.ok_or_else(|| StoreError::NoSuchSession(session.clone()))?)
+    }
+
+    /// Takes a permission back; tells whether there was one.
+    pub(super) async fn revoke(
+        &self,
+        link: &mut Link,
+        session: &SessionId,
+        id: u32,
+    ) -> Result<bool, Failure> {
+        let row = self.locked(link, session).await?;
+        let carried = carried_of(&row, 1)?.unwrap_or_default();
+        let mut grants = carried.remembered.grants().iter();
+        if !grants.any(|grant| grant.id == id) {
+            return Ok(false);
+        }
+        let sql = "INSERT INTO revoked (session, id) VALUES ($1, $2) ON CONFLICT (session, id) DO NOTHING";
+        let revoked = link.run(sql, values![row.int(0)?, i64::from(id)]).await?;
+        Ok(revoked > 0)
+    }
+
+    /// Brings what a session carries up to date with records of a run, given by its key.
+    pub(super) async fn carry(
+        &self,
+        link: &mut Link,
+        run: i64,
+        records: &[Arc<Record>],
+    ) -> Result<(), Failure> {
+        let lock = match self.database.dialect {
+            Dialect::Sqlite => "",
+            Dialect::Postgres => " FOR UPDATE OF sessions",
+        };
+        let sql = format!(
+            "SELECT sessions.key, carried FROM sessions JOIN runs ON runs.session = sessions.key \
+             WHERE runs.key = $1{lock}"
+        );
+        let row = link.row(AssertSqlSafe(sql), values![run]).await?;
+        let row = row.ok_or(Error::RowNotFound)?;
+        let mut carried = carried_of(&row, 1)?.unwrap_or_default();
+        let mut has_changed = false;
+        for record in records {
+            has_changed |= carried.apply(record);
+        }
+        if has_changed {
+            let json = JsonText::encode(&carried).map_err(|_| StoreError::Invalid {
+                what: "record",
+                rule: "one that can be written as JSON",
+            })?;
+            let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
+            link.run(sql, values![json.as_str(), row.int(0)?]).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the space of what was deleted back to the disk. Whether it works out does not matter.
+    pub(super) async fn tidy(&self, link: &mut Link, works: &[Work]) {
+        let deleted = works
+            .iter()
+            .any(|work| matches!(work, Work::Act(Act::Delete(_) | Act::Prune(_))));
+        if deleted && self.database.dialect == Dialect::Sqlite {
+            for sql in [
+                "PRAGMA incremental_vacuum",
+                "PRAGMA wal_checkpoint(TRUNCATE)",
+            ] {
+                if let Err(error) = link.rows(sql, &[]).await {
+                    tracing::debug!(%error, "freed space stays in the file for now");
+                }
+            }
+        }
+    }
+}
+
+async fn remove(link: &mut Link, session: i64) -> Result<(), Error> {
+    const OF_RUNS: [&str; 3] = [
+        "DELETE FROM steps WHERE run IN (SELECT key FROM runs WHERE session = $1)",
+        "DELETE FROM payloads WHERE run IN (SELECT key FROM runs WHERE session = $1)",
+        "DELETE FROM inbox WHERE run IN (SELECT key FROM runs WHERE session = $1)",
+    ];
+    for sql in OF_RUNS {
+        link.run(sql, values![session]).await?;
+    }
+    for sql in [
+        "DELETE FROM runs WHERE session = $1",
+        "DELETE FROM revoked WHERE session = $1",
+    ] {
+        link.run(sql, values![session]).await?;
+    }
+    link.run("DELETE FROM sessions WHERE key = $1", values![session])
+        .await?;
+    Ok(())
+}

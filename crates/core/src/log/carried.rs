@@ -1,0 +1,72 @@
+//! What a session carries from one run to the next, beside its messages.
+//!
+//! A store keeps it up to date with each commit, so that the session's next run need not read the records of all earlier
+//! ones; a check of the records finds out whether it still says what they do.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{Remembered, Taint};
+use crate::json::JsonText;
+use crate::record::{Record, RecordBody};
+
+/// How far into its line the type of a record stands, at the most.
+const HEAD_BYTES: usize = 512;
+
+/// The types of the records that may change what a session carries: those that [`Carried::apply`] and [`Taint::read`] look
+/// at.
+const TYPES: [&[u8]; 4] = [
+    br#""type":"decision""#,
+    br#""type":"tool_result""#,
+    br#""type":"verdict""#,
+    br#""type":"plan""#,
+];
+
+/// What a session carries from one run to the next, beside its messages: a fold over the records of all of its runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Carried {
+    /// The untrusted content that its runs brought.
+    pub taint: Taint,
+    /// What people allowed for the session, in the order in which they did.
+    pub remembered: Remembered,
+    /// Its last plan, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<JsonText>,
+}
+
+impl Carried {
+    /// Takes in the next record of the session; tells whether that changed anything, which few do.
+    pub fn apply(&mut self, record: &Record) -> bool {
+        match &record.body {
+            RecordBody::Plan(changed) => {
+                self.plan = Some(changed.plan.clone());
+                true
+            }
+            RecordBody::Verdict(vetted) => {
+                for grant in &vetted.granted {
+                    self.remembered.record(grant.clone());
+                }
+                !vetted.granted.is_empty()
+            }
+            _ => {
+                let before = self.taint.sources().len();
+                self.taint.read(record);
+                self.taint.sources().len() > before
+            }
+        }
+    }
+
+    /// Takes in the next record of the session, given as its line of JSON. Most are passed over by their type, unread; so
+    /// is one that cannot be read, which whoever goes on from it finds.
+    pub fn apply_line(&mut self, line: &[u8]) {
+        let head = line.get(..HEAD_BYTES).unwrap_or(line);
+        let names = |name: &&[u8]| head.windows(name.len()).any(|part| part == *name);
+        if !TYPES.iter().any(names) {
+            return;
+        }
+        let text = std::str::from_utf8(line).ok();
+        if let Some(record) = text.and_then(|text| Record::from_json(text).ok()) {
+            self.apply(&record);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The role of a store that finds things: sessions, their runs, and what both add up to.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::log::Carried;
+use neuraxis_core::{ContentHash, RunId, SessionId, SessionMetrics, Transcript};
+
+use super::{ChainHead, RunFilter, RunSummary, Session, SessionFilter, StoreError, UsageOf};
+
+/// Keeps the index of sessions and runs: makes, lists and removes sessions, lists runs, and tells what a session carries
+/// from one run to the next.
+///
+/// Nothing here needs a lease, and all of it may be called from any process. Who repeats a call, what a dropped one leaves
+/// and which order holds is said at [`SessionStore`](super::SessionStore).
+#[async_trait]
+pub trait SessionIndex: Debug + Send + Sync + 'static {
+    /// Adds a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::SessionExists`] if the id is taken, be it by an earlier attempt; [`StoreError::Invalid`].
+    async fn create_session(&self, session: &Session) -> Result<(), StoreError>;
+
+    /// Returns a session.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn session(&self, id: &SessionId) -> Result<Session, StoreError>;
+
+    /// Returns a page of sessions, the newest first, at most [`SessionFilter::MAX_LIMIT`]. Their seeds are left out.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, StoreError>;
+
+    /// Removes a session with all that belongs to it: its runs, their records and inboxes, and what it carries.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::SessionBusy`] while a run of it has not ended.
+    async fn delete_session(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Removes all sessions in which nothing has happened since the given time, and returns how many. One with a run
+    /// that has not ended stays.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself; some may be gone by then.
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// Returns the runs of a session, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn runs(&self, session: &SessionId) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns a page of runs of all sessions, by their ids, the greatest first: ids that begin with the time they were
+    /// made come the newest first. At most [`RunFilter::MAX_LIMIT`].
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn find_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns a run in a few words.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`].
+    async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
+        let found = self.find_runs(&RunFilter::exactly(run)).await?;
+        found.into_iter().next().ok_or(StoreError::NoSuchRun(run))
+    }
+
+    /// Returns the runs that have not ended and that nobody drives: their leases have run out or were released. The
+    /// oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn unfinished(&self) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Returns the messages of a session as its ended runs left them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn history(&self, id: &SessionId) -> Result<Transcript, StoreError>;
+
+    /// Returns the messages of a session as a run of it found them when it began: what it goes on from.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] if a run before it cannot be read.
+    async fn history_before(&self, run: RunId) -> Result<Transcript, StoreError>;
+
+    /// Returns what a session carries from one run to the next, by all records of its runs, those of runs that have not
+    /// ended included: untrusted content, permissions that nobody took back, and the last plan.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn carried(&self, session: &SessionId) -> Result<Carried, StoreError>;
+
+    /// Takes a remembered answer back, from any process, whether a run is at work or not; tells whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn revoke(&self, session: &SessionId, id: u32) -> Result<bool, StoreError>;
+
+    /// Returns what was used since a time, by the time of the records: what daily budgets are checked against. What is
+    /// deleted no longer counts.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]. An owner without sessions has used nothing.
+    async fn usage_since(
+        &self,
+        of: &UsageOf,
+        since: Timestamp,
+    ) -> Result<SessionMetrics, StoreError>;
+
+    /// Returns what a session used, from its first record on.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`].
+    async fn metrics(&self, session: &SessionId) -> Result<SessionMetrics, StoreError> {
+        let of = UsageOf::Session(session.clone());
+        self.usage_since(&of, Timestamp::MIN).await
+    }
+
+    /// Checks that a session's records are those that were kept, none changed, removed or moved, and that what it carries is
+    /// what they say; returns where their hash chain ends. Who changes the whole chain, or cuts it off and mends what points at its end, is found out by a
+    /// head that was noted elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchSession`]; [`StoreError::Damaged`] naming the run and the record, or if the chain does not
+    /// end with the expected hash.
+    async fn verify(
+        &self,
+        session: &SessionId,
+        expect: Option<ContentHash>,
+    ) -> Result<ChainHead, StoreError>;
+
+    /// Tells whether anything can be written at this moment, by writing something that changes nothing that is kept.
+    ///
+    /// As provided, it always can: a store in memory has no disk that may be full.
+    ///
+    /// # Errors
+    ///
+    /// Only what can befall the store itself.
+    async fn probe(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Rules of idempotency keys: of the runs of a session one is begun under a key.
+#![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
+
+use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
+use neuraxis_ports::{KeyedRequest, RunFilter, RunStart, RunSummary, SessionStore, StoreError};
+
+use super::{Busy, id, session_of};
+use crate::ids::CountingIds;
+use crate::run_log::RunLog;
+
+fn request(key: &str) -> KeyedRequest {
+    let asked = JsonText::from_text(r#"{"message":"book it"}"#);
+    KeyedRequest::new(ContentHash::of(key.as_bytes()), asked)
+}
+
+fn start(session: &SessionId, number: u64, key: &str) -> RunStart {
+    RunStart::new(session.clone(), CountingIds::nth_run(number)).for_request(request(key))
+}
+
+fn taken(session: &SessionId, run: RunId) -> StoreError {
+    StoreError::KeyTaken {
+        session: session.clone(),
+        run,
+    }
+}
+
+async fn found(store: &impl SessionStore, session: &SessionId, key: &str) -> Vec<RunSummary> {
+    let filter = RunFilter::under_key(session.clone(), request(key).key);
+    store.find_runs(&filter).await.expect("the store lists")
+}
+
+/// Begins a run under a key and plays it to its end.
+async fn finished(store: &impl SessionStore, start: RunStart) {
+    let lease = store.begin(&start).await.expect("the session is free");
+    let busy = Busy {
+        session: start.session.clone(),
+        log: RunLog::new(start.run, start.session),
+        lease,
+    };
+    busy.finish(store, "Hello?", "Hi.").await;
+}
+
+/// Under the key of a run at work no other run of the session begins, and the run is found by it; another session has
+/// keys of its own.
+pub async fn a_key_holds_one_run_of_its_session(store: impl SessionStore) {
+    let (main, side) = (id("main"), id("side"));
+    for session in ["main", "side"] {
+        assert_eq!(store.create_session(&session_of(session, 0)).await, Ok(()));
+    }
+    assert_eq!(found(&store, &main, "a").await, []);
+    let first = start(&main, 1, "a");
+    store.begin(&first).await.expect("the session is free");
+    let again = store.begin(&start(&main, 2, "a")).await;
+    assert_eq!(again, Err(taken(&main, first.run)));
+    let busy = store.begin(&start(&main, 2, "b")).await;
+    assert!(matches!(busy, Err(StoreError::SessionBusy { .. })));
+    let elsewhere = store.begin(&start(&side, 3, "a")).await;
+    assert!(elsewhere.is_ok());
+    let runs = found(&store, &main, "a").await;
+    let [run] = runs.as_slice() else {
+        unreachable!("one run holds the key")
+    };
+    assert_eq!((run.run_id, &run.request), (first.run, &first.request));
+    assert_eq!(found(&store, &main, "b").await, []);
+}
+
+/// A run holds its key once it has ended, too; a run without a key holds none.
+pub async fn an_ended_run_holds_its_key(store: impl SessionStore) {
+    let main = id("main");
+    assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
+    finished(&store, start(&main, 1, "a")).await;
+    let without = Busy::begin(&store, &main, 2).await;
+    without.finish(&store, "Hello?", "Hi.").await;
+    let again = store.begin(&start(&main, 3, "a")).await;
+    assert_eq!(again, Err(taken(&main, CountingIds::nth_run(1))));
+    finished(&store, start(&main, 3, "b")).await;
+    let runs = store.runs(&main).await.expect("the session is known");
+    let requests: Vec<_> = runs.into_iter().map(|run| run.request).collect();
+    assert_eq!(requests, [Some(request("a")), None, Some(request("b"))]);
+    assert_eq!(store.delete_session(&main).await, Ok(()));
+    assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
+    finished(&store, start(&main, 4, "a")).await;
+}
+
+/// Whoever goes on with a run need not know its request, and does not change it.
+pub async fn a_run_begun_again_keeps_the_request_it_has(store: impl SessionStore) {
+    let main = id("main");
+    assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
+    let first = start(&main, 1, "a");
+    store.begin(&first).await.expect("the session is free");
+    let again = store.begin_run(&main, first.run).await;
+    assert!(again.is_ok());
+    assert!(store.begin(&first).await.is_ok(), "its own key is its own");
+    let run = store.run(first.run).await.expect("the run is known");
+    assert_eq!(run.request, first.request);
+}
+
+/// A run that never began holds no key.
+pub async fn a_run_that_never_began_gives_its_key_back(store: impl SessionStore) {
+    let main = id("main");
+    assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
+    let lease = store.begin(&start(&main, 1, "a")).await;
+    let lease = lease.expect("the session is free");
+    assert_eq!(store.abandon_run(&lease).await, Ok(()));
+    assert_eq!(found(&store, &main, "a").await, []);
+    assert!(store.begin(&start(&main, 2, "a")).await.is_ok());
+}
+
+/// Of requests that come at once under a key, each with a run of its own, one begins.
+pub async fn of_runs_that_begin_at_once_under_a_key_one_wins(store: impl SessionStore) {
+    let main = id("main");
+    assert_eq!(store.create_session(&session_of("main", 0)).await, Ok(()));
+    let starts: Vec<_> = (1..=8).map(|number| start(&main, number, "a")).collect();
+    let begun = futures_util::future::join_all(starts.iter().map(|start| store.begin(start))).await;
+    let won: Vec<_> = begun
+        .iter()
+        .filter_map(|begun| begun.as_ref().ok())
+        .collect();
+    let [winner] = won.as_slice() else {
+        unreachable!("one of them begins: {begun:?}")
+    };
+    let lost = begun.iter().filter_map(|begun| begun.as_ref().err());
+    assert!(
+        lost.clone().count() == 7 && lost.clone().all(|lost| *lost == taken(&main, winner.run))
+    );
+}
