@@ -128,8 +128,10 @@ enum Next {
     CallAtOnce(PlannedCall),
     /// The calls of a reply are checked, those that have no result yet.
     Vet,
-    /// Every call that may run now is started; once all have their results, the batch is over.
+    /// It is looked which calls may run now; once all have their results, the batch is over.
     Schedule,
+    /// These calls are started.
+    Start(Vec<CallIndex>),
     /// The agents of a call are started.
     StartAgents(CallIndex),
     /// Sub-agents that wait for their turn begin, as many as may work at a time.
@@ -209,7 +211,7 @@ impl RunTree {
             next = match next {
                 // How it begins.
                 Next::Begin => turn.begin(),
-                Next::Open => turn.open(),
+                Next::Open => turn.agent.open(turn.spec),
                 // A turn asks a model, …
                 Next::GoOn => turn.go_on()?,
                 Next::NextTurn => turn.next_turn()?,
@@ -219,6 +221,7 @@ impl RunTree {
                 // … whose calls are checked and run, …
                 Next::Vet => turn.vet()?,
                 Next::Schedule => turn.schedule()?,
+                Next::Start(calls) => turn.start_calls(calls)?,
                 Next::StartAgents(call) => self.start_agents(step, agent, call)?,
                 Next::BeginQueued => turn.begin_queued(),
                 Next::Collect(call) => turn.collect(&call)?,
@@ -226,9 +229,9 @@ impl RunTree {
                 Next::BatchOver => turn.batch_over()?,
                 // How it ends.
                 Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
-                Next::FinishWithoutAnswer => turn.finish_without_answer()?,
-                Next::FinishWithDraft => turn.finish_with_draft(),
-                Next::FinishWithQuestion => turn.finish_with_question(),
+                Next::FinishWithoutAnswer => turn.agent.finish_without_answer()?,
+                Next::FinishWithDraft => turn.agent.finish_with_draft(),
+                Next::FinishWithQuestion => turn.agent.finish_with_question(),
                 Next::Finish(reason, content) => turn.finish(reason, content),
                 // What concerns several agents at once.
                 Next::TakeUp(recheck) => turn.take_up(recheck)?,
