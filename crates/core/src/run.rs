@@ -119,7 +119,7 @@ enum Next {
     /// A turn is over: the next one, unless a limit was reached or the embedder's hook is to be asked.
     GoOn,
     /// The next turn begins.
-    NextTurn,
+    BeginTurn,
     /// The model is asked for the turn, with these tools on offer.
     AskForTurn(OfferedTools),
     /// A model is called, after room was made for it in the conversation.
@@ -214,7 +214,7 @@ impl RunTree {
                 Next::Open => turn.agent.open(turn.spec),
                 // A turn asks a model, …
                 Next::GoOn => turn.go_on()?,
-                Next::NextTurn => turn.next_turn()?,
+                Next::BeginTurn => turn.begin_turn()?,
                 Next::AskForTurn(tools) => turn.ask_for_turn(tools),
                 Next::CallModel(planned) => turn.make_room(planned)?,
                 Next::CallAtOnce(planned) => turn.call_model(planned, None)?,

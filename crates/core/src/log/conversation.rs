@@ -137,11 +137,6 @@ impl Conversation {
         &self.text
     }
 
-    /// Tells whether the conversation begins with the system prompt of the agent's spec.
-    pub(crate) const fn has_prompt(&self) -> bool {
-        self.has_prompt
-    }
-
     /// Returns how many calls of the last reply have no result yet.
     pub(crate) const fn open_calls(&self) -> u32 {
         self.open_calls

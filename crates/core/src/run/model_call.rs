@@ -23,11 +23,11 @@ impl AgentTurn<'_> {
         if self.consult(Hook::Progress)? {
             return Ok(Next::Wait);
         }
-        Ok(Next::NextTurn)
+        Ok(Next::BeginTurn)
     }
 
     /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
-    pub(super) fn next_turn(&mut self) -> Result<Next, InputError> {
+    pub(super) fn begin_turn(&mut self) -> Result<Next, InputError> {
         self.agent.turn = self.agent.turn.next();
         let tools = self.agent.offered_tools(self.spec);
         let callable = matches!(tools, OfferedTools::Callable);

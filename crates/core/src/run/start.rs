@@ -168,7 +168,7 @@ impl Agent {
     /// Begins an agent's work as its profile says.
     pub(super) fn open(&mut self, spec: &AgentSpec) -> Next {
         let Opening::Gather { role, .. } = &spec.profile.opening else {
-            return Next::NextTurn;
+            return Next::BeginTurn;
         };
         self.turn = self.turn.next();
         let (purpose, role) = (Purpose::Gather, role.clone());
