@@ -28,7 +28,7 @@ use neuraxis_tools::OwnFiles;
 use toml::Table;
 
 pub use change::Change;
-pub use discovery::DiscoveryConfig;
+pub use discovery::{DiscoveryConfig, usual_key_variables};
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
 use layer::Layer;

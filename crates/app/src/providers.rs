@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use neuraxis_anthropic::AnthropicConfig;
 use neuraxis_cassette::CassetteConfig;
 use neuraxis_deepseek::DeepSeekConfig;
 use neuraxis_llama::LlamaConfig;
@@ -22,9 +23,10 @@ use toml::Table;
 use crate::config::models::{Checked, read};
 
 /// All providers: those whose key may be found in a variable in the order in which they are looked for.
-static PROVIDERS: [&dyn Entry; 5] = [
+static PROVIDERS: [&dyn Entry; 6] = [
     &Listed::<OpenAiConfig>::NEW,
     &Listed::<DeepSeekConfig>::NEW,
+    &Listed::<AnthropicConfig>::NEW,
     &Listed::<LlamaConfig>::NEW,
     &Listed::<OfflineConfig>::NEW,
     &Listed::<CassetteConfig>::NEW,

@@ -274,7 +274,7 @@ fn every_example_of_the_documents_is_a_valid_configuration() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 6);
+    assert_eq!(examples, 7);
 }
 
 #[tokio::test]

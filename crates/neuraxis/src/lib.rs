@@ -26,6 +26,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "anthropic")]
+pub use neuraxis_anthropic as anthropic;
 pub use neuraxis_brainstem as brainstem;
 #[cfg(feature = "cassette")]
 pub use neuraxis_cassette as cassette;

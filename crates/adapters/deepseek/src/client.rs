@@ -6,17 +6,30 @@ use std::time::Duration;
 use neuraxis_core::{LlmError, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
-    Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, LateSystem,
-    MissingReasoning, TrailingAssistant,
+    Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, ErrorRule, LateSystem,
+    Mark, Meaning, MissingReasoning, TrailingAssistant,
 };
 
 use crate::checked::{self, CheckedStream};
 use crate::config::DeepSeekConfig;
-use crate::errors::RULES;
 use crate::shape::RequestShape;
 
 /// The provider's name in records and messages.
 pub(crate) const PROVIDER: &str = "deepseek";
+
+/// What the service's errors mean, besides what holds everywhere; the first rule that fits counts. Type and code tell
+/// nothing: both are `invalid_request_error` for all of it.
+const RULES: [ErrorRule; 3] = [
+    ErrorRule::new(Mark::Message("model not exist"), Meaning::ModelNotFound),
+    ErrorRule::new(
+        Mark::Message("content exists risk"),
+        Meaning::ContentFiltered,
+    ),
+    ErrorRule::new(
+        Mark::Message("insufficient balance"),
+        Meaning::QuotaExhausted,
+    ),
+];
 
 /// The client of one of DeepSeek's models.
 ///
@@ -83,6 +96,7 @@ fn dialect(config: &DeepSeekConfig) -> Dialect {
     // the service knows.
     dialect.trailing_assistant = TrailingAssistant::Prompted;
     dialect.arguments = Arguments::MadeWhole;
+    dialect.gave_up_reason = Some("insufficient_system_resource");
     dialect
 }
 

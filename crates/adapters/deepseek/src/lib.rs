@@ -29,7 +29,6 @@
 mod checked;
 mod client;
 mod config;
-mod errors;
 mod markup;
 mod provider;
 mod shape;

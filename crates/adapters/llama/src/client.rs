@@ -11,10 +11,9 @@ use tokio::time::Instant;
 use crate::config::LlamaConfig;
 use crate::context::Context;
 use crate::count;
-use crate::errors::RULES;
 use crate::names::Offered;
 use crate::probe::{self, Probe};
-use crate::server::Server;
+use crate::server::{RULES, Server};
 use crate::shape::RequestShape;
 
 /// What a model is called whose name nobody said. A llama-server that serves one model takes any name.

@@ -26,7 +26,6 @@ mod client;
 mod config;
 mod context;
 mod count;
-mod errors;
 mod names;
 mod probe;
 mod provider;

@@ -1,4 +1,4 @@
-//! The client of one model.
+//! The client of one model, and the list of those there are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,20 +40,20 @@ impl OpenAiClient {
         let (model, loads_within) = (config.model.clone(), config.timeouts.loading);
         let known = || context_tokens(&model).filter(|_| config.is_first_hand());
         let context_tokens = config.context_tokens.or_else(known);
-        let endpoint = Arc::new(Endpoint::new(endpoint_of(config.clone()))?);
-        let shared = Arc::clone(&endpoint);
-        let protocol = match config.api {
+        let (protocol, endpoint) = match config.api {
             Api::Responses => {
-                let (route, dialect) =
-                    (endpoint.route("responses"), responses_dialect_for(&config));
-                Protocol::Responses(ResponsesClient::new(shared, route, model, dialect))
+                let dialect = responses_dialect_for(&config);
+                let endpoint = Arc::new(Endpoint::new(endpoint_of(config))?);
+                let (shared, route) = (Arc::clone(&endpoint), endpoint.route("responses"));
+                let client = ResponsesClient::new(shared, route, model, dialect);
+                (Protocol::Responses(client), endpoint)
             }
             Api::Chat => {
-                let (route, dialect) = (
-                    endpoint.route("chat/completions"),
-                    chat_dialect_for(&config),
-                );
-                Protocol::Chat(ChatClient::new(shared, route, model, dialect))
+                let dialect = chat_dialect_for(&config);
+                let endpoint = Arc::new(Endpoint::new(endpoint_of(config))?);
+                let (shared, route) = (Arc::clone(&endpoint), endpoint.route("chat/completions"));
+                let client = ChatClient::new(shared, route, model, dialect);
+                (Protocol::Chat(client), endpoint)
             }
         };
         let asked = match &protocol {
@@ -80,7 +80,7 @@ impl OpenAiClient {
     ///
     /// Dropping the future closes the connection.
     pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
-        neuraxis_wire::models(&self.endpoint, &self.endpoint.route("models"), within).await
+        models(&self.endpoint, within).await
     }
 }
 
@@ -109,8 +109,44 @@ impl LlmClient for OpenAiClient {
     }
 }
 
-/// Returns how the server is endpoint.
-pub(crate) fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
+/// Lists a server's models, for choosing one: the configuration need not name any.
+#[derive(Debug)]
+pub struct ModelList {
+    endpoint: Endpoint,
+}
+
+impl ModelList {
+    /// Prepares the connection. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenAiError`], when a secret header was not read, the address cannot be used, or TLS cannot be set up.
+    pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiError> {
+        config.check_headers()?;
+        let endpoint = Endpoint::new(endpoint_of(config))?;
+        Ok(Self { endpoint })
+    }
+
+    /// Asks the server for the names of its models, within a time.
+    ///
+    /// # Errors
+    ///
+    /// An [`LlmError`], when there is no server, it wants another key, or it lists no models.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn models(&self, within: Duration) -> Result<Vec<String>, LlmError> {
+        models(&self.endpoint, within).await
+    }
+}
+
+async fn models(endpoint: &Endpoint, within: Duration) -> Result<Vec<String>, LlmError> {
+    neuraxis_wire::models(endpoint, &endpoint.route("models"), within).await
+}
+
+/// Returns how the server is reached.
+fn endpoint_of(config: OpenAiConfig) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(config.base_url);
     endpoint.api_key = config.api_key;
     endpoint.key_header = config

@@ -22,7 +22,6 @@ mod client;
 mod config;
 mod dialect;
 mod errors;
-mod list;
 mod model;
 mod provider;
 mod responses;
@@ -32,7 +31,6 @@ pub use neuraxis_wire::{
     Timeouts,
 };
 
-pub use self::client::OpenAiClient;
+pub use self::client::{ModelList, OpenAiClient};
 pub use self::config::{Api, OpenAiConfig, OpenAiError};
-pub use self::list::ModelList;
 pub use self::responses::ReasoningSummary;

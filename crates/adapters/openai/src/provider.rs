@@ -11,10 +11,9 @@ use neuraxis_ports::{
 };
 use neuraxis_wire::{MaxConcurrent, is_asked_model};
 
-use crate::client::OpenAiClient;
+use crate::client::{ModelList, OpenAiClient};
 use crate::config::{OpenAiConfig, OpenAiError};
 use crate::dialect::PROVIDER;
-use crate::list::ModelList;
 
 impl Provider for OpenAiConfig {
     const NAME: &'static str = PROVIDER;

@@ -83,6 +83,13 @@ impl DiscoveryConfig {
     }
 }
 
+/// Returns the variables that usually hold the keys of providers, in the order in which they are looked at where no model
+/// is configured.
+#[must_use]
+pub fn usual_key_variables() -> Vec<&'static str> {
+    discoveries().map(|(_, discovery)| discovery.key).collect()
+}
+
 /// Returns the providers whose keys may be found, in the order in which they are looked for.
 pub(crate) fn discoveries() -> impl Iterator<Item = (Provider, KeyDiscovery)> {
     Provider::all().filter_map(|provider| Some((provider, provider.key_discovery()?)))

@@ -127,7 +127,7 @@ fn connect(
             variable: usual.base_url,
             source,
         },
-        "headers" => ModelError::Variable {
+        "headers" | "api_key_env" => ModelError::Variable {
             variable: usual.key,
             source,
         },

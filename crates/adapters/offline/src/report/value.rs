@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::told::Told;
+use super::Lines;
 use crate::clean;
 
 /// The most items of a list, or fields of an object, that are told on one line.
@@ -14,8 +14,8 @@ const MAX_ITEMS: usize = 20;
 const MAX_DEPTH: usize = 3;
 
 /// Tells a value.
-pub(super) fn tell(value: &Value) -> Told {
-    let mut told = Told::default();
+pub(super) fn tell(value: &Value) -> Lines {
+    let mut told = Lines::default();
     match value {
         Value::Object(fields) if fields.contains_key("summary") => {
             tell_summarized(fields, &mut told);
@@ -27,7 +27,7 @@ pub(super) fn tell(value: &Value) -> Told {
     told
 }
 
-fn tell_summarized(fields: &Map<String, Value>, told: &mut Told) {
+fn tell_summarized(fields: &Map<String, Value>, told: &mut Lines) {
     let items = |name: &str| {
         fields
             .get(name)
@@ -94,7 +94,7 @@ fn entry(entry: &Value) -> Option<String> {
 }
 
 /// Tells a value whose lines are indented by its depth.
-fn tell_at(value: &Value, depth: usize, told: &mut Told) {
+fn tell_at(value: &Value, depth: usize, told: &mut Lines) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
@@ -111,7 +111,7 @@ fn tell_at(value: &Value, depth: usize, told: &mut Told) {
     }
 }
 
-fn tell_field(name: &str, value: &Value, depth: usize, told: &mut Told) {
+fn tell_field(name: &str, value: &Value, depth: usize, told: &mut Lines) {
     let indent = "  ".repeat(depth);
     let is_nested = match value {
         Value::Object(fields) => !fields.is_empty(),

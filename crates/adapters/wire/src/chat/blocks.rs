@@ -21,9 +21,6 @@ const DONE: &str = "[DONE]";
 /// The most tool calls of one reply: far more than any model means.
 const MAX_CALLS: usize = 300;
 
-/// The finish reason by which DeepSeek says that it gave up midway.
-const GAVE_UP: &str = "insufficient_system_resource";
-
 /// A call that begins: its block, the provider's id for it and its name.
 type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
 
@@ -31,6 +28,8 @@ type BegunCall = (BlockIndex, Option<Arc<str>>, Option<Arc<str>>);
 #[derive(Debug)]
 pub(super) struct Blocks {
     model: ModelRef,
+    /// The finish reason by which the server says that it gave up midway, if it has one.
+    gave_up_reason: Option<&'static str>,
     model_was_said: bool,
     next: BlockIndex,
     reasoning: Option<BlockIndex>,
@@ -56,9 +55,10 @@ struct Call {
 
 impl Blocks {
     /// Begins a reply of a model, unless the server says that another one gives it.
-    pub(super) fn new(model: ModelRef) -> Self {
+    pub(super) fn new(model: ModelRef, gave_up_reason: Option<&'static str>) -> Self {
         Self {
             model,
+            gave_up_reason,
             model_was_said: false,
             next: BlockIndex(0),
             reasoning: None,
@@ -188,7 +188,7 @@ impl Blocks {
             EventOutcome::Nothing
         };
         if let Some(reason) = Text::of(choice.finish_reason) {
-            if *reason == *GAVE_UP {
+            if self.gave_up_reason == Some(&*reason) {
                 self.was_given_up = true;
                 return Ok(brought);
             }

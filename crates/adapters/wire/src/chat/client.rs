@@ -27,6 +27,7 @@ pub struct ChatClient {
     endpoint: Arc<Endpoint>,
     route: Route,
     model: ModelRef,
+    gave_up_reason: Option<&'static str>,
     encoder: Encoder,
 }
 
@@ -43,6 +44,7 @@ impl ChatClient {
         Self {
             endpoint,
             route,
+            gave_up_reason: dialect.gave_up_reason,
             encoder: Encoder::new(&model.model, dialect),
             model,
         }
@@ -85,7 +87,7 @@ impl ChatClient {
             .ask(&self.route, body, &ctx.cancellation)
             .await
             .map_err(|error| self.learn(error, request))?;
-        Blocks::new(self.model.clone()).whole(&answer, self.endpoint.errors())
+        self.blocks().whole(&answer, self.endpoint.errors())
     }
 
     /// Answers a request piece by piece.
@@ -114,7 +116,7 @@ impl ChatClient {
         extra: &ExtraFields,
     ) -> Result<ReplyStream, LlmError> {
         let body = extra.join(self.encoder.body(request, Delivery::Streamed)?);
-        let blocks = Blocks::new(self.model.clone());
+        let blocks = self.blocks();
         self.endpoint
             .stream(&self.route, body, &ctx.cancellation, blocks)
             .await
@@ -128,6 +130,10 @@ impl ChatClient {
     /// [`LlmErrorKind::BadRequest`] for what this protocol cannot express.
     pub fn body(&self, request: &ModelRequest) -> Result<Bytes, LlmError> {
         self.encoder.body(request, Delivery::Whole)
+    }
+
+    fn blocks(&self) -> Blocks {
+        Blocks::new(self.model.clone(), self.gave_up_reason)
     }
 
     /// Takes note of a server that refuses the order of roles in a request.

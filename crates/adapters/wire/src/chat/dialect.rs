@@ -48,6 +48,9 @@ pub struct Dialect {
     pub service_tier: Option<ServiceTier>,
     /// The most bytes of the id of a call. A longer one is replaced by a short one made from it.
     pub longest_call_id: usize,
+    /// The finish reason by which the server says that it gave up midway, if it has one. Such a reply fails, so that it may
+    /// be asked for again.
+    pub gave_up_reason: Option<&'static str>,
 }
 
 impl Dialect {
@@ -74,6 +77,7 @@ impl Dialect {
             tools_and_reasoning: ToolsAndReasoning::Together,
             service_tier: None,
             longest_call_id: usize::MAX,
+            gave_up_reason: None,
         }
     }
 }

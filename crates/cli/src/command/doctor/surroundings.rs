@@ -4,10 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 
 use neuraxis::ports::StoreError;
-use neuraxis_app::{
-    ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
-    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place,
-};
+use neuraxis_app::{ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment, FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place, usual_key_variables};
 
 use super::check::{Check, Outcome};
 use crate::error::CommandError;
@@ -45,8 +42,10 @@ pub(super) fn choice(choice: &Choice) -> Check {
     let check = Check::new(SUBJECT, "models", outcome, detail);
     match outcome {
         Outcome::Warning => check.fix(
-            "export OPENAI_API_KEY or DEEPSEEK_API_KEY, start a llama-server, or set [models.reasoning]; docs/models.md \
-             says how",
+            format!(
+                "export {}, start a llama-server, or set [models.reasoning]; docs/models.md says how",
+                usual_key_variables().join(" or ")
+            ),
         ),
         _ => check,
     }

@@ -9,8 +9,11 @@ fn errors() -> ServerErrors {
     ServerErrors::new("http://127.0.0.1:8080", &[], Vec::new())
 }
 
+/// What the server of these tests says when it gave up midway.
+const GAVE_UP: &str = "insufficient_system_resource";
+
 fn blocks() -> Blocks {
-    Blocks::new(ModelRef::new("llama", "default"))
+    Blocks::new(ModelRef::new("llama", "default"), Some(GAVE_UP))
 }
 
 /// Takes chunks and ends the reply.
