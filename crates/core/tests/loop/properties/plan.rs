@@ -84,6 +84,7 @@ impl Answer {
     }
 }
 
+// The strategies are boxed where many parts meet: their values are large, and a test's stack is small.
 pub(super) fn run() -> impl Strategy<Value = RunPlan> {
     let rest = (
         mostly(ClientTools::Wait, ClientTools::HandOver),
@@ -117,6 +118,7 @@ pub(super) fn run() -> impl Strategy<Value = RunPlan> {
             }
             RunPlan { spec, history }
         })
+        .boxed()
 }
 
 /// Five times in six the one, else the other.
@@ -167,14 +169,14 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
     let cost = prop::option::of((0..50_u64).prop_map(MicroUsd));
     (
         any::<Index>(),
-        reply(),
-        failure,
-        prop::collection::vec(verdict(), 1..5),
-        outcome(),
-        decision(),
+        reply().boxed(),
+        failure.boxed(),
+        prop::collection::vec(verdict(), 1..5).boxed(),
+        outcome().boxed(),
+        decision().boxed(),
         took,
         cost,
-        advice(),
+        advice().boxed(),
         prop_oneof![9 => Just(false), 1 => Just(true)],
     )
         .prop_map(
@@ -202,4 +204,5 @@ pub(super) fn answer() -> impl Strategy<Value = Answer> {
                 downgraded,
             },
         )
+        .boxed()
 }
