@@ -172,7 +172,7 @@ impl Approvals {
     ///
     /// [`StoreError::NoSuchSession`].
     pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        self.store().remembered(session).await
+        Ok(self.store().carried(session).await?.remembered)
     }
 
     /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would

@@ -154,6 +154,7 @@ impl Driver {
                 slot,
                 feed,
                 policy,
+                given: tokio::sync::Mutex::default(),
             }),
             scope,
             work: UnderWay::new(engine.shutdown.clone()),

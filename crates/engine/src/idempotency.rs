@@ -1,23 +1,20 @@
 //! Requests that are made again under the same idempotency key: each key of a session begins one run.
 //!
-//! The key is kept nowhere. The id of its run ends with a hash of session and key, so that the store finds the run; what the
-//! run's first records say tells whether the request is the same. That no two runs begin under one key follows from that a
-//! session has one run at a time: who holds the session looks once more before the run begins.
+//! The store knows which run was begun under a key, and what its request asked, and lets no other run of the session begin
+//! under it. Here a request that is made again gets that run, wherever it stands.
 
 mod sameness;
-mod tail;
 
-use neuraxis_core::uuid::Uuid;
-use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq, SessionId};
-use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError};
+use neuraxis_core::log::LogSummary;
+use neuraxis_core::{IdempotencyKey, RunId, RunStatus, Seq};
+use neuraxis_ports::{RunFilter, RunStart, RunSummary, StoreError};
 
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 use crate::runs::{Claim, Reached, ResumeError, Runs};
 
 pub use sameness::{Differences, RequestPart};
-use sameness::{Kept, check};
-use tail::{has_tail, tail, with_tail};
+use sameness::{check, keyed};
 
 /// What came of looking for the run of a request.
 enum Found {
@@ -43,9 +40,8 @@ impl Runs {
         let Some(key) = &request.idempotency_key else {
             return Ok(false);
         };
-        let known = tail(&request.session_id, key);
-        let earlier = find(self.parts.store.as_ref(), &request.session_id, known).await?;
-        Ok(earlier.iter().any(|run| run.records > 0))
+        let earlier = self.find_earlier(request, key).await?;
+        Ok(earlier.is_some_and(|run| run.records > 0))
     }
 
     /// Begins the run of a request, or returns the one that an earlier request under the same key began.
@@ -57,11 +53,9 @@ impl Runs {
         loop {
             // From now on nothing is missed.
             let moved = self.parts.active.moved();
-            let known = tail(&request.session_id, &key);
-            let earlier = find(self.parts.store.as_ref(), &request.session_id, known).await?;
-            let found = match earlier.first() {
-                Some(run) => self.repeated(&request, run).await?,
-                None => self.begin_first(&request, known).await?,
+            let found = match self.find_earlier(&request, &key).await? {
+                Some(run) => self.repeated(&request, &run).await?,
+                None => self.begin_first(&request, &key).await?,
             };
             match found {
                 Found::Run(handle) => return Ok(handle),
@@ -71,32 +65,41 @@ impl Runs {
         }
     }
 
-    async fn begin_first(&self, request: &UserRequest, known: u128) -> Result<Found, RequestError> {
-        let session = &request.session_id;
+    async fn find_earlier(
+        &self,
+        request: &UserRequest,
+        key: &IdempotencyKey,
+    ) -> Result<Option<RunSummary>, StoreError> {
+        let session = request.session_id.clone();
+        let filter = RunFilter::under_key(session, keyed(request, key).key);
+        Ok(self
+            .parts
+            .store
+            .find_runs(&filter)
+            .await?
+            .into_iter()
+            .next())
+    }
+
+    async fn begin_first(
+        &self,
+        request: &UserRequest,
+        key: &IdempotencyKey,
+    ) -> Result<Found, RequestError> {
         let decision = self.govern(request).await?;
-        let run_id = RunId(with_tail(self.parts.engine.ids.new_id(), known));
+        let run_id = RunId(self.parts.engine.ids.new_id());
         let spec = self.asked_spec(run_id, request, decision).await;
-        let Some(claim) = Claim::take(&self.parts, run_id) else {
-            return Ok(Found::Moving);
-        };
-        let slot = match claim.lease(session).await {
-            Err(StoreError::SessionBusy { run, .. }) if has_tail(run, known) => {
-                return Ok(Found::Changed);
-            }
-            // Of the same millisecond, and ended since it was looked for.
-            Err(StoreError::Stale(_)) => return Ok(Found::Changed),
+        // An id just made is nobody else's.
+        let claim = Claim::take(&self.parts, run_id).ok_or(RequestError::ShuttingDown)?;
+        let start = RunStart::new(request.session_id.clone(), run_id);
+        let slot = match claim
+            .lease_for(start.for_request(keyed(request, key)))
+            .await
+        {
+            // Somebody was quicker since it was looked for.
+            Err(StoreError::KeyTaken { .. }) => return Ok(Found::Changed),
             leased => leased?,
         };
-        // Somebody may have been quicker before the session was held, and nobody can be any more.
-        let earlier = find(self.parts.store.as_ref(), session, known).await?;
-        if earlier.iter().any(|run| run.run_id != run_id) {
-            slot.give_back().await;
-            return Ok(Found::Changed);
-        }
-        if earlier.iter().any(|run| run.records > 0) {
-            slot.release().await?;
-            return Ok(Found::Changed);
-        }
         let begun = self.launch_in(slot, spec, request.clone()).await?;
         Ok(Found::Run(begun))
     }
@@ -109,8 +112,7 @@ impl Runs {
     ) -> Result<Found, RequestError> {
         match self.parts.active.reach(run.run_id) {
             Reached::Here(handle) => {
-                let feed = &handle.link.feed;
-                feed.with_records(|records| check(request, records, Kept::Whole))?;
+                check(request, run)?;
                 return Ok(found(handle));
             }
             Reached::Soon => return Ok(Found::Moving),
@@ -119,16 +121,16 @@ impl Runs {
         if run.records == 0 {
             return self.never_begun(run).await;
         }
+        check(request, run)?;
         let records = match self.parts.store.records(run.run_id, Seq(0)).await {
             // Its session was deleted meanwhile.
             Err(StoreError::NoSuchRun(_)) => return Ok(Found::Changed),
             records => records?,
         };
-        check(request, &records, Kept::UnderPolicy)?;
         let session = &request.session_id;
         // It may have gone on since it was found.
         let mut now = RunSummary::new(run.run_id, session.clone());
-        records.iter().for_each(|record| now.read(record));
+        now.log = LogSummary::of(&records);
         let waits = now.status == RunStatus::Waiting && !run.has_mail;
         if waits || records.last().is_some_and(|last| last.ends_the_run()) {
             let handle = self.stored_run(session, run.run_id, records);
@@ -207,22 +209,4 @@ fn unresumed(seen: &RunSummary, error: ResumeError) -> Result<Found, RequestErro
             source: Box::new(error),
         }),
     }
-}
-
-/// Returns the runs of a session whose ids have this tail. Seldom more than one: another is just being found out to be
-/// too many.
-async fn find(
-    store: &dyn SessionStore,
-    session: &SessionId,
-    tail: u128,
-) -> Result<Vec<RunSummary>, StoreError> {
-    let (_, ending) = Uuid::from_u128(tail).as_u64_pair();
-    let filter = RunFilter::default().of_session(session.clone());
-    let mut runs = store
-        .find_runs(&filter.ending_with(ending.to_be_bytes()))
-        .await?;
-    runs.retain(|run| has_tail(run.run_id, tail));
-    // The one that began is the one that counts.
-    runs.sort_by_key(|run| run.records == 0);
-    Ok(runs)
 }

@@ -87,7 +87,7 @@ impl Sessions {
             runs: self.store.runs(id).await?,
             metrics: self.store.metrics(id).await?,
             history: self.store.history(id).await?,
-            plan: self.store.plan(id).await?,
+            plan: self.store.carried(id).await?.plan,
         })
     }
 
@@ -115,7 +115,7 @@ impl Sessions {
     ///
     /// [`StoreError::NoSuchSession`].
     pub async fn plan(&self, id: &SessionId) -> Result<Option<JsonText>, StoreError> {
-        self.store.plan(id).await
+        Ok(self.store.carried(id).await?.plan)
     }
 
     /// Checks that a session is what was kept, none of its records changed, removed or moved, and returns where its hash

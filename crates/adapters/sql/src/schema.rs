@@ -25,23 +25,6 @@ const ADVISORY_LOCK: i64 = APPLICATION_ID;
 /// The version that this program brings every database to.
 const LATEST: i64 = 5;
 
-/// The first version whose migrations sqlx noted itself.
-#[cfg(test)]
-const FIRST_NOTED: i64 = 5;
-
-/// What each version adds to the one before: its number, its name, and the statements.
-macro_rules! migrations {
-    ($folder:literal) => {
-        [
-            migration!(1, "sessions_and_runs", $folder),
-            migration!(2, "answers_and_taint", $folder),
-            migration!(3, "metrics_anew", $folder),
-            migration!(4, "length_of_leases", $folder),
-            migration!(5, "summaries_and_keys", $folder),
-        ]
-    };
-}
-
 macro_rules! migration {
     ($number:literal, $name:literal, $folder:literal) => {
         (
@@ -57,6 +40,19 @@ macro_rules! migration {
                 ".sql"
             )),
         )
+    };
+}
+
+/// What each version adds to the one before: its number, its name, and the statements.
+macro_rules! migrations {
+    ($folder:literal) => {
+        [
+            migration!(1, "sessions_and_runs", $folder),
+            migration!(2, "answers_and_taint", $folder),
+            migration!(3, "metrics_anew", $folder),
+            migration!(4, "length_of_leases", $folder),
+            migration!(5, "summaries_and_keys", $folder),
+        ]
     };
 }
 

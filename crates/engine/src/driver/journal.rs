@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{DataPolicy, InboxEntry, InputId, Record, RunId};
+use neuraxis_core::{DataPolicy, Grant, InboxEntry, InputId, Record, RunId};
 use neuraxis_ports::StoreError;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
@@ -21,6 +22,8 @@ pub(super) struct Journal {
     pub(super) feed: Arc<Feed>,
     /// What of the records may be stored and traced. Whoever listens to the run hears all of it.
     pub(super) policy: DataPolicy,
+    /// What people allowed for the session in this run, in the order of its numbers: the store may not know all of it yet.
+    pub(super) given: Mutex<Vec<Grant>>,
 }
 
 impl Journal {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
-    Approved, CallToVet, Decision, Input, Remember, Remembered, Taint, ToolCallId, ToolSpec, Vet,
-    Vetted, Vetting,
+    Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered, Taint,
+    ToolCallId, ToolSpec, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -35,10 +35,9 @@ impl Driver {
             self.look_up(vet, calls, unproven);
             return;
         }
-        self.ready.push_back(Input::Vetted(Vetted {
-            calls: asked_again(calls, &vet.calls, &unproven),
-            effect_id: vet.effect_id,
-        }));
+        let calls = asked_again(calls, &vet.calls, &unproven);
+        self.ready
+            .push_back(Input::Vetted(Vetted::new(vet.effect_id, calls)));
     }
 
     /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
@@ -114,13 +113,15 @@ impl Driver {
             let answered = AssertUnwindSafe(lookup.answer(&vet.calls, calls))
                 .catch_unwind()
                 .await;
-            let calls = answered.unwrap_or_else(|_| {
+            let (calls, granted) = answered.unwrap_or_else(|_| {
                 tracing::error!(%effect_id, "judging calls crashed; they are denied");
                 let deny = |_: &CallToVet| Vetting::deny("it could not be judged");
-                vet.calls.iter().map(deny).collect()
+                (vet.calls.iter().map(deny).collect(), Vec::new())
             });
             let calls = asked_again(calls, &vet.calls, &unproven);
-            Work::Answer(Box::new(Input::Vetted(Vetted { effect_id, calls })))
+            let mut vetted = Vetted::new(effect_id, calls);
+            vetted.granted = granted;
+            Work::Answer(Box::new(Input::Vetted(vetted)))
         }));
     }
 }
@@ -175,13 +176,25 @@ struct Lookup {
 }
 
 impl Lookup {
-    async fn answer(&self, calls: &[CallToVet], mut vetted: Vec<Vetting>) -> Vec<Vetting> {
-        // What cannot be read allows nothing: the person is asked.
-        let mut remembered = self.remembered().await.unwrap_or_else(|error| {
-            let run = self.journal.run_id;
-            tracing::warn!(%run, %error, "what people allowed for the session cannot be read");
-            Remembered::default()
-        });
+    /// Judges calls once more; returns what was found, and what people allowed for the session with their answers, which
+    /// counts from the record on that holds it.
+    async fn answer(
+        &self,
+        calls: &[CallToVet],
+        mut vetted: Vec<Vetting>,
+    ) -> (Vec<Vetting>, Vec<Grant>) {
+        // Another batch of this run may be about to allow something, which has the next number.
+        let mut given = self.journal.given.lock().await;
+        // What cannot be read allows nothing: the person is asked, and an answer holds for its call alone.
+        let mut remembered = match self.remembered(&given).await {
+            Ok(remembered) => remembered,
+            Err(error) => {
+                let run = self.journal.run_id;
+                tracing::warn!(%run, %error, "what people allowed for the session cannot be read");
+                None
+            }
+        };
+        let before = given.len();
         for (vetting, call) in vetted.iter_mut().zip(calls) {
             if !may_be_remembered(vetting, call) {
                 continue;
@@ -192,94 +205,103 @@ impl Lookup {
             let Some(tool) = self.engine.catalog.tool(&name) else {
                 continue;
             };
-            *vetting = self.judge(tool.spec(), call, &mut remembered).await;
+            *vetting = self.judge(tool.spec(), call, &mut remembered, &mut given);
         }
-        vetted
+        (vetted, given.get(before..).unwrap_or_default().to_vec())
     }
 
-    async fn judge(
+    fn judge(
         &self,
         spec: &ToolSpec,
         call: &CallToVet,
-        remembered: &mut Remembered,
+        remembered: &mut Option<Remembered>,
+        given: &mut Vec<Grant>,
     ) -> Vetting {
         let policy = &self.engine.policy;
         let judged = judged(spec, call, Some(&self.taint), &self.engine);
+        let nothing = Remembered::default();
+        let known = remembered.as_ref().unwrap_or(&nothing);
         let mut reasons = ReasonCache::default();
-        let mut vetting = policy.vet(
-            &self.decision,
-            &judged.with_remembered(remembered),
-            &mut reasons,
-        );
+        let judged_with = |known: &Remembered, reasons: &mut ReasonCache| {
+            policy.vet(&self.decision, &judged.with_remembered(known), reasons)
+        };
+        let mut vetting = judged_with(known, &mut reasons);
         let asks = matches!(vetting, Vetting::Ask { .. });
         if let Some(approved) = call.approved.as_ref().filter(|_| asks)
-            && self.remember(&judged, approved, remembered).await
+            && remembered.is_some()
+            && let Some(after) = self.remember(&judged, approved, known, given)
         {
-            return policy.vet(
-                &self.decision,
-                &judged.with_remembered(remembered),
-                &mut reasons,
-            );
+            let again = judged_with(&after, &mut reasons);
+            *remembered = Some(after);
+            return again;
         }
         if let Vetting::Ask { choices, .. } = &mut vetting {
-            *choices = if self.keeps_answers() {
-                policy.grant_choices(&self.decision, &judged.with_remembered(remembered))
-            } else {
-                Vec::new()
+            *choices = match self.journal.slot {
+                Some(_) => policy.grant_choices(&self.decision, &judged.with_remembered(known)),
+                None => Vec::new(),
             };
+            choices.retain(|scope| self.may_be_kept(scope));
         }
         vetting
     }
 
-    /// Remembers an approval for the session, as far as policy lets it be; tells whether it is. If not, the approval still
-    /// holds for this one call.
-    async fn remember(
+    /// Tells whether a permission may stand in the log: the data policy may keep words of arguments out of it.
+    fn may_be_kept(&self, scope: &GrantScope) -> bool {
+        self.journal.policy.tool_calls || !scope.quotes_arguments()
+    }
+
+    /// Remembers an approval for the session, as far as policy lets it be; returns what is remembered then. If it is not, the
+    /// approval still holds for this one call.
+    fn remember(
         &self,
         call: &Call<'_>,
         approved: &Approved,
-        remembered: &mut Remembered,
-    ) -> bool {
+        known: &Remembered,
+        given: &mut Vec<Grant>,
+    ) -> Option<Remembered> {
         let (run, tool) = (self.journal.run_id, &call.tool.name);
-        let Some(scope) = approved.remember.clone() else {
-            return false;
-        };
+        let slot = self.journal.slot.as_ref()?;
+        let scope = approved.remember.clone()?;
+        if !self.may_be_kept(&scope) {
+            tracing::warn!(%run, %tool, "an approval is not remembered for the session: the data policy keeps its pattern out of the log");
+            return None;
+        }
         let (at, by) = (self.engine.clock.now(), approved.by.clone());
-        let mut after = remembered.clone();
+        let mut after = known.clone();
         let policy = &self.engine.policy;
         if let Err(error) = policy.remember(&mut after, &self.decision, call, scope, at, by) {
             tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
-            return false;
+            return None;
         }
-        let (Some(slot), Some(mut grant)) = (&self.journal.slot, after.grants().last().cloned())
-        else {
-            return false;
-        };
-        let key = &self.engine.approval_key;
-        key.sign_grant(slot.session(), &mut grant);
-        if let Err(error) = slot.remember(&grant).await {
-            tracing::warn!(%run, %tool, %error, "an approval is not remembered for the session");
-            return false;
+        let mut grant = after.grants().last()?.clone();
+        self.engine
+            .approval_key
+            .sign_grant(slot.session(), &mut grant);
+        if !grant.is_small_enough() {
+            tracing::warn!(%run, %tool, "an approval is not remembered for the session: it is too large");
+            return None;
         }
-        *remembered = after;
-        true
+        given.push(grant);
+        Some(after)
     }
 
-    fn keeps_answers(&self) -> bool {
-        self.journal.slot.is_some()
-    }
-
-    async fn remembered(&self) -> Result<Remembered, StoreError> {
+    /// Returns what people allowed for the session, with what they did in this run and may not be on record yet; nothing for
+    /// a run that is kept nowhere.
+    async fn remembered(&self, given: &[Grant]) -> Result<Option<Remembered>, StoreError> {
         let Some(slot) = &self.journal.slot else {
-            return Ok(Remembered::default());
+            return Ok(None);
         };
         let (store, session) = (slot.store(), slot.session());
-        let mut remembered = store.remembered(session).await?;
+        let mut remembered = store.carried(session).await?.remembered;
         let key = &self.engine.approval_key;
         remembered.retain(|grant| key.grants(session, grant));
         if !remembered.grants().is_empty() {
             // What was slipped in behind the back of the store allows nothing.
             store.verify(session, None).await?;
         }
-        Ok(remembered)
+        for grant in given {
+            remembered.record(grant.clone());
+        }
+        Ok(Some(remembered))
     }
 }

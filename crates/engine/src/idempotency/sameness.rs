@@ -1,10 +1,10 @@
 //! Whether a request says what the one said that began the run.
 
 use std::fmt;
-use std::sync::Arc;
 
-use neuraxis_core::log::RunView;
-use neuraxis_core::{Message, Record, RecordBody};
+use neuraxis_core::{Channel, ContentHash, IdempotencyKey, JsonText, Mode};
+use neuraxis_ports::{KeyedRequest, RunSummary, StoreError};
+use serde::{Deserialize, Serialize};
 
 use crate::request::{RequestError, UserRequest};
 
@@ -51,43 +51,56 @@ impl fmt::Display for Differences {
     }
 }
 
-/// How records came to be known.
-#[derive(Clone, Copy)]
-pub(super) enum Kept {
-    /// As they were made.
-    Whole,
-    /// As the data policy of their run lets them be stored.
-    UnderPolicy,
+/// What a request asks, as it is kept with the key of the request: enough to tell it from another, and none of its text.
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    message: ContentHash,
+    mode: Mode,
+    channel: Channel,
+}
+
+impl Asked {
+    fn by(request: &UserRequest) -> Self {
+        Self {
+            message: ContentHash::of(request.message.as_bytes()),
+            mode: request.mode.clone(),
+            channel: request.channel.clone(),
+        }
+    }
+}
+
+/// Describes a request with a key to a store.
+pub(super) fn keyed(request: &UserRequest, key: &IdempotencyKey) -> KeyedRequest {
+    let key = ContentHash::of(key.as_str().as_bytes());
+    // Hashes and names can be written as JSON.
+    let asked =
+        JsonText::encode(&Asked::by(request)).unwrap_or_else(|_| JsonText::from_text("null"));
+    KeyedRequest::new(key, asked)
 }
 
 /// Makes sure that a request says what the one said that began the run.
-pub(super) fn check(
-    request: &UserRequest,
-    records: &[Arc<Record>],
-    kept: Kept,
-) -> Result<(), RequestError> {
-    let mut differences = Vec::new();
-    if let Some(RecordBody::RunStarted(started)) = records.first().map(|first| &first.body) {
-        let said = Arc::new(Message::user(request.message.as_str()));
-        let said = match kept {
-            Kept::Whole => said,
-            Kept::UnderPolicy => said.withheld(started.spec.data_policy()),
-        };
-        if started.spec.messages.last() != Some(&said) {
-            differences.push(RequestPart::Message);
-        }
-    }
-    let view = RunView::of(records.get(..2).unwrap_or(records));
-    if let Some(decision) = view.decision() {
-        if decision.mode != request.mode {
-            differences.push(RequestPart::Mode);
-        }
-        if decision.channel != request.channel {
-            differences.push(RequestPart::Channel);
-        }
-    }
-    match differences.is_empty() {
+pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), RequestError> {
+    let asked = run.request.as_ref().map(|first| first.asked.decode());
+    let Some(first) = asked else {
+        return Ok(());
+    };
+    let unreadable = |_| {
+        let run = run.run_id;
+        StoreError::Damaged(format!("the request of run {run} cannot be read"))
+    };
+    let first: Asked = first.map_err(unreadable)?;
+    let now = Asked::by(request);
+    let parts = [
+        (RequestPart::Message, first.message == now.message),
+        (RequestPart::Mode, first.mode == now.mode),
+        (RequestPart::Channel, first.channel == now.channel),
+    ];
+    let differ: Vec<_> = parts
+        .into_iter()
+        .filter_map(|(part, is_same)| (!is_same).then_some(part))
+        .collect();
+    match differ.is_empty() {
         true => Ok(()),
-        false => Err(RequestError::KeyReused(Differences(differences))),
+        false => Err(RequestError::KeyReused(Differences(differ))),
     }
 }

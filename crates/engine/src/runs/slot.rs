@@ -10,8 +10,8 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use neuraxis_core::{Grant, InboxEntry, InputId, Record, RunId, SessionId};
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_core::{InboxEntry, InputId, Record, RunId, SessionId};
+use neuraxis_ports::{RunStart, SessionStore, StoreError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
@@ -137,12 +137,18 @@ impl Claim {
     /// Leases the run, as often as it takes: if only the answer was lost, the session is the run's already, and nobody but
     /// this run could free it.
     pub(crate) async fn lease(self, session: &SessionId) -> Result<RunSlot, StoreError> {
+        let run = self.run;
+        self.lease_for(RunStart::new(session.clone(), run)).await
+    }
+
+    /// As [`lease`](Self::lease), for a run that begins with whatever its start says.
+    pub(crate) async fn lease_for(self, start: RunStart) -> Result<RunSlot, StoreError> {
         let store = self.parts.store.as_ref();
         let asked = Moment::now(self.parts.engine.clock.as_ref());
-        let lease = match store.begin_run(session, self.run).await {
+        let lease = match store.begin(&start).await {
             // Boxed, because it is seldom needed.
             Err(error) if error.is_retryable() => {
-                let again = retried_after(error, || store.begin_run(session, self.run));
+                let again = retried_after(error, || store.begin(&start));
                 Box::pin(again).await?
             }
             leased => leased?,
@@ -309,11 +315,6 @@ impl RunSlot {
     pub(crate) async fn settle(&self, id: &InputId) -> Result<(), StoreError> {
         let ids = std::slice::from_ref(id);
         self.store().settle(&self.lease.lease, ids).await
-    }
-
-    /// Remembers an answer of a person for the session.
-    pub(crate) async fn remember(&self, grant: &Grant) -> Result<(), StoreError> {
-        self.store().remember(&self.lease.lease, grant).await
     }
 
     /// Gives the lease of a run back that did not end: others may take it up.

@@ -120,7 +120,7 @@ impl Runs {
     /// Lets a run begin with the untrusted content that its session holds. To be called once the session is leased: until then
     /// another run may bring more.
     async fn carry_taint(&self, session: &SessionId, spec: &mut RunSpec) -> Result<(), StoreError> {
-        let taint = self.parts.store.taint(session).await?;
+        let taint = self.parts.store.carried(session).await?.taint;
         // Many runs share one decision; what this one's conversation holds is its own.
         if let Some(decision) = &mut spec.decision
             && !taint.is_clean()

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::sync::Arc;
 
 use neuraxis_core::{Record, RunId, SessionId};
-use neuraxis_ports::{ChainHead, RunLease, Session, SessionStore, StoreError};
+use neuraxis_ports::{ChainHead, RunLease, RunStart, Session, SessionStore, StoreError};
 
 use super::Sessions;
 use super::archive::{ArchiveEntry, ArchiveError, ArchiveReader, ArchivedSession, check_archive};
@@ -310,12 +310,10 @@ impl<'a> Importing<'a> {
         let run = record.run_id;
         if self.lease.as_ref().is_none_or(|lease| lease.run != run) {
             self.commit().await?;
-            let begun = self.store.begin_run(&self.session, run).await;
-            let lease = begun.map_err(|source| self.failed(source))?;
             // At once: whatever becomes of the import, nobody but a person lets the run go on.
-            let marked = self.store.mark_imported(&lease).await;
-            marked.map_err(|source| self.failed(source))?;
-            self.lease = Some(lease);
+            let start = RunStart::new(self.session.clone(), run).imported();
+            let begun = self.store.begin(&start).await;
+            self.lease = Some(begun.map_err(|source| self.failed(source))?);
         }
         self.bytes += record.weight();
         self.waiting.push(record);

@@ -3,7 +3,7 @@
 use neuraxis_core::SessionId;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, Session, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_testkit::{CountingIds, RunLog};
 
 use super::import::keep;

@@ -6,6 +6,7 @@ use neuraxis_ports::{ApproverReply, SessionStore};
 use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::support::{World, json, later, nobody, session};
 
@@ -219,7 +220,14 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
         neuraxis_memory::MemoryStore::new(),
     ));
     let away = neuraxis_ports::StoreError::Unavailable("for a moment".to_owned());
-    failing.fail_next(StoreOperation::Remember, Fault::Refuse(away.clone()));
+    // Looked at when the run begins, and when the call is judged; not once the person has answered.
+    let looks = |times| {
+        for _ in 0..times {
+            failing.fail_next(StoreOperation::Carried, Fault::AnswerLate(Duration::ZERO));
+        }
+        failing.fail_next(StoreOperation::Carried, Fault::Refuse(away.clone()));
+    };
+    looks(2);
     let approver = for_session(GrantScope::Tool);
     let world = World::with("", approver, |builder| builder.store(failing.clone()));
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
@@ -229,10 +237,10 @@ async fn an_approval_that_cannot_be_remembered_still_holds_for_its_call() {
         !ran.vettings().iter().any(claims),
         "no remembered answer lets it run"
     );
-    let remembered = failing.remembered(&session("s")).await.unwrap();
+    let remembered = failing.carried(&session("s")).await.unwrap().remembered;
     assert!(remembered.grants().is_empty());
     // And where they cannot be read, a person is asked.
-    failing.fail_next(StoreOperation::Remembered, Fault::Refuse(away));
+    looks(1);
     let ran = world.calls(Mode::MODERATE, &[PUT]).await;
     assert_eq!(ran.results()[0].failure, Some(ToolFailure::Denied));
 }

@@ -113,7 +113,7 @@ async fn output_that_gives_approvals_approves_nothing() {
     let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!(waiting.len(), 1, "a person still has to say so");
     assert_eq!(world.tools.send.count(), 0);
-    let remembered = world.store.remembered(&session("s")).await.unwrap();
+    let remembered = world.store.carried(&session("s")).await.unwrap().remembered;
     assert!(remembered.grants().is_empty());
 }
 

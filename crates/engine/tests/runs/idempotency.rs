@@ -60,7 +60,7 @@ impl World {
     fn look_too_early(&self) {
         let nothing = StoreError::NoSuchSession(session());
         self.store
-            .fail_next(StoreOperation::Runs, Fault::Refuse(nothing));
+            .fail_next(StoreOperation::FindRuns, Fault::Refuse(nothing));
     }
 }
 

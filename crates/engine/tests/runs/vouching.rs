@@ -33,7 +33,7 @@ fn times(store: &Store, operation: StoreOperation) -> usize {
 
 /// How often anything was written.
 fn writes(store: &Store) -> usize {
-    const WRITING: [StoreOperation; 8] = [
+    const WRITING: [StoreOperation; 7] = [
         StoreOperation::CreateSession,
         StoreOperation::BeginRun,
         StoreOperation::AbandonRun,
@@ -41,7 +41,6 @@ fn writes(store: &Store) -> usize {
         StoreOperation::Release,
         StoreOperation::Post,
         StoreOperation::Settle,
-        StoreOperation::Remember,
     ];
     WRITING.iter().map(|it| times(store, *it)).sum()
 }

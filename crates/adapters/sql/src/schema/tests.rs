@@ -1,73 +1,149 @@
-//! A database of each version there ever was is brought up to date.
+//! A database of each version there ever was is brought up to date, and keeps what it holds.
 
-use neuraxis_testkit::Postgres;
+use std::path::Path;
+
+use neuraxis_core::{RunId, SessionMetrics};
+use neuraxis_ports::{RunLog, SessionFilter, SessionIndex};
+use neuraxis_testkit::{CountingIds, Postgres};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Column, ConnectOptions, Row, TypeInfo};
 
 use super::*;
 use crate::config::SqlConfig;
+use crate::link::Value;
+use crate::store::SqlStore;
 
-/// Makes a database of a version, as the program of that time did.
-async fn made_at(version: usize, database: &Database, link: &mut Link) {
-    begin(database.dialect, link).await.unwrap();
-    for (version, number) in VERSIONS.iter().take(version).zip(1_i64..) {
-        apply(database.dialect, link, version, number)
-            .await
-            .unwrap();
-    }
-    link.run("COMMIT", &[]).await.unwrap();
-}
-
-/// What the first version could hold, and every later one has to keep.
-async fn fill(link: &mut Link) {
-    let session = "INSERT INTO sessions (id, owner, created_at) VALUES ('s', 'me', 7)";
-    link.run(session, &[]).await.unwrap();
-    let run = "INSERT INTO runs (id, session, token, holder, records, bytes, chain_records, chain, status, turns) \
-               SELECT $1, key, 1, 'h', 0, 0, 0, $2, 'running', 0 FROM sessions";
-    let id = [7_u8; 16];
-    let values = values![id.as_slice(), id.as_slice()];
-    link.run(run, values).await.unwrap();
-}
-
-async fn brought_up_to_date(config: &SqlConfig, version: usize) {
+/// Makes a database of a version, as the program of that time did: it noted the version as a number alone.
+async fn made_at(version: i64, config: &SqlConfig) {
     let database = Database::connect(config).unwrap();
     let mut link = database.writer().await.unwrap();
-    made_at(version, &database, &mut link).await;
+    let dialect = database.dialect;
+    begin(dialect, &mut link).await.unwrap();
+    let migrations = match dialect {
+        Dialect::Sqlite => migrations!("sqlite"),
+        Dialect::Postgres => migrations!("postgres"),
+    };
+    for (number, _, sql) in migrations {
+        if number > version {
+            break;
+        }
+        link.script(sql).await.unwrap();
+        let marks = match dialect {
+            Dialect::Sqlite => vec![
+                format!("PRAGMA user_version = {number}"),
+                format!("PRAGMA application_id = {APPLICATION_ID}"),
+            ],
+            Dialect::Postgres => vec![format!("INSERT INTO schema_version VALUES ({number})")],
+        };
+        for mark in marks {
+            link.run(AssertSqlSafe(mark), &[]).await.unwrap();
+        }
+    }
     if version > 0 {
-        fill(&mut link).await;
+        copy_fixture(version, dialect, &mut link).await;
     }
-    for _ in 0..2 {
-        migrate(&database, &mut link).await.unwrap();
-        let found = found(database.dialect, &mut link).await.unwrap();
-        assert_eq!(found, i64::try_from(VERSIONS.len()).ok());
+    link.run("COMMIT", &[]).await.unwrap();
+    link.close().await;
+}
+
+/// Copies what the file holds that the first code with a schema wrote.
+async fn copy_fixture(version: i64, dialect: Dialect, link: &mut Link) {
+    let file = format!("tests/sql/schema-{version}.db");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("fixture.db");
+    std::fs::copy(file, &copy).unwrap();
+    let mut fixture = SqliteConnectOptions::new()
+        .filename(copy)
+        .connect()
+        .await
+        .unwrap();
+    for table in ["sessions", "runs", "steps", "payloads", "inbox"] {
+        let all = AssertSqlSafe(format!("SELECT * FROM {table}"));
+        for row in sqlx::query(all).fetch_all(&mut fixture).await.unwrap() {
+            let names: Vec<_> = row.columns().iter().map(Column::name).collect();
+            let places: Vec<_> = (1..=names.len()).map(|place| format!("${place}")).collect();
+            let values = row.columns().iter().map(|column| {
+                let place = column.ordinal();
+                match column.type_info().name() {
+                    "INTEGER" => Value::Int(row.get(place)),
+                    "TEXT" => Value::Text(row.get(place)),
+                    _ => Value::Bytes(row.get(place)),
+                }
+            });
+            let keys = match dialect {
+                Dialect::Postgres if names.contains(&"key") => "OVERRIDING SYSTEM VALUE",
+                _ => "",
+            };
+            let sql = format!(
+                "INSERT INTO {table} ({}) {keys} VALUES ({})",
+                names.join(", "),
+                places.join(", ")
+            );
+            let values: Vec<_> = values.collect();
+            link.run(AssertSqlSafe(sql), &values).await.unwrap();
+        }
     }
-    if version == 0 {
-        fill(&mut link).await;
+    let imported = "UPDATE runs SET holder = 'imported' WHERE ended_at IS NULL";
+    link.run(imported, &[]).await.unwrap();
+}
+
+async fn brought_up_to_date(config: &SqlConfig, version: i64) {
+    made_at(version, config).await;
+    for _ in ["migrates", "has nothing to do"] {
+        let store = SqlStore::open(config).await.unwrap();
+        let sessions = store.sessions(&SessionFilter::default()).await.unwrap();
+        assert_eq!(sessions.len(), usize::from(version > 0));
+        for session in sessions {
+            let head = store.verify(&session.id, None).await.unwrap();
+            assert_eq!(head.records, 7);
+            check_runs(&store, &session.id).await;
+        }
+        store.close().await;
     }
-    let sql =
-        "SELECT sessions.id, runs.turns FROM runs JOIN sessions ON sessions.key = runs.session";
-    let row = link.row(sql, &[]).await.unwrap().unwrap();
+    let database = Database::connect(config).unwrap();
+    let mut link = database.writer().await.unwrap();
     assert_eq!(
-        (row.text(0).unwrap().as_str(), row.int(1).unwrap()),
-        ("s", 0)
+        super::version(database.dialect, &mut link).await.unwrap(),
+        LATEST
     );
+    let noted = "SELECT count(*) FROM _sqlx_migrations";
+    assert_eq!(number(&mut link, noted).await.unwrap(), LATEST);
+}
+
+/// The runs say what their records do, whatever an older version had made of them.
+async fn check_runs(store: &SqlStore, session: &neuraxis_core::SessionId) {
+    let runs = store.runs(session).await.unwrap();
+    let [first, second] = [1, 2].map(CountingIds::nth_run);
+    let ids: Vec<RunId> = runs.iter().map(|run| run.run_id).collect();
+    assert_eq!(ids, [first, second]);
+    let mut used = SessionMetrics::default();
+    for run in &runs {
+        let records = store.records(run.run_id, neuraxis_core::Seq(0)).await;
+        let summary = LogSummary::of(&records.unwrap());
+        assert_eq!(run.log, summary);
+        assert_eq!(run.imported, run.ended_at.is_none());
+        used += summary.metrics();
+    }
+    assert_eq!(store.metrics(session).await, Ok(used));
+    let carried = store.carried(session).await;
+    assert_eq!(carried, Ok(Carried::default()));
 }
 
 #[tokio::test]
 async fn a_file_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() {
-    for version in 0..=VERSIONS.len() {
+    for version in 0..LATEST {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sessions.db");
-        brought_up_to_date(
-            &SqlConfig::new(format!("sqlite://{}", file.display())),
-            version,
-        )
-        .await;
+        let url = format!("sqlite://{}", file.display());
+        brought_up_to_date(&SqlConfig::new(url), version).await;
     }
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: run by cargo xtask test"]
 async fn a_server_of_each_version_is_brought_up_to_date_and_keeps_what_it_holds() {
-    for version in 0..=VERSIONS.len() {
+    for version in 0..LATEST {
         let server = Postgres::start();
         brought_up_to_date(&SqlConfig::new(server.url()), version).await;
     }

@@ -2,7 +2,7 @@
 
 use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, ContentHash, EffectId, Grant,
-    GrantScope, InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus,
+    GrantScope, InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus, Vetted,
 };
 use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
 use neuraxis_testkit::START;
@@ -177,6 +177,16 @@ fn remembered(id: u32) -> Grant {
     }
 }
 
+fn granting(grant: Grant) -> RecordBody {
+    let effect_id = EffectId {
+        run: neuraxis_testkit::CountingIds::nth_run(1),
+        number: 1,
+    };
+    let mut vetted = Vetted::new(effect_id, Vec::new());
+    vetted.granted.push(grant);
+    RecordBody::Verdict(Box::new(vetted))
+}
+
 /// Lets a session remember two answers and hold untrusted content, and another one hold neither; changes the file with a
 /// statement, and returns what verifying the one and the other says.
 async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
@@ -189,7 +199,8 @@ async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
         store.commit(&busy.lease, &records).await.unwrap();
     }
     for id in 1..=2 {
-        store.remember(&busy.lease, &remembered(id)).await.unwrap();
+        let granted = [busy.log.record(granting(remembered(id)))];
+        store.commit(&busy.lease, &granted).await.unwrap();
     }
     let other = Busy::new(&store, 2).await;
     let mut raw = SqliteConnection::connect(&config.url).await.unwrap();
@@ -209,7 +220,7 @@ async fn carried_after(statement: &str) -> [Result<(), StoreError>; 2] {
 #[tokio::test]
 async fn answers_that_people_gave_or_took_back_and_noted_content_are_whole() {
     assert_eq!(carried_after("").await, [Ok(()), Ok(())]);
-    let revoked = "UPDATE grants SET body = NULL WHERE id = 1";
+    let revoked = "INSERT INTO revoked (session, id) VALUES (1, 1)";
     assert_eq!(carried_after(revoked).await, [Ok(()), Ok(())]);
 }
 
@@ -217,40 +228,53 @@ async fn answers_that_people_gave_or_took_back_and_noted_content_are_whole() {
 async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() {
     let cases = [
         (
-            "an answer copied to another session",
-            "INSERT INTO grants (session, id, body) SELECT 2, id, body FROM grants WHERE session = 1",
+            "answers copied to another session",
+            "UPDATE sessions SET carried = (SELECT carried FROM sessions WHERE key = 1) WHERE key = 2",
             1,
             "given by nobody",
         ),
         (
             "an answer more than were given",
-            "INSERT INTO grants (session, id, body) SELECT 1, 3, body FROM grants WHERE id = 2",
+            "UPDATE sessions SET carried = json_insert(carried, '$.remembered.grants[#]', \
+             json_set(carried, '$.remembered.grants[0].id', 3) -> '$.remembered.grants[0]') WHERE key = 1",
             0,
             "given by nobody",
         ),
         (
             "an answer about another tool",
-            "UPDATE grants SET body = CAST(replace(CAST(body AS TEXT), 'write_file', 'run_command') AS BLOB)",
+            "UPDATE sessions SET carried = replace(carried, 'write_file', 'run_command') WHERE key = 1",
             0,
             "given by nobody",
         ),
         (
             "a removed answer",
-            "DELETE FROM grants WHERE id = 1",
+            "UPDATE sessions SET carried = json_remove(carried, '$.remembered.grants[0]') WHERE key = 1",
             0,
             "is missing",
         ),
         (
             "forgotten content",
-            "DELETE FROM taints",
+            "UPDATE sessions SET carried = json_set(carried, '$.taint', json('[]')) WHERE key = 1",
             0,
             "no longer noted",
         ),
         (
+            "everything forgotten",
+            "UPDATE sessions SET carried = NULL WHERE key = 1",
+            0,
+            "is missing",
+        ),
+        (
             "content that nothing brought",
-            "INSERT INTO taints (session, tool) VALUES (2, 'search_web')",
+            "UPDATE sessions SET carried = '{\"taint\":[{\"tool\":\"search_web\"}]}' WHERE key = 2",
             1,
             "no record of the session says so",
+        ),
+        (
+            "another plan",
+            "UPDATE sessions SET carried = '{\"plan\":[1]}' WHERE key = 2",
+            1,
+            "is not what its records say",
         ),
     ];
     for (what, statement, place, expected) in cases {
