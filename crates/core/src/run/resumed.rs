@@ -82,7 +82,7 @@ impl AgentTurn<'_> {
                     self.ask_vetting(effect_id)?;
                 }
                 CallState::Asking { asked, .. } => {
-                    let effect = Effect::AskApproval(asked.effect(agent));
+                    let effect = Effect::AskApproval(asked.ask(agent));
                     self.step.effects.push(effect);
                 }
                 CallState::Running {

@@ -4,7 +4,7 @@ use super::agent::Agent;
 use super::batch::{Batch, Before, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
-use crate::effect::{AskApproval, CallToVet, Effect, Vet};
+use crate::effect::{CallToVet, Effect, Vet};
 use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::ids::{AgentId, CallIndex, EffectId, Turn};
@@ -173,7 +173,7 @@ impl AgentTurn<'_> {
         class: ToolClass,
         asked: ApprovalRequested,
     ) -> Result<(), InputError> {
-        let effect = Effect::AskApproval(asked.effect(self.agent.id));
+        let effect = Effect::AskApproval(asked.ask(self.agent.id));
         self.step.effects.push(effect);
         let call = self.batch()?.call(index)?;
         // Whatever was said before, this is another question.
@@ -247,24 +247,6 @@ impl Call {
             name: self.name.clone(),
             arguments: self.arguments.clone(),
             approved: self.approved.clone(),
-        }
-    }
-}
-
-impl ApprovalRequested {
-    /// Returns the question to put to a person.
-    pub(super) fn effect(&self, agent: AgentId) -> AskApproval {
-        AskApproval {
-            effect_id: self.effect_id,
-            agent,
-            tool_call_id: self.tool_call_id.clone(),
-            name: self.name.clone(),
-            arguments: self.arguments.clone(),
-            arguments_hash: self.arguments_hash,
-            reason: self.reason.clone(),
-            rule: self.rule.clone(),
-            choices: self.choices.clone(),
-            expires_at: self.expires_at,
         }
     }
 }
