@@ -96,10 +96,14 @@ impl Layer {
                 "uuid",
             ]
             .contains(&external),
-            Self::Ports => {
-                ["async-trait", "futures-core", "serde", "thiserror", "tokio-util"]
-                    .contains(&external)
-            }
+            Self::Ports => [
+                "async-trait",
+                "futures-core",
+                "serde",
+                "thiserror",
+                "tokio-util",
+            ]
+            .contains(&external),
             Self::Binary | Self::Automation => true,
             _ => external != "anyhow",
         }

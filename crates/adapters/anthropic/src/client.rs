@@ -6,15 +6,36 @@ use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::request::Delivery;
-use neuraxis_wire::{Endpoint, EndpointConfig, KeyHeader, Route};
+use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route};
 
 use crate::config::{AnthropicConfig, AnthropicError, Auth};
 use crate::context::Context;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
-use crate::errors::RULES;
 use crate::list;
 use crate::thinking::RefusedThinking;
+
+/// What Anthropic's errors mean, besides what holds everywhere; the first rule that fits counts. Inside a stream there is no
+/// status, so that the type alone tells (docs.claude.com/en/api/errors).
+const RULES: [ErrorRule; 13] = [
+    // A limit on money is told with the type of a bad request, or with that of a rate which no waiting helps.
+    ErrorRule::new(
+        Mark::Code("enforced_spend_limit_reached"),
+        Meaning::QuotaExhausted,
+    ),
+    words("credit balance is too low", Meaning::QuotaExhausted),
+    words("api usage limits", Meaning::QuotaExhausted),
+    words("prompt is too long", Meaning::ContextOverflow),
+    words("exceed context limit", Meaning::ContextOverflow),
+    words("content filtering policy", Meaning::ContentFiltered),
+    kind("billing_error", Meaning::QuotaExhausted),
+    kind("request_too_large", Meaning::BadRequest),
+    kind("invalid_request_error", Meaning::BadRequest),
+    kind("conflict_error", Meaning::Server),
+    kind("api_error", Meaning::Server),
+    kind("timeout_error", Meaning::Server),
+    kind("overloaded_error", Meaning::Server),
+];
 
 /// The client of one model of Anthropic.
 ///
@@ -139,4 +160,12 @@ pub(crate) fn endpoint_of(config: AnthropicConfig) -> EndpointConfig {
     endpoint.timeouts = config.timeouts;
     endpoint.errors = &RULES;
     endpoint
+}
+
+const fn kind(kind: &'static str, meaning: Meaning) -> ErrorRule {
+    ErrorRule::new(Mark::Type(kind), meaning)
+}
+
+const fn words(words: &'static str, meaning: Meaning) -> ErrorRule {
+    ErrorRule::new(Mark::Message(words), meaning)
 }

@@ -21,7 +21,7 @@ use neuraxis_wire::{ServerErrors, SseEvent};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use self::block::{Block, Content, text_of};
+use self::block::{Block, Content};
 use self::event::{Event, Message, Stop, UsageField};
 
 /// The most blocks and the most tool calls of one reply: far more than any model means.
@@ -94,7 +94,7 @@ impl Decoder {
             stop_reason: message.stop_reason,
             stop_details: message.stop_details,
         };
-        self.stop(stop, errors)?;
+        self.stop(&stop, errors)?;
         self.end(out)
     }
 
@@ -123,7 +123,7 @@ impl Decoder {
                 self.update_usage(json.usage);
                 let delta = json.delta.map(|delta| parse(delta.get())).transpose()?;
                 if let Some(stop) = delta {
-                    self.stop(stop, errors)?;
+                    self.stop(&stop, errors)?;
                 }
                 return Ok(EventOutcome::Nothing);
             }
@@ -217,36 +217,9 @@ impl Decoder {
         })
     }
 
-    /// Takes note of why the model stopped.
-    fn stop(&mut self, stop: Stop<'_>, errors: &ServerErrors) -> Result<(), LlmError> {
-        let Some(reason) = Text::of(stop.stop_reason) else {
-            return Ok(());
-        };
-        self.finish = Some(match &*reason {
-            "end_turn" | "stop_sequence" => ReplyFinish::Stop,
-            "tool_use" => ReplyFinish::ToolCalls,
-            "max_tokens" | "model_context_window_exceeded" => ReplyFinish::Length,
-            "refusal" => {
-                let details = stop.stop_details;
-                let (category, explanation) = details.map_or_else(Default::default, |details| {
-                    (text_of(details.category), text_of(details.explanation))
-                });
-                let mut said = "the model refused to answer".to_owned();
-                if !category.is_empty() {
-                    said = format!("{said} (category {})", clean(&category, 60));
-                }
-                if !explanation.is_empty() {
-                    said = format!("{said}: {}", errors.tidy(&explanation));
-                }
-                return Err(LlmError::new(LlmErrorKind::ContentFiltered, said));
-            }
-            // The service paused a turn of its own tools, of which none is offered; or stopped for a reason that is newer than
-            // this adapter. Each so far was one to stop early, whose calls may not be whole.
-            other => {
-                tracing::warn!("the model stopped early: {}", clean(other, 60));
-                ReplyFinish::Length
-            }
-        });
+    /// Takes note of why the model stopped, once it is said.
+    fn stop(&mut self, stop: &Stop<'_>, errors: &ServerErrors) -> Result<(), LlmError> {
+        self.finish = stop.finish(errors)?.or(self.finish);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
 //! also makes sure that a prompt's beginning stays the same byte for byte, as the service's cache and signatures demand.
 
-mod media;
+mod content;
 mod message;
 mod schema;
 mod settings;
@@ -15,7 +15,8 @@ use neuraxis_wire::request::{
     Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
 };
 
-use self::message::{Position, Rules, write_text};
+use self::content::write_text;
+use self::message::{Position, Rules};
 use self::schema::object_schema;
 use self::settings::{Demand, Settings};
 use crate::config::AnthropicConfig;

@@ -27,7 +27,6 @@ mod config;
 mod context;
 mod decode;
 mod encode;
-mod errors;
 mod list;
 mod model;
 mod provider;

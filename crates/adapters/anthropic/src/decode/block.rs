@@ -217,6 +217,6 @@ fn thinking_delta(
 }
 
 /// Returns a text that may be missing, null or empty.
-pub(super) fn text_of(field: Option<Text<'_>>) -> Cow<'_, str> {
+fn text_of(field: Option<Text<'_>>) -> Cow<'_, str> {
     Text::of(field).unwrap_or_default()
 }

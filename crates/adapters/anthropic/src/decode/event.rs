@@ -3,7 +3,9 @@
 //! Decoded without building a tree: texts are borrowed from the bytes that came in where nothing is escaped in them. What
 //! is not known here is skipped: the service adds fields, events and kinds of blocks within a version.
 
-use neuraxis_wire::reply::{Text, TokenCounts, known_count};
+use neuraxis_core::{LlmError, LlmErrorKind, ReplyFinish};
+use neuraxis_wire::ServerErrors;
+use neuraxis_wire::reply::{Text, TokenCounts, clean, known_count};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -121,6 +123,44 @@ pub(super) struct UsageField {
 struct OutputDetails {
     #[serde(default)]
     thinking_tokens: Option<i64>,
+}
+
+impl Stop<'_> {
+    /// Returns why the model stopped, if that is said. A refusal is an error: what came before it is not to be used.
+    pub(super) fn finish(&self, errors: &ServerErrors) -> Result<Option<ReplyFinish>, LlmError> {
+        Ok(match said(self.stop_reason.as_ref()) {
+            "" => None,
+            "end_turn" | "stop_sequence" => Some(ReplyFinish::Stop),
+            "tool_use" => Some(ReplyFinish::ToolCalls),
+            "max_tokens" | "model_context_window_exceeded" => Some(ReplyFinish::Length),
+            "refusal" => return Err(self.refusal(errors)),
+            // The service paused a turn of its own tools, of which none is offered; or stopped for a reason that is newer than
+            // this adapter. Each so far was one to stop early, whose calls may not be whole.
+            other => {
+                tracing::warn!("the model stopped early: {}", clean(other, 60));
+                Some(ReplyFinish::Length)
+            }
+        })
+    }
+
+    fn refusal(&self, errors: &ServerErrors) -> LlmError {
+        let details = self.stop_details.as_ref();
+        let category = said(details.and_then(|details| details.category.as_ref()));
+        let explanation = said(details.and_then(|details| details.explanation.as_ref()));
+        let mut told = "the model refused to answer".to_owned();
+        if !category.is_empty() {
+            told = format!("{told} (category {})", clean(category, 60));
+        }
+        if !explanation.is_empty() {
+            told = format!("{told}: {}", errors.tidy(explanation));
+        }
+        LlmError::new(LlmErrorKind::ContentFiltered, told)
+    }
+}
+
+/// Returns a text that may be missing, null or empty.
+fn said<'a>(field: Option<&'a Text<'_>>) -> &'a str {
+    field.map_or("", |text| &text.0)
 }
 
 impl UsageField {

@@ -8,8 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AssistantMessage, ContentHash, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall,
-    ToolMessage,
+    AssistantMessage, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
     JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported,
@@ -17,23 +16,15 @@ use neuraxis_wire::request::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::media::write_media;
+use super::content::{known_id, tool_name, write_text, write_text_unless_blank, write_user};
 use crate::config::Cache;
 use crate::thinking::BlockState;
 
 /// What stands before instructions that come late, where the protocol has room for what the user says alone.
 const FROM_THE_SYSTEM: &str = "[System message] ";
 
-/// What stands for messages without anything that could be sent: an empty one is refused.
-const NOTHING_SAID: &str = "(nothing)";
+/// What stands for an answer without anything that could be sent: an empty message is refused.
 const NO_ANSWER: &str = "(no answer)";
-
-/// The most bytes of the id of a call, and of a tool's name.
-const LONGEST_CALL_ID: usize = 64;
-const LONGEST_NAME: usize = 64;
-
-/// How many digits of a hash stand for an id that the service does not take.
-const ID_DIGITS: usize = 32;
 
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone)]
@@ -277,78 +268,6 @@ fn is_beginning(messages: &[Arc<Message>]) -> bool {
     messages
         .iter()
         .all(|message| matches!(**message, Message::System { .. }))
-}
-
-/// Writes what the user said. A message without content is refused, so that there is always some.
-fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
-    let mut is_empty = true;
-    for part in parts {
-        let is_written = match part {
-            Part::Text(part) => write_text_unless_blank(&part.text, json),
-            Part::Media(part) => {
-                json.begin_item();
-                write_media(part, json)?;
-                true
-            }
-            _ => return Err(unsupported("a user message of anything but text and media")),
-        };
-        is_empty &= !is_written;
-    }
-    if is_empty {
-        write_text([NOTHING_SAID], json);
-    }
-    Ok(())
-}
-
-/// Writes a block of text; one that is blank is refused, and left out. False if it is.
-fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
-    let is_blank = text.trim().is_empty();
-    if !is_blank {
-        write_text([text], json);
-    }
-    !is_blank
-}
-
-/// Writes several texts as one block.
-pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mut JsonWriter<'_>) {
-    json.begin_item();
-    json.raw(r#"{"type":"text","text":"#);
-    json.joined(texts);
-    json.raw("}");
-}
-
-/// Returns an id that the service takes: letters, digits, `_` and `-`.
-fn known_id(id: &str) -> Cow<'_, str> {
-    if is_plain(id, LONGEST_CALL_ID) {
-        return id.into();
-    }
-    let hash = ContentHash::of(id.as_bytes()).to_string();
-    format!("call_{hash:.ID_DIGITS$}").into()
-}
-
-/// Returns a name that the service takes: a model may have called a tool that does not exist, by any name.
-fn tool_name(name: &str) -> Cow<'_, str> {
-    if is_plain(name, LONGEST_NAME) {
-        return name.into();
-    }
-    let plain = |letter: char| match letter {
-        letter if is_plain_letter(letter) => letter,
-        _ => '_',
-    };
-    let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
-    if name.is_empty() {
-        "_".into()
-    } else {
-        name.into()
-    }
-}
-
-fn is_plain(text: &str, longest: usize) -> bool {
-    !text.is_empty() && text.len() <= longest && text.chars().all(is_plain_letter)
-}
-
-const fn is_plain_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }
 
 /// Tells whether a result is that of a call which failed: the loop writes those as an object of an error alone.

@@ -198,6 +198,8 @@ mod tests {
             route.url().as_str(),
             "https://example.com/openai/deployments/d/chat/completions?api-version=2026-01-01+a%26b"
         );
+        let route = Route::new(&base, "models", &[]).with_query("limit", "9 0");
+        assert_eq!(route.url().query(), Some("limit=9+0"));
     }
 
     #[test]

@@ -195,3 +195,17 @@ fn an_adapters_own_rules_come_first() {
     assert_eq!(failure(500), LlmErrorKind::InvalidResponse);
     assert_eq!(failure(503), LlmErrorKind::server(Some(503)));
 }
+
+#[test]
+fn what_stands_elsewhere_in_other_servers_is_found_there() {
+    let mut headers = HeaderMap::new();
+    headers.insert("request-id", HeaderValue::from_static("req_7"));
+    let body = r#"{"error":{"message":"prompt is too long: 215000 tokens > 200000 maximum",
+        "details":{"error_code":"some_code"}}}"#;
+    let failure = Failure::of_response(StatusCode::BAD_REQUEST, &headers, body.as_bytes());
+    assert_eq!((&*failure.request, &*failure.code), ("req_7", "some_code"));
+    assert_eq!(
+        (failure.limit, failure.needed),
+        (Some(200_000), Some(215_000))
+    );
+}

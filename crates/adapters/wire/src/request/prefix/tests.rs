@@ -59,6 +59,21 @@ fn each_request_of_a_run_encodes_only_what_is_new() {
 }
 
 #[test]
+fn where_each_message_ends_is_known() {
+    let all = conversation(5);
+    let prefix = |count: usize| {
+        let messages = &all[..count];
+        let encoded = PrefixCache::default().encoded(messages, &rules(messages));
+        encoded.unwrap()
+    };
+    let whole = prefix(5);
+    for count in 0..=5 {
+        let end = whole.end_of(count);
+        assert_eq!(whole.bytes()[..end], *prefix(count).bytes(), "{count}");
+    }
+}
+
+#[test]
 fn a_conversation_that_branches_off_is_encoded_as_it_is() {
     let cache = PrefixCache::default();
     let all = conversation(6);

@@ -1,0 +1,118 @@
+//! What messages hold, in a form that the service takes: texts, images and documents, and the names of calls and tools.
+
+use std::borrow::Cow;
+
+use neuraxis_core::{ContentHash, LlmError, MediaPart, MediaSource, Part};
+use neuraxis_wire::request::{JsonWriter, is_web_address, unsupported};
+
+/// What stands for a message of the user without anything that could be sent: an empty one is refused.
+const NOTHING_SAID: &str = "(nothing)";
+
+/// The most bytes of the id of a call, and of a tool's name.
+const LONGEST_CALL_ID: usize = 64;
+const LONGEST_NAME: usize = 64;
+
+/// How many digits of a hash stand for an id that the service does not take.
+const ID_DIGITS: usize = 32;
+
+/// Writes what the user said. A message without content is refused, so that there is always some.
+pub(super) fn write_user(parts: &[Part], json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+    let mut is_empty = true;
+    for part in parts {
+        let is_written = match part {
+            Part::Text(part) => write_text_unless_blank(&part.text, json),
+            Part::Media(part) => {
+                json.begin_item();
+                write_media(part, json)?;
+                true
+            }
+            _ => return Err(unsupported("a user message of anything but text and media")),
+        };
+        is_empty &= !is_written;
+    }
+    if is_empty {
+        write_text([NOTHING_SAID], json);
+    }
+    Ok(())
+}
+
+/// Writes a block of text; one that is blank is refused, and left out. False if it is.
+pub(super) fn write_text_unless_blank(text: &str, json: &mut JsonWriter<'_>) -> bool {
+    let is_blank = text.trim().is_empty();
+    if !is_blank {
+        write_text([text], json);
+    }
+    !is_blank
+}
+
+/// Writes several texts as one block.
+pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mut JsonWriter<'_>) {
+    json.begin_item();
+    json.raw(r#"{"type":"text","text":"#);
+    json.joined(texts);
+    json.raw("}");
+}
+
+/// Writes a media part as a block, as far as the protocol has a form for it.
+fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+    let (block, kind) = match part.media_type.as_str() {
+        "image/jpg" => ("image", "image/jpeg"),
+        kind @ ("image/jpeg" | "image/png" | "image/gif" | "image/webp") => ("image", kind),
+        kind @ "application/pdf" => ("document", kind),
+        other => return Err(unsupported(&format!("media of type {other}"))),
+    };
+    json.raw(r#"{"type":"#);
+    json.string(block);
+    match &part.source {
+        MediaSource::Base64(data) => {
+            json.raw(r#","source":{"type":"base64","media_type":"#);
+            json.string(kind);
+            json.raw(r#","data":"#);
+            json.string(data);
+        }
+        MediaSource::Url(url) if is_web_address(url) => {
+            json.raw(r#","source":{"type":"url","url":"#);
+            json.string(url);
+        }
+        // A server may read its own files for whoever names them.
+        MediaSource::Url(_) => {
+            return Err(unsupported("media at an address that is not http(s)"));
+        }
+    }
+    json.raw("}}");
+    Ok(())
+}
+
+/// Returns an id that the service takes: letters, digits, `_` and `-`.
+pub(super) fn known_id(id: &str) -> Cow<'_, str> {
+    if is_plain(id, LONGEST_CALL_ID) {
+        return id.into();
+    }
+    let hash = ContentHash::of(id.as_bytes()).to_string();
+    format!("call_{hash:.ID_DIGITS$}").into()
+}
+
+/// Returns a name that the service takes: a model may have called a tool that does not exist, by any name.
+pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
+    if is_plain(name, LONGEST_NAME) {
+        return name.into();
+    }
+    let plain = |letter: char| match letter {
+        letter if is_plain_letter(letter) => letter,
+        _ => '_',
+    };
+    let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
+    if name.is_empty() {
+        "_".into()
+    } else {
+        name.into()
+    }
+}
+
+fn is_plain(text: &str, longest: usize) -> bool {
+    !text.is_empty() && text.len() <= longest && text.chars().all(is_plain_letter)
+}
+
+const fn is_plain_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
