@@ -283,3 +283,29 @@ impl<P: ports::Provider> Keys for P {
         <P as ports::Provider>::connect(self.clone(), ctx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_keys_are_looked_for_in_the_order_that_is_documented() {
+        let mut names = Provider::names().to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PROVIDERS.len());
+        let keys = Provider::all().filter_map(|provider| Some(provider.key_discovery()?.key));
+        let expected = ["OPENAI_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY"];
+        assert_eq!(keys.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn keys_are_the_same_only_as_those_of_the_same_provider() {
+        let rules = ProviderConfig::new(OfflineConfig::default());
+        let llama = ProviderConfig::new(LlamaConfig::default());
+        assert_eq!(rules, rules.clone());
+        assert_ne!(rules, llama);
+        assert_eq!(llama.provider(), Provider::of::<LlamaConfig>());
+        assert!(llama.get::<OfflineConfig>().is_none());
+    }
+}
