@@ -11,7 +11,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{Sessions, UuidV7};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{Ids, Session, SessionStore};
+use neuraxis::ports::{Ids, RunLog as _, Session, SessionIndex as _, SessionStore};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{reply, spec};
 
@@ -105,7 +105,7 @@ impl Forged {
         self
     }
 
-    async fn keep(&self, store: &impl SessionStore) {
+    async fn keep(&self, store: &dyn SessionStore) {
         let session = Session::new("forged".parse().unwrap(), Timestamp::UNIX_EPOCH);
         store.create_session(&session).await.unwrap();
         let lease = store.begin_run(&session.id, self.tree.run_id()).await;
