@@ -72,6 +72,9 @@ impl Runs {
             }
             records => records?,
         };
+        if records.last().is_some_and(|last| last.ends_the_run()) {
+            return Err(ResumeError::Ended(run_id));
+        }
         self.end_as_interrupted(claim, records, why).await?;
         Ok(())
     }
