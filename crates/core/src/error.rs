@@ -174,7 +174,7 @@ impl LlmError {
     }
 }
 
-/// An input that the machine cannot take. The machine is unchanged.
+/// An input that the machine cannot take. The machine is unchanged, but after [`Inconsistent`](Self::Inconsistent).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -220,6 +220,10 @@ pub enum InputError {
     /// The clock of active time went backwards.
     #[error("active time went backwards")]
     TimeReversed,
+    /// The run's state contradicts itself, which nothing but a defect leads to. The run may have changed: it is restored
+    /// from its records, or given up.
+    #[error("the state of the run contradicts itself: {0}")]
+    Inconsistent(&'static str),
 }
 
 /// A log that cannot be turned back into a run.

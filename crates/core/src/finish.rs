@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::BudgetMeasure;
+use crate::record::LimitKind;
 use crate::usage::RunUsage;
 
 /// Where a run stands.
@@ -124,6 +126,32 @@ pub enum BudgetKind {
     RepeatedCalls,
     /// The room that a run's log may take.
     Log,
+}
+
+impl From<BudgetMeasure> for BudgetKind {
+    fn from(measure: BudgetMeasure) -> Self {
+        match measure {
+            BudgetMeasure::Tokens => Self::Tokens,
+            BudgetMeasure::Cost => Self::Cost,
+            BudgetMeasure::Time => Self::Time,
+            BudgetMeasure::ToolCalls => Self::ToolCalls,
+        }
+    }
+}
+
+impl From<BudgetKind> for LimitKind {
+    fn from(kind: BudgetKind) -> Self {
+        match kind {
+            BudgetKind::ToolCalls => Self::ToolCalls,
+            BudgetKind::Tokens => Self::Tokens,
+            BudgetKind::Cost => Self::Cost,
+            BudgetKind::Time => Self::Time,
+            BudgetKind::ModelCalls => Self::ModelCalls,
+            BudgetKind::UnknownTools => Self::UnknownTools,
+            BudgetKind::RepeatedCalls => Self::RepeatedCalls,
+            BudgetKind::Log => Self::Log,
+        }
+    }
 }
 
 impl fmt::Display for BudgetKind {

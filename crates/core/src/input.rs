@@ -71,6 +71,38 @@ pub enum Input {
 }
 
 impl Input {
+    /// Returns the effect that it answers by its id, if it does.
+    pub(crate) const fn effect(&self) -> Option<EffectId> {
+        match self {
+            Self::ModelReplied(replied) => Some(replied.effect_id),
+            Self::ModelFailed(failed) => Some(failed.effect_id),
+            Self::Vetted(vetted) => Some(vetted.effect_id),
+            Self::ToolFinished(finished) => Some(finished.effect_id),
+            Self::Advised(advised) => Some(advised.effect_id),
+            Self::ApprovalDecided(_)
+            | Self::Steered(_)
+            | Self::Cancelled(_)
+            | Self::Resumed(_)
+            | Self::TimePassed => None,
+        }
+    }
+
+    /// Returns the id that its sender chose, if it has one.
+    pub(crate) const fn sender(&self) -> Option<&InputId> {
+        match self {
+            Self::ApprovalDecided(decided) => Some(&decided.id),
+            Self::Steered(steered) => Some(&steered.id),
+            Self::Cancelled(cancelled) => Some(&cancelled.id),
+            Self::Resumed(resumed) => Some(&resumed.id),
+            Self::ModelReplied(_)
+            | Self::ModelFailed(_)
+            | Self::Vetted(_)
+            | Self::ToolFinished(_)
+            | Self::Advised(_)
+            | Self::TimePassed => None,
+        }
+    }
+
     /// Returns the kind of input, by its record's name.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

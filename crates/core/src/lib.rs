@@ -63,7 +63,6 @@ mod message;
 mod metrics;
 mod outcome;
 mod profile;
-mod project;
 mod record;
 mod repair;
 mod reply;

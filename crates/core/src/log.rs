@@ -2,9 +2,8 @@
 //!
 //! [`Conversation`] is what one agent has said and heard. The machine's agents own one, and [`RunView`] rebuilds the same
 //! from records, by the same methods. [`RunView`] is a fold over the records of one run and tells all that follows from
-//! them; [`LogSummary`] is its small part that a store keeps beside the records, and [`Carried`] what all runs of a session leave to
-//! the next. [`describe`] names in English what
-//! records hold.
+//! them; [`LogSummary`] is its small part that a store keeps beside the records, and [`Carried`] what all runs of a
+//! session leave to the next. [`describe`] names in English what records hold.
 //!
 //! Reading needs no replay, so it works for logs of any loop version. Property tests hold it equal to the machine.
 //! **Not for** deciding what happens next: that is the machine's (`run`).
@@ -21,7 +20,7 @@ mod view;
 pub use carried::Carried;
 pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
-pub(crate) use conversation::{ReplySource, Unrecorded, assign_ids, chosen_call};
+pub(crate) use conversation::{ReplySource, Unrecorded};
 pub use history::{continued_history, forked_history, run_messages};
 pub use summary::LogSummary;
-pub use view::{Asked, Granted, OpenAttempt, RunView};
+pub use view::{Asked, OpenAttempt, RunView};

@@ -1,51 +1,36 @@
 //! The turn loop as a pure state machine.
 //!
-//! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. Each input
-//! is handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …); the rules they share stand in
-//! `run/schedule.rs` (which calls may run now), `run/agents.rs` (sub-agents), `run/budget.rs` (what they may use),
-//! `run/context.rs` (what fits the model), `run/repeats.rs` (the same call again and again), `run/last_answer.rs` (how a
-//! limit ends in an answer), `run/ways.rs` (what else a decision asks for) and `run/finish.rs` (how a run ends with a
-//! valid history).
+//! [`RunTree`] holds one run whole: its agents, their conversations, what is under way. It performs nothing. An input is
+//! handled in a file of its own (`run/model_replied.rs`, `run/tool_finished.rs`, …), once for the one agent it concerns;
+//! the handler returns what follows as a [`Next`], and `RunTree::follow`, below, does that until nothing follows but an
+//! answer from outside. No handler calls another: the whole way is on this page.
 
-mod abandon;
-mod advised;
 mod agent;
-mod agents;
-mod approval_decided;
-mod arguments;
 mod batch;
 mod batch_over;
 mod budget;
-mod cancelled;
 mod compaction;
 mod consult;
 mod context;
-mod downgrade;
-mod draft;
-mod escalation;
 mod finish;
-mod gather;
+mod governed;
+mod interventions;
 mod last_answer;
-mod long_log;
 mod model_call;
 mod model_failed;
 mod model_replied;
-mod notes;
-mod open_calls;
+mod queries;
 mod repeats;
 mod restore;
 mod resumed;
-mod routing;
 mod schedule;
 mod self_check;
 mod start;
-mod steered;
+mod subagents;
 mod time_passed;
 mod tool_finished;
-mod tool_markup;
+mod turn;
 mod vetted;
-mod waiting;
-mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,27 +38,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Taint;
 use crate::effect::Effect;
 use crate::error::InputError;
-use crate::finish::RunStatus;
-use crate::ids::{AgentId, ContentIndex, EffectId, InputId, Role, RunId, Seq};
-use crate::input::{Input, Stamp};
-use crate::message::Message;
-use crate::record::{Pending, Record};
+use crate::finish::{FinishReason, RunStatus};
+use crate::ids::{AgentId, CallIndex, InputId, Role, ToolCallId};
+use crate::input::{Input, Recheck, Stamp};
+use crate::record::Record;
 use crate::spec::RunSpec;
-use crate::tool::ToolSpec;
-use crate::transcript::Transcript;
-use crate::usage::RunUsage;
-use agent::Agent;
-use draft::Draft;
-use ways::Ways;
+use agent::{Agent, OfferedTools, PlannedCall};
+use last_answer::Limit;
+use turn::{AgentTurn, Counters, StepBuilder, place};
 
-pub(crate) use context::shortened;
 pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
-pub use open_calls::{CallStage, OpenCall};
-pub(crate) use self_check::{checked, corrected};
-pub(crate) use tool_finished::left_of;
+pub use queries::{CallStage, OpenCall};
+pub(crate) use self_check::checked;
 
 /// What one `start` or `advance` led to.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,20 +72,22 @@ pub struct Step {
 pub struct RunTree {
     schema_version: u32,
     spec: Arc<RunSpec>,
-    status: RunStatus,
-    /// The last record's number.
-    seq: Seq,
-    next_content: ContentIndex,
-    /// How many effects were asked for.
-    effects: u32,
-    active: Duration,
-    inputs_seen: BTreeSet<InputId>,
-    /// How long a question to a person stays open.
-    approval_expires: Option<Duration>,
+    /// The root agent first; each stands behind the agent that started it.
     agents: Vec<Agent>,
-    /// What the decision asks for beside models, tools and limits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ways: Option<Box<Ways>>,
+    state: RunState,
+}
+
+/// What concerns a run as a whole, whichever of its agents is at work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct RunState {
+    status: RunStatus,
+    counters: Counters,
+    /// The active time of the last step that changed something.
+    active: Duration,
+    /// The ids of the inputs that a sender outside chose; a second one with the same id is a duplicate.
+    inputs_seen: BTreeSet<InputId>,
+    /// How long a question to a person stays open; for good if there is no limit.
+    approval_expires: Option<Duration>,
     /// The roles that others serve for now, with those.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     downgraded: BTreeMap<Role, Role>,
@@ -127,8 +107,55 @@ const fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+/// What follows for an agent from what just happened to it.
+#[derive(Debug)]
+enum Next {
+    /// Nothing, until an answer comes from outside or another agent has something to do.
+    Wait,
+    /// The root agent begins: with the question which role serves, where one is to be asked.
+    Begin,
+    /// An agent's work begins as its profile says: by gathering, or with its first turn.
+    Open,
+    /// A turn is over: the next one, unless a limit was reached or the embedder's hook is to be asked.
+    GoOn,
+    /// The next turn begins.
+    NextTurn,
+    /// The model is asked for the turn, with these tools on offer.
+    AskForTurn(OfferedTools),
+    /// A model is called, after room was made for it in the conversation.
+    CallModel(PlannedCall),
+    /// A model is called with the conversation as it stands.
+    CallAtOnce(PlannedCall),
+    /// The calls of a reply are checked, those that have no result yet.
+    Vet,
+    /// Every call that may run now is started; once all have their results, the batch is over.
+    Schedule,
+    /// The agents of a call are started.
+    StartAgents(CallIndex),
+    /// Sub-agents that wait for their turn begin, as many as may work at a time.
+    BeginQueued,
+    /// A call has its result once all of its agents have ended.
+    Collect(ToolCallId),
+    /// The results of a batch join the conversation.
+    BatchOver,
+    /// A limit was reached: it is recorded, and a last answer asked for.
+    AskLastAnswer(Limit),
+    /// The agent ends without a usable last answer.
+    FinishWithoutAnswer,
+    /// The agent ends with its draft, or with what a check made of it.
+    FinishWithDraft,
+    /// The agent ends with a question to the person.
+    FinishWithQuestion,
+    /// The agent ends.
+    Finish(FinishReason, String),
+    /// What was under way when a process died is asked for anew.
+    TakeUp(Recheck),
+    /// A limit on the agent's time is reached.
+    TimePassed,
+}
+
 impl RunTree {
-    const SCHEMA_VERSION: u32 = 1;
+    const SCHEMA_VERSION: u32 = 2;
 
     /// Tells the run what happened and returns what follows.
     ///
@@ -136,154 +163,151 @@ impl RunTree {
     ///
     /// # Errors
     ///
-    /// An [`InputError`] for an input that cannot be; the run is unchanged.
+    /// An [`InputError`] for an input that cannot be; the run is unchanged, but after [`InputError::Inconsistent`].
     pub fn advance(&mut self, stamp: Stamp, input: Input) -> Result<Step, InputError> {
-        if stamp.active_elapsed < self.active {
+        if stamp.active_elapsed < self.state.active {
             return Err(InputError::TimeReversed);
         }
-        let mut draft = Draft::new(self.spec.run_id, stamp);
+        let mut step = StepBuilder::new(self.spec.run_id, stamp, self.state.counters);
+        let Some(agent) = self.addressee(&input)? else {
+            return Ok(self.conclude(step));
+        };
         let is_taking_up = matches!(input, Input::Resumed(_));
-        match input {
-            Input::ModelReplied(replied) => self.model_replied(&mut draft, replied),
-            Input::ModelFailed(failed) => self.model_failed(&mut draft, failed),
-            Input::Vetted(vetted) => self.vetted(&mut draft, vetted),
-            Input::ToolFinished(finished) => self.tool_finished(&mut draft, finished),
-            Input::ApprovalDecided(decided) => self.approval_decided(&mut draft, decided),
-            Input::Advised(advised) => self.advised(&mut draft, advised),
-            Input::Steered(steered) => self.steered(&mut draft, steered),
-            Input::Cancelled(cancelled) => self.cancelled(&mut draft, cancelled),
-            Input::Resumed(resumed) => self.resumed(&mut draft, resumed),
-            Input::TimePassed => {
-                self.time_passed(&mut draft);
-                Ok(())
-            }
+        let sender = input.sender().cloned();
+        let mut turn = self.turn(agent, &mut step)?;
+        let next = match input {
+            Input::ModelReplied(replied) => turn.model_replied(replied),
+            Input::ModelFailed(failed) => turn.model_failed(failed),
+            Input::Vetted(vetted) => self.vetted(&mut step, agent, vetted),
+            Input::ToolFinished(finished) => turn.tool_finished(finished),
+            Input::ApprovalDecided(decided) => turn.approval_decided(decided),
+            Input::Advised(advised) => turn.advised(advised),
+            Input::Steered(steered) => Ok(turn.steered(steered)),
+            Input::Cancelled(cancelled) => self.cancelled(&mut step, cancelled),
+            Input::Resumed(resumed) => self.resumed(&mut step, resumed),
+            Input::TimePassed => Ok(self.time_passed(&mut step)),
         }?;
-        let comes_to_something = !is_taking_up && !draft.records.is_empty();
-        let step = self.conclude(draft);
-        if comes_to_something || self.status == RunStatus::Waiting {
-            self.taken_up = 0;
+        self.state.inputs_seen.extend(sender);
+        self.follow(&mut step, agent, next)?;
+        let comes_to_something = !is_taking_up && !step.records.is_empty();
+        let step = self.conclude(step);
+        if comes_to_something || self.state.status == RunStatus::Waiting {
+            self.state.taken_up = 0;
         }
         Ok(step)
     }
 
-    /// Returns how often in a row the run was taken up without anything coming of it: no answer of a model, a tool or a
-    /// person was recorded since, and the run did not come to wait.
-    #[must_use]
-    pub const fn taken_up_in_vain(&self) -> u32 {
-        self.taken_up
+    /// The loop: does what follows for an agent, and then for others, until nothing does but an answer from outside.
+    fn follow(
+        &mut self,
+        step: &mut StepBuilder,
+        mut agent: AgentId,
+        mut next: Next,
+    ) -> Result<(), InputError> {
+        loop {
+            let mut turn = self.turn(agent, step)?;
+            next = match next {
+                // How it begins.
+                Next::Begin => turn.begin(),
+                Next::Open => turn.open(),
+                // A turn asks a model, …
+                Next::GoOn => turn.go_on()?,
+                Next::NextTurn => turn.next_turn()?,
+                Next::AskForTurn(tools) => turn.ask_for_turn(tools),
+                Next::CallModel(planned) => turn.make_room(planned)?,
+                Next::CallAtOnce(planned) => turn.call_model(planned, None)?,
+                // … whose calls are checked and run, …
+                Next::Vet => turn.vet()?,
+                Next::Schedule => turn.schedule()?,
+                Next::StartAgents(call) => self.start_agents(step, agent, call)?,
+                Next::BeginQueued => turn.begin_queued(),
+                Next::Collect(call) => turn.collect(&call)?,
+                // … until all have their results, and it goes on.
+                Next::BatchOver => turn.batch_over()?,
+                // How it ends.
+                Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
+                Next::FinishWithoutAnswer => turn.finish_without_answer()?,
+                Next::FinishWithDraft => turn.finish_with_draft(),
+                Next::FinishWithQuestion => turn.finish_with_question(),
+                Next::Finish(reason, content) => turn.finish(reason, content),
+                // What concerns several agents at once.
+                Next::TakeUp(recheck) => turn.take_up(recheck)?,
+                Next::TimePassed => self.time_is_up(step, agent)?,
+                Next::Wait => match step.todo.pop() {
+                    Some((other, its)) => {
+                        agent = other;
+                        its
+                    }
+                    None => return Ok(()),
+                },
+            };
+        }
     }
 
-    /// Returns the run's id.
-    #[must_use]
-    pub fn run_id(&self) -> RunId {
-        self.spec.run_id
+    /// Returns the agent that an input concerns; none if the input is a duplicate or comes too late.
+    fn addressee(&self, input: &Input) -> Result<Option<AgentId>, InputError> {
+        if let Some(effect) = input.effect() {
+            let waiting = self.agents.iter().find(|agent| agent.waits_for(effect));
+            let was_asked = effect.run == self.spec.run_id
+                && (1..=self.state.counters.effects).contains(&effect.number);
+            return match waiting {
+                Some(agent) => Ok(Some(agent.id)),
+                None if was_asked => Ok(None),
+                None => Err(InputError::UnknownEffect(effect)),
+            };
+        }
+        let is_known = |id: &InputId| self.state.inputs_seen.contains(id);
+        if input.sender().is_some_and(is_known) {
+            return Ok(None);
+        }
+        let has_ended = self.state.status.is_ended();
+        let at_work = |id: AgentId| {
+            let agent = self.agent(id).filter(|agent| !agent.has_ended());
+            agent.map(|_| Some(id)).ok_or(InputError::NoSuchAgent(id))
+        };
+        match input {
+            Input::ApprovalDecided(decided) => {
+                let call = &decided.tool_call_id;
+                let asking = self.agents.iter().find(|agent| agent.asks_about(call));
+                let asking = asking.map(|agent| Some(agent.id));
+                asking.ok_or_else(|| InputError::NotWaiting(call.clone()))
+            }
+            Input::Steered(steered) => {
+                steered.check()?;
+                if has_ended {
+                    return Err(InputError::RunEnded);
+                }
+                at_work(steered.agent)
+            }
+            Input::Cancelled(_) | Input::TimePassed if has_ended => Ok(None),
+            Input::Cancelled(cancelled) => at_work(cancelled.agent),
+            Input::Resumed(_) if has_ended => Err(InputError::RunEnded),
+            _ => Ok(Some(AgentId::ROOT)),
+        }
     }
 
-    /// Returns where the run stands.
-    #[must_use]
-    pub const fn status(&self) -> RunStatus {
-        self.status
-    }
-
-    /// Returns the last record's number.
-    #[must_use]
-    pub const fn seq(&self) -> Seq {
-        self.seq
-    }
-
-    /// Returns the conversation of the root agent: system prompt, history and what this run added.
-    #[must_use]
-    pub fn messages(&self) -> &[Arc<Message>] {
-        self.agents
-            .first()
-            .map_or(&[], |root| root.transcript.messages())
-    }
-
-    /// As [`messages`](Self::messages), shared instead of borrowed.
-    #[must_use]
-    pub fn transcript(&self) -> Transcript {
-        let root = self.agents.first();
-        root.map(|root| root.transcript.clone()).unwrap_or_default()
-    }
-
-    /// Returns what the run used so far.
-    #[must_use]
-    pub fn usage(&self) -> RunUsage {
-        self.usage_of(AgentId::ROOT)
-    }
-
-    /// Returns how many turns of the root agent counted so far, one whose calls are under way included.
-    #[must_use]
-    pub fn turns(&self) -> u32 {
-        let root = self.agents.first();
-        root.map_or(0, |root| {
-            let under_way = u32::from(root.batch().is_some());
-            root.turns_used.saturating_add(under_way)
+    /// Looks an agent up, with all that its handlers may change.
+    fn turn<'a>(
+        &'a mut self,
+        id: AgentId,
+        step: &'a mut StepBuilder,
+    ) -> Result<AgentTurn<'a>, InputError> {
+        let missing = InputError::Inconsistent("an agent is missing");
+        let split = self.agents.split_at_mut_checked(place(id));
+        let (above, rest) = split.ok_or_else(|| missing.clone())?;
+        let (agent, below) = rest.split_first_mut().ok_or(missing)?;
+        Ok(AgentTurn {
+            spec: agent.spec(&self.spec),
+            agent,
+            state: &mut self.state,
+            step,
+            run: &self.spec,
+            above,
+            below,
         })
     }
 
-    /// Returns the tools that an agent of this run is offered.
-    #[must_use]
-    pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
-        &self.agent_spec(agent).tools
-    }
-
-    /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.
-    #[must_use]
-    pub fn taint(&self, agent: AgentId) -> Option<&Taint> {
-        self.agent(agent).map(|agent| &agent.taint)
-    }
-
-    /// Returns what the run waits for now: decisions of people and results of a client's tools, of all agents.
-    #[must_use]
-    pub fn pending(&self) -> Vec<Pending> {
-        self.agents.iter().flat_map(Agent::pending).collect()
-    }
-
-    fn conclude(&mut self, draft: Draft) -> Step {
-        if !draft.records.is_empty() {
-            self.active = draft.stamp.active_elapsed;
-        }
-        let mut draft = self.settle_status(draft);
-        self.mind_the_log(&mut draft);
-        Step {
-            status: self.status,
-            effects: draft.effects,
-            records: draft.records,
-            wake_at: self.wake_at(),
-        }
-    }
-
-    fn new_effect(&mut self) -> EffectId {
-        self.effects = self.effects.saturating_add(1);
-        EffectId {
-            run: self.spec.run_id,
-            number: self.effects,
-        }
-    }
-
-    fn new_content_index(&mut self) -> ContentIndex {
-        let index = self.next_content;
-        self.next_content = index.next();
-        index
-    }
-
-    /// Remembers the id of an input from outside; false if it was seen before.
-    fn first_time(&mut self, id: &InputId) -> bool {
-        self.inputs_seen.insert(id.clone())
-    }
-
-    /// Tells whether an effect with this id was ever asked for, so that an answer to it is at least possible.
-    fn was_asked(&self, effect: EffectId) -> bool {
-        effect.run == self.spec.run_id && (1..=self.effects).contains(&effect.number)
-    }
-
-    /// What to say of an answer for which no effect is open: nothing if it comes late, an error if it cannot be.
-    fn late_or_unknown(&self, effect: EffectId) -> Result<(), InputError> {
-        if self.was_asked(effect) {
-            Ok(())
-        } else {
-            Err(InputError::UnknownEffect(effect))
-        }
+    fn agent(&self, id: AgentId) -> Option<&Agent> {
+        self.agents.get(place(id))
     }
 }

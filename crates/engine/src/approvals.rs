@@ -50,19 +50,7 @@ impl WaitingApproval {
     /// Returns the question as it was asked.
     #[must_use]
     pub fn ask(&self) -> AskApproval {
-        let request = &self.request;
-        AskApproval {
-            effect_id: request.effect_id,
-            agent: self.agent,
-            tool_call_id: request.tool_call_id.clone(),
-            name: request.name.clone(),
-            arguments: request.arguments.clone(),
-            arguments_hash: request.arguments_hash,
-            reason: request.reason.clone(),
-            rule: request.rule.clone(),
-            choices: request.choices.clone(),
-            expires_at: request.expires_at,
-        }
+        self.request.ask(self.agent)
     }
 
     /// Returns when the question expired, if it had by a time.

@@ -4,10 +4,10 @@
 //! message, how results join by the rules of the profile, what trimming and a correction change stands here and nowhere
 //! else. Not for deciding when any of that happens.
 
+mod reply;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, CallIndex, ContentIndex, RunId, ToolCallId};
 use crate::json::JsonText;
-use crate::message::{AssistantMessage, Message, Part, ToolCall, ToolMessage};
+use crate::message::{AssistantMessage, Message, ToolMessage};
 use crate::outcome::Keep;
 use crate::profile::{Opening, Profile};
 use crate::record::{Origin, Span, ToolResult};
-use crate::reply::{Reply, ReplyFinish, ReplyPart, RequestedCall};
+use crate::reply::{Reply, ReplyPart, RequestedCall};
 use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::{PrefixDigest, Transcript};
+use reply::{chosen_call, parts_of, text_of};
 
 /// Stands in later history for a result that is not kept and has no summary.
 const NOT_KEPT: &str = "(not kept)";
@@ -140,11 +141,6 @@ impl Conversation {
         &self.text
     }
 
-    /// Tells whether the conversation begins with the system prompt of the agent's spec.
-    pub(crate) const fn has_prompt(&self) -> bool {
-        self.has_prompt
-    }
-
     /// Returns how many calls of the last reply have no result yet.
     pub(crate) const fn open_calls(&self) -> u32 {
         self.open_calls
@@ -161,7 +157,7 @@ impl Conversation {
     pub(crate) fn push_reply(&mut self, source: ReplySource, reply: &Reply) -> Arc<Message> {
         self.add_text(&text_of(reply));
         let message = Arc::new(Message::Assistant(AssistantMessage {
-            parts: assign_ids(source.run, source.agent, source.content_index, &reply.parts),
+            parts: parts_of(source, &reply.parts),
             model: Some(reply.model.clone()),
         }));
         if !reply.parts.is_empty() {
@@ -201,7 +197,7 @@ impl Conversation {
         };
         let part = ReplyPart::ToolCall(call);
         let message = Arc::new(Message::Assistant(AssistantMessage {
-            parts: assign_ids(source.run, source.agent, source.content_index, [&part]),
+            parts: parts_of(source, [&part]),
             model,
         }));
         self.push_assistant(&message);
@@ -425,55 +421,4 @@ fn is_in(spans: &[Span], place: usize) -> bool {
     let place = u64::try_from(place).unwrap_or(u64::MAX);
     let mut spans = spans.iter();
     spans.any(|span| (span.start..span.end).contains(&place))
-}
-
-/// Returns the text of a reply; most have one part of text, which is not copied.
-fn text_of(reply: &Reply) -> Cow<'_, str> {
-    let mut texts = reply.parts.iter().filter_map(|part| match part {
-        ReplyPart::Text(part) => Some(part.text.as_str()),
-        _ => None,
-    });
-    match (texts.next(), texts.next()) {
-        (None, _) => Cow::Borrowed(""),
-        (Some(only), None) => Cow::Borrowed(only),
-        (Some(_), Some(_)) => Cow::Owned(reply.text()),
-    }
-}
-
-/// Gives each call of a reply its id, made of run, agent, model call and index.
-pub(crate) fn assign_ids<'a>(
-    run: RunId,
-    agent: AgentId,
-    content_index: ContentIndex,
-    parts: impl IntoIterator<Item = &'a ReplyPart>,
-) -> Vec<Part> {
-    let mut index = CallIndex::default();
-    let parts = parts.into_iter().map(|part| match part {
-        ReplyPart::Text(text) => Part::Text(text.clone()),
-        ReplyPart::Reasoning(reasoning) => Part::Reasoning(reasoning.clone()),
-        ReplyPart::ToolCall(call) => {
-            let id = ToolCallId::new(run, agent, content_index, index);
-            index = index.next();
-            let RequestedCall {
-                provider_id,
-                name,
-                arguments,
-                state,
-            } = call.clone();
-            Part::ToolCall(ToolCall {
-                id,
-                name,
-                arguments,
-                provider_id,
-                state,
-            })
-        }
-    });
-    parts.collect()
-}
-
-/// Returns the call by which an opening's reply chooses what to gather: its first, unless it was cut off.
-pub(crate) fn chosen_call(reply: &Reply) -> Option<RequestedCall> {
-    let is_whole = matches!(reply.finish, ReplyFinish::Stop | ReplyFinish::ToolCalls);
-    is_whole.then(|| reply.calls().next().cloned()).flatten()
 }

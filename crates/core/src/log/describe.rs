@@ -20,6 +20,7 @@ pub const fn limit(limit: LimitKind) -> &'static str {
         LimitKind::ModelCalls => "the limit of model calls is reached",
         LimitKind::UnknownTools => "the model called tools that there are not, again and again",
         LimitKind::RepeatedCalls => "the model made the same call again and again",
+        LimitKind::Log => "the limit of what a run may record is reached",
     }
 }
 

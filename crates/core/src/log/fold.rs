@@ -7,15 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::conversation::{Conversation, ReplySource};
-use super::view::{AgentView, Granted, RunView, Trims};
+use super::view::{AgentView, RunView, Trims};
 use crate::decision::Checked;
 use crate::effect::Purpose;
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Seq, ToolCallId, ToolName};
-use crate::input::{ApprovalDecided, ApprovalDecision, NextAttempt};
+use crate::input::NextAttempt;
 use crate::message::Message;
 use crate::record::{
     LlmCall, LlmFailed, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
@@ -42,7 +40,8 @@ impl RunView {
             RecordBody::ToolCall(call) => self.call_began(record, call),
             RecordBody::ToolResult(result) => self.call_settled(record, result),
             RecordBody::ApprovalRequested(_) => self.asked.push(Arc::clone(record)),
-            RecordBody::ApprovalDecided(decided) => self.decided(record.at, decided),
+            RecordBody::ApprovalDecided(decided) => self.close_question(&decided.tool_call_id),
+            RecordBody::Verdict(vetted) => self.grants.extend(vetted.granted.iter().cloned()),
             RecordBody::Escalated(escalated) => self.question.clone_from(&escalated.question),
             RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
                 self.end(record, outcome);
@@ -103,33 +102,14 @@ impl RunView {
         self.attempts.retain(|record| !is_of(record));
     }
 
-    /// Returns the question about a call, which is open no longer.
-    fn close_question(&mut self, call: &ToolCallId) -> Option<Arc<Record>> {
+    fn close_question(&mut self, call: &ToolCallId) {
         let is_of = |record: &Arc<Record>| matches!(&record.body, RecordBody::ApprovalRequested(asked) if asked.tool_call_id == *call);
-        let place = self.asked.iter().position(is_of)?;
-        Some(self.asked.remove(place))
-    }
-
-    fn decided(&mut self, at: Timestamp, decided: &ApprovalDecided) {
-        let asked = self.close_question(&decided.tool_call_id);
-        if let Some(RecordBody::ApprovalRequested(asked)) = asked.as_ref().map(|asked| &asked.body)
-            && let ApprovalDecision::Approve {
-                remember: Some(scope),
-                ..
-            } = &decided.decision
-        {
-            self.granted.push(Granted {
-                tool: Arc::clone(&asked.name),
-                scope: scope.clone(),
-                by: decided.by.clone(),
-                at,
-            });
-        }
+        self.asked.retain(|record| !is_of(record));
     }
 
     fn call_settled(&mut self, record: &Record, result: &ToolResult) {
         self.close_attempt(&result.tool_call_id);
-        let _ = self.close_question(&result.tool_call_id);
+        self.close_question(&result.tool_call_id);
         let (step, spec) = (self.step, self.spec().cloned());
         let (Some(agent), Some(spec)) = (self.agents.get_mut(&record.agent), spec) else {
             return;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::conversation::Conversation;
 use super::summary::LogSummary;
-use crate::decision::{Decision, GrantScope, Taint};
+use crate::decision::{Decision, Grant, Taint};
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
 use crate::ids::{AgentId, RunId, Seq, SessionId, ToolName};
 use crate::json::JsonText;
@@ -44,7 +44,7 @@ pub struct RunView {
     pub(super) attempts: Vec<Arc<Record>>,
     /// The records of the questions to people that have no answer, in the order in which they were asked.
     pub(super) asked: Vec<Arc<Record>>,
-    pub(super) granted: Vec<Granted>,
+    pub(super) grants: Vec<Grant>,
     pub(super) outcome: Option<Arc<Record>>,
     /// What may end the answer as a question to the user that no tool asked.
     pub(super) question: Option<String>,
@@ -89,20 +89,6 @@ pub struct OpenAttempt<'a> {
     pub record: &'a Record,
     /// What runs.
     pub call: &'a ToolCallStarted,
-}
-
-/// An approval that a person wanted to be remembered for the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Granted {
-    /// The tool's name as the model wrote it.
-    pub tool: Arc<str>,
-    /// Which of its calls.
-    pub scope: GrantScope,
-    /// Who gave it, where known.
-    pub by: Option<String>,
-    /// When it was given.
-    pub at: Timestamp,
 }
 
 impl RunView {
@@ -245,10 +231,10 @@ impl RunView {
         &self.summary.taint
     }
 
-    /// Returns the approvals that people wanted to be remembered for the session.
+    /// Returns what people allowed for the session with their answers to this run, in the order in which they did.
     #[must_use]
-    pub fn grants(&self) -> &[Granted] {
-        &self.granted
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
     }
 
     /// Returns what the run used so far: calls, tokens, money, time.

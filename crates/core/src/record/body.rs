@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de};
 
 use crate::decision::{AskCause, Decision, GrantScope, RuleRef};
 use crate::duration;
+use crate::effect::{AskApproval, Purpose};
 use crate::error::LlmError;
 use crate::finish::RunOutcome;
 use crate::ids::{AgentId, Attempt, CallIndex, EffectId, Role, RunId, SessionId, ToolCallId};
@@ -20,9 +21,8 @@ use crate::message::Message;
 use crate::outcome::{Keep, ToolFailure, ToolSignal};
 use crate::reply::Reply;
 use crate::spec::RunSpec;
-use crate::tool::ToolClass;
+use crate::tool::{ToolClass, ToolKind};
 use crate::transcript::PrefixDigest;
-use crate::{effect::Purpose, tool::ToolKind};
 
 use super::addressed;
 
@@ -411,6 +411,23 @@ impl ApprovalRequested {
         name
     }
 
+    /// Returns what a person is asked on behalf of an agent.
+    #[must_use]
+    pub fn ask(&self, agent: AgentId) -> AskApproval {
+        AskApproval {
+            effect_id: self.effect_id,
+            agent,
+            tool_call_id: self.tool_call_id.clone(),
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+            arguments_hash: self.arguments_hash,
+            reason: self.reason.clone(),
+            rule: self.rule.clone(),
+            choices: self.choices.clone(),
+            expires_at: self.expires_at,
+        }
+    }
+
     /// Tells whether the arguments are those that were asked about, as far as their hash tells.
     #[must_use]
     pub fn fits_its_hash(&self) -> bool {
@@ -552,6 +569,8 @@ pub enum LimitKind {
     UnknownTools,
     /// The same call again and again.
     RepeatedCalls,
+    /// The room that the log of a run may take.
+    Log,
 }
 
 /// Nothing can go on until somebody outside acts.

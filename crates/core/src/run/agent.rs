@@ -1,25 +1,25 @@
-//! What the machine knows of one agent.
+//! What the machine knows of one agent, and the phases it goes through.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::{Batch, Call, CallState};
+use super::budget::Spent;
+use super::context::{Gauge, TrimPlan};
+use super::governed::GovernedRun;
+use super::last_answer::Limit;
+use super::repeats::Streak;
 use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
-use crate::message::Message;
+use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
-use crate::run::RunTree;
-use crate::run::batch::{Batch, CallState};
-use crate::run::budget::Spent;
-use crate::run::context::{Gauge, TrimPlan};
-use crate::run::repeats::Streak;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::tool::ToolSpec;
-use crate::transcript::{PrefixDigest, Transcript};
 use crate::usage::RunUsage;
 
 /// One agent of a run.
@@ -30,11 +30,7 @@ pub(super) struct Agent {
     pub(super) parent: Option<Parent>,
     /// The active time at which it started.
     pub(super) started: Duration,
-    pub(super) transcript: Transcript,
-    /// Whether its conversation begins with the system prompt of its spec.
-    pub(super) has_prompt: bool,
-    /// What of the transcript stands in records: the next model call's record begins after it.
-    pub(super) recorded: PrefixDigest,
+    pub(super) conversation: Conversation,
     pub(super) gauge: Gauge,
     pub(super) turn: Turn,
     /// Turns that count toward the turn limit.
@@ -58,20 +54,17 @@ pub(super) struct Agent {
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
-    /// Results that leave a summary in later history, with that summary.
-    pub(super) shortenable: Vec<(ToolCallId, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
-    /// All answers' text so far, for a run that ends without a last answer.
-    pub(super) text: String,
     /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer.
     pub(super) ending: Option<(FinishReason, String)>,
-    /// Messages that came while the agent was at work, to join after the current batch.
-    pub(super) steered: Vec<Arc<Message>>,
     /// Set once a limit was reached: from then on no tool runs.
-    pub(super) closing: Option<FinishReason>,
+    pub(super) closing: Option<Limit>,
     /// The untrusted content that its conversation holds.
     pub(super) taint: Taint,
+    /// What the run's decision asks for beside models, tools and limits; of the root agent alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) governed: Option<Box<GovernedRun>>,
     /// What it came to, once it has ended.
     pub(super) answer: Option<RunOutcome>,
     pub(super) phase: Phase,
@@ -99,6 +92,8 @@ pub(super) enum Phase {
     Tools(Batch),
     /// It waits for the embedder's hook.
     Consulting(Consulting),
+    /// It is between two phases: what follows is done in this very step.
+    Between,
     /// It is done.
     Ended,
 }
@@ -176,14 +171,12 @@ impl PlannedCall {
 }
 
 impl Agent {
-    pub(super) fn new(id: AgentId, transcript: Transcript, recorded: PrefixDigest) -> Self {
+    pub(super) fn new(id: AgentId, conversation: Conversation) -> Self {
         Self {
             id,
             parent: None,
             started: Duration::ZERO,
-            transcript,
-            has_prompt: false,
-            recorded,
+            conversation,
             gauge: Gauge::default(),
             turn: Turn::default(),
             turns_used: 0,
@@ -197,15 +190,13 @@ impl Agent {
             reminders: 0,
             forced: None,
             notes: Vec::new(),
-            shortenable: Vec::new(),
             futile_compactions: 0,
-            text: String::new(),
             ending: None,
-            steered: Vec::new(),
             closing: None,
             taint: Taint::default(),
+            governed: None,
             answer: None,
-            phase: Phase::Ended,
+            phase: Phase::Between,
         }
     }
 
@@ -216,16 +207,26 @@ impl Agent {
             .unwrap_or(&run.root)
     }
 
-    /// Adds an answer's text to what a run without a last answer falls back on.
-    pub(super) fn gather_text(&mut self, text: &str) {
-        let text = text.trim();
-        if text.is_empty() {
-            return;
-        }
-        if !self.text.is_empty() {
-            self.text.push_str("\n\n");
-        }
-        self.text.push_str(text);
+    /// Returns the text of its answers so far, to end with.
+    pub(super) fn text(&self) -> String {
+        self.conversation.text().to_owned()
+    }
+
+    /// Returns the agent that started it.
+    pub(super) fn parent_id(&self) -> Option<AgentId> {
+        self.parent.as_ref().map(|parent| parent.agent)
+    }
+
+    /// Returns how deep it is: 0 for the root agent.
+    pub(super) fn depth(&self) -> u32 {
+        self.parent.as_ref().map_or(0, |parent| parent.depth)
+    }
+
+    /// Returns the role that serves it where nothing else is said: its own, one that a model chose, or the larger one that
+    /// took over.
+    pub(super) fn own_role<'a>(&'a self, spec: &'a AgentSpec) -> &'a Role {
+        let governed = self.governed.as_deref();
+        governed.and_then(GovernedRun::role).unwrap_or(&spec.role)
     }
 
     /// Returns the model call under way, if the effect is it.
@@ -250,17 +251,25 @@ impl Agent {
         }
     }
 
+    /// Returns the calls of the batch under way.
+    pub(super) fn calls(&self) -> &[Call] {
+        self.batch().map_or(&[], |batch| &batch.calls)
+    }
+
     pub(super) const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }
 
+    /// Tells whether it has begun and has not ended.
+    pub(super) const fn is_at_work(&self) -> bool {
+        !matches!(self.phase, Phase::Queued | Phase::Ended)
+    }
+
     /// Tells whether this very attempt of a call is under way.
     pub(super) fn runs(&self, asked: &RunTool) -> bool {
-        let calls = self.batch().into_iter().flat_map(|batch| &batch.calls);
-        let mut states = calls.map(|call| &call.state);
-        states.any(|state| {
-            matches!(state, CallState::Running { effect_id, attempt, .. }
-                if (*effect_id, *attempt) == (asked.effect_id, asked.attempt))
+        self.calls().iter().any(|call| {
+            matches!(call.state, CallState::Running { effect_id, attempt, .. }
+                if (effect_id, attempt) == (asked.effect_id, asked.attempt))
         })
     }
 
@@ -268,10 +277,16 @@ impl Agent {
     pub(super) fn waits_for(&self, effect: EffectId) -> bool {
         match &self.phase {
             Phase::Model(call) => call.effect_id == effect,
-            Phase::Tools(batch) => batch.calls.iter().any(|call| call.effect() == Some(effect)),
+            Phase::Tools(batch) => batch.of_effect(effect).is_some(),
             Phase::Consulting(consulting) => consulting.effect_id == effect,
-            Phase::Queued | Phase::Ended => false,
+            Phase::Queued | Phase::Between | Phase::Ended => false,
         }
+    }
+
+    /// Tells whether a person is asked about this call.
+    pub(super) fn asks_about(&self, call: &ToolCallId) -> bool {
+        let mut calls = self.calls().iter();
+        calls.any(|its| its.id == *call && matches!(its.state, CallState::Asking { .. }))
     }
 }
 
@@ -285,38 +300,6 @@ impl AgentSpec {
         match &self.profile.opening {
             Opening::Gather { tool, .. } => Some(tool),
             Opening::Direct => None,
-        }
-    }
-}
-
-impl RunTree {
-    pub(super) fn agent(&self, id: AgentId) -> Option<&Agent> {
-        self.agents.get(usize::try_from(id.0).ok()?)
-    }
-
-    pub(super) fn agent_mut(&mut self, id: AgentId) -> Option<&mut Agent> {
-        self.agents.get_mut(usize::try_from(id.0).ok()?)
-    }
-
-    /// Returns how an agent behaves and what it may use.
-    pub(super) fn agent_spec(&self, id: AgentId) -> &AgentSpec {
-        let agent = self.agent(id);
-        agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
-    }
-
-    /// Returns an agent and those above it, up to the root agent.
-    pub(super) fn path(&self, id: AgentId) -> impl Iterator<Item = &Agent> {
-        std::iter::successors(self.agent(id), |agent| {
-            self.agent(agent.parent.as_ref()?.agent)
-        })
-    }
-
-    /// Does something to an agent and to those above it.
-    pub(super) fn each_on_path(&mut self, id: AgentId, mut change: impl FnMut(&mut Agent)) {
-        let mut next = Some(id);
-        while let Some(agent) = next.and_then(|id| self.agent_mut(id)) {
-            change(agent);
-            next = agent.parent.as_ref().map(|parent| parent.agent);
         }
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{AskCause, GrantScope, RuleRef};
 use crate::effect::Approved;
+use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
 use crate::json::JsonText;
-use crate::outcome::{ToolFailure, ToolOutcome};
-use crate::record::{ApprovalRequested, Origin};
+use crate::message::ToolCall;
+use crate::outcome::ToolFailure;
+use crate::profile::{Arguments, Parallel};
+use crate::record::{ApprovalRequested, Origin, ToolCallStarted};
 use crate::tool::{ToolClass, ToolKind};
 
 /// The tool calls of one reply.
@@ -71,9 +72,8 @@ pub(super) enum CallState {
     Vetting { effect_id: EffectId },
     /// A person has to decide.
     Asking {
-        effect_id: EffectId,
         class: ToolClass,
-        question: Box<Question>,
+        asked: Box<ApprovalRequested>,
     },
     /// It may run when its turn comes.
     Ready { class: ToolClass },
@@ -96,40 +96,10 @@ pub(super) enum CallState {
     /// It is the caller's to run, after this run.
     HandedOver,
     /// It has its result.
-    Settled {
-        value: JsonText,
-        failure: Option<ToolFailure>,
-    },
-}
-
-/// What a person is asked about a call, beside the call itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Question {
-    pub(super) reason: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) causes: Vec<AskCause>,
-    pub(super) rule: Option<RuleRef>,
-    pub(super) choices: Vec<GrantScope>,
-    pub(super) expires_at: Option<Timestamp>,
+    Settled { failure: Option<ToolFailure> },
 }
 
 impl Call {
-    /// Returns what stands on record of asking a person about this call.
-    pub(super) fn requested(&self, effect_id: EffectId, question: &Question) -> ApprovalRequested {
-        ApprovalRequested {
-            effect_id,
-            tool_call_id: self.id.clone(),
-            name: self.name.clone(),
-            arguments: self.arguments.clone(),
-            arguments_hash: self.arguments.hash(),
-            reason: question.reason.clone(),
-            causes: question.causes.clone(),
-            rule: question.rule.clone(),
-            choices: question.choices.clone(),
-            expires_at: question.expires_at,
-        }
-    }
-
     pub(super) const fn is_settled(&self) -> bool {
         matches!(self.state, CallState::Settled { .. })
     }
@@ -142,25 +112,72 @@ impl Call {
         )
     }
 
-    pub(super) fn settle(&mut self, outcome: &ToolOutcome) {
-        self.state = CallState::Settled {
-            value: outcome.output.value.clone(),
-            failure: outcome.failure,
+    /// Returns the journal entry of a call that runs.
+    pub(super) fn started(&self) -> Option<ToolCallStarted> {
+        let (effect_id, attempt, class, kind, agents) = match &self.state {
+            CallState::Running {
+                effect_id,
+                attempt,
+                class,
+                kind,
+            } => (*effect_id, *attempt, *class, *kind, Vec::new()),
+            CallState::Delegated {
+                effect_id,
+                attempt,
+                class,
+                agents,
+                ..
+            } => (
+                *effect_id,
+                *attempt,
+                *class,
+                ToolKind::Agent,
+                agents.clone(),
+            ),
+            _ => return None,
         };
+        Some(ToolCallStarted {
+            tool_call_id: self.id.clone(),
+            name: self.name.clone(),
+            index: self.index,
+            effect_id,
+            attempt,
+            arguments: self.arguments.clone(),
+            arguments_hash: self.arguments.hash(),
+            class,
+            kind,
+            origin: self.origin,
+            agents,
+        })
+    }
+
+    fn went_wrong(&self) -> bool {
+        self.failure().is_some_and(|failure| {
+            failure.is_of_the_tool()
+                || matches!(
+                    failure,
+                    ToolFailure::InvalidArguments | ToolFailure::UnknownTool
+                )
+        })
+    }
+
+    /// Returns the name as far as it is shown: a model may write anything.
+    pub(super) fn shown_name(&self) -> String {
+        shown(&self.name)
     }
 
     pub(super) const fn failure(&self) -> Option<ToolFailure> {
         match &self.state {
-            CallState::Settled { failure, .. } => *failure,
+            CallState::Settled { failure } => *failure,
             _ => None,
         }
     }
 
     /// Returns the effect that is to answer for it.
-    pub(super) const fn effect(&self) -> Option<EffectId> {
+    pub(super) fn effect(&self) -> Option<EffectId> {
         match &self.state {
+            CallState::Asking { asked, .. } => Some(asked.effect_id),
             CallState::Vetting { effect_id }
-            | CallState::Asking { effect_id, .. }
             | CallState::Running { effect_id, .. }
             | CallState::Delegated { effect_id, .. } => Some(*effect_id),
             CallState::New
@@ -172,14 +189,52 @@ impl Call {
 }
 
 impl Batch {
-    pub(super) fn call_mut(&mut self, id: &ToolCallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|call| call.id == *id)
+    /// Makes the batch of a reply's calls, none of which anybody has looked at yet.
+    pub(super) fn of<'a>(
+        calls: impl Iterator<Item = &'a ToolCall>,
+        origin: Origin,
+        rule: Arguments,
+        content_index: ContentIndex,
+    ) -> Self {
+        let calls = calls.zip(0..).map(|(call, index)| Call {
+            id: call.id.clone(),
+            index: CallIndex(index),
+            name: call.name.clone(),
+            arguments: preprocessed(rule, &call.arguments),
+            origin,
+            approved: None,
+            untrusted: false,
+            before: None,
+            state: CallState::New,
+        });
+        Self {
+            content_index,
+            calls: calls.collect(),
+        }
     }
 
-    pub(super) fn call_of_effect(&mut self, effect: EffectId) -> Option<&mut Call> {
-        self.calls
-            .iter_mut()
-            .find(|call| call.effect() == Some(effect))
+    /// Returns the call at a place.
+    pub(super) fn call(&mut self, index: CallIndex) -> Result<&mut Call, InputError> {
+        let call = self.calls.get_mut(place(index));
+        call.ok_or(InputError::Inconsistent("a call is missing"))
+    }
+
+    /// Returns the place of a call.
+    pub(super) fn index_of(&self, id: &ToolCallId) -> Option<CallIndex> {
+        let call = self.calls.iter().find(|call| call.id == *id);
+        call.map(|call| call.index)
+    }
+
+    /// Returns the first call that an effect is to answer for.
+    pub(super) fn of_effect(&self, effect: EffectId) -> Option<&Call> {
+        let mut calls = self.calls.iter();
+        calls.find(|call| call.effect() == Some(effect))
+    }
+
+    /// Returns the first call from a place on for which something holds.
+    pub(super) fn next(&self, from: CallIndex, holds: impl Fn(&Call) -> bool) -> Option<CallIndex> {
+        let mut calls = self.calls.iter().skip(place(from));
+        calls.find(|call| holds(call)).map(|call| call.index)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -190,5 +245,132 @@ impl Batch {
     pub(super) fn has_failed(&self) -> bool {
         let mut failures = self.calls.iter().filter_map(Call::failure);
         failures.any(|failure| failure != ToolFailure::LimitReached)
+    }
+
+    /// Tells whether a call of a tool that there is not was among them.
+    pub(super) fn had_unknown(&self) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| call.failure() == Some(ToolFailure::UnknownTool))
+    }
+
+    /// Tells whether every call failed, be it by the tool or by how the model called it.
+    pub(super) fn is_all_failed(&self) -> bool {
+        self.calls.iter().all(Call::went_wrong)
+    }
+
+    /// Tells whether a call is the caller's to run, after this run.
+    pub(super) fn is_handed_over(&self) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| matches!(call.state, CallState::HandedOver))
+    }
+
+    /// Returns the first call that may start now (loop rule 1).
+    pub(super) fn startable(&self, parallel: Parallel) -> Option<CallIndex> {
+        let mut all_over = true;
+        let mut only_reading = true;
+        for call in &self.calls {
+            if let CallState::Ready { class } = call.state {
+                let reads = class == ToolClass::ReadOnly;
+                let may_start = match parallel {
+                    Parallel::All => true,
+                    Parallel::Auto => all_over || (reads && only_reading),
+                    Parallel::None => all_over,
+                };
+                if may_start {
+                    return Some(call.index);
+                }
+            }
+            all_over &= call.is_over();
+            only_reading &= call.is_over() || call.state.is_read_only();
+        }
+        None
+    }
+}
+
+impl CallState {
+    const fn is_read_only(&self) -> bool {
+        matches!(
+            self,
+            Self::Ready {
+                class: ToolClass::ReadOnly
+            } | Self::Running {
+                class: ToolClass::ReadOnly,
+                ..
+            } | Self::Delegated {
+                class: ToolClass::ReadOnly,
+                ..
+            }
+        )
+    }
+}
+
+/// Returns the first 64 characters of a tool's name as a model wrote it.
+pub(super) fn shown(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+fn place(index: CallIndex) -> usize {
+    usize::try_from(index.0).unwrap_or(usize::MAX)
+}
+
+/// Returns the arguments as they are checked and run; what the model wrote stays in the history.
+fn preprocessed(rule: Arguments, written: &JsonText) -> JsonText {
+    match rule {
+        Arguments::AsWritten => written.clone(),
+        Arguments::Lenient => lenient(written),
+    }
+}
+
+fn lenient(written: &JsonText) -> JsonText {
+    let text = without_fence(written.as_str());
+    if text.is_empty() {
+        return JsonText::from_text("{}");
+    }
+    match serde_json::from_str::<String>(text) {
+        Ok(inner) if inner.trim_start().starts_with('{') => JsonText::from_text(inner),
+        _ if text.len() == written.as_str().len() => written.clone(),
+        _ => JsonText::from_text(text),
+    }
+}
+
+/// Takes a Markdown code fence off.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text
+        .strip_prefix("```")
+        .and_then(|text| text.strip_suffix("```"))
+    else {
+        return text;
+    };
+    // The language, if one is named, ends with the line.
+    inner
+        .split_once('\n')
+        .filter(|(language, _)| !language.contains('{'))
+        .map_or(inner, |(_, rest)| rest)
+        .trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_small_models_get_wrong_is_put_right() {
+        for (written, meant) in [
+            ("", "{}"),
+            ("  ", "{}"),
+            ("{\"a\":1}", "{\"a\":1}"),
+            ("```json\n{\"a\":1}\n```", "{\"a\":1}"),
+            ("```{\"a\":1}```", "{\"a\":1}"),
+            (r#""{\"a\":1}""#, "{\"a\":1}"),
+            // Not ours to guess: the model is told.
+            ("[1]", "[1]"),
+            ("\"x\"", "\"x\""),
+            ("{\"a\":", "{\"a\":"),
+        ] {
+            let written = JsonText::from_text(written);
+            assert_eq!(preprocessed(Arguments::Lenient, &written).as_str(), meant);
+            assert_eq!(preprocessed(Arguments::AsWritten, &written), written);
+        }
     }
 }

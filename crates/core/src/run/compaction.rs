@@ -2,18 +2,18 @@
 //! shrinks the conversation.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use crate::effect::ReplyFormat;
-use crate::effect::{ModelRequest, Purpose, ToolChoice};
-use crate::finish::FinishReason;
-use crate::ids::AgentId;
+use super::Next;
+use super::agent::{Agent, ModelCall};
+use super::context::TrimPlan;
+use super::last_answer::Limit;
+use super::turn::AgentTurn;
+use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
+use crate::error::InputError;
 use crate::message::Message;
 use crate::record::{RecordBody, Summarized};
 use crate::reply::Reply;
-use crate::run::RunTree;
-use crate::run::agent::{Agent, ModelCall, PlannedCall};
-use crate::run::context::TrimPlan;
-use crate::run::draft::Draft;
 
 /// What the model that sums up is told.
 const INSTRUCTIONS: &str = "Sum up this part of a conversation for the assistant that will go on with it. Keep what was \
@@ -31,75 +31,49 @@ const MAX_CHARS: usize = 120_000;
 /// The most tokens of a summary.
 const MAX_SUMMARY_TOKENS: u32 = 1_024;
 
-impl RunTree {
-    /// Asks for a summary of what is to go, and remembers what was to be asked before.
-    pub(super) fn ask_summary(
+impl AgentTurn<'_> {
+    /// The summary came, or did not: make room with or without it and ask what was to be asked.
+    pub(super) fn summary_replied(
         &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        summary: PlannedCall,
-        plan: TrimPlan,
-        then: PlannedCall,
-    ) {
-        self.begin_call(draft, id, summary, Some(Box::new((plan, then))));
+        call: ModelCall,
+        reply: Option<&Reply>,
+    ) -> Result<Next, InputError> {
+        let missing = InputError::Inconsistent("nothing was to be summed up");
+        let (plan, then) = *call.making_room.ok_or(missing)?;
+        let text = reply.map(Reply::text).unwrap_or_default();
+        let text = text.trim();
+        let summary = format!("{SUMMARY_HEADING}{text}");
+        if text.is_empty() || self.agent.gauge.tokens_of_user(&summary) >= plan.tokens {
+            self.agent.futile_compactions = self.agent.futile_compactions.saturating_add(1);
+            self.trim(plan, None);
+        } else {
+            let text = text.to_owned();
+            let summed = RecordBody::Summary(Box::new(Summarized { text }));
+            self.record_at(call.content_index, summed);
+            self.trim(plan, Some(summary));
+        }
+        Ok(match self.short_of(1) {
+            // The summary took more than was left for it.
+            Some(kind) if then.purpose == Purpose::Turn => Next::AskLastAnswer(Limit::Budget(kind)),
+            _ => Next::CallAtOnce(then),
+        })
     }
+}
 
+impl Agent {
     /// Builds the request for a summary: anew after a crash, from the same conversation.
-    pub(super) fn summary_request(agent: &Agent, plan: &TrimPlan) -> ModelRequest {
+    pub(super) fn summary_request(&self, plan: &TrimPlan) -> ModelRequest {
         let messages = [
             Message::system(INSTRUCTIONS),
-            Message::user(excerpt(agent, plan)),
+            Message::user(excerpt(self, plan)),
         ];
         ModelRequest {
             messages: messages.into_iter().collect(),
-            tools: std::sync::Arc::default(),
+            tools: Arc::default(),
             tool_choice: ToolChoice::None,
             max_output_tokens: Some(MAX_SUMMARY_TOKENS),
             temperature: None,
             reply_format: ReplyFormat::Text,
-        }
-    }
-
-    /// The summary came, or did not: make room with or without it and ask what was to be asked.
-    pub(super) fn summary_replied(
-        &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        call: &ModelCall,
-        reply: Option<&Reply>,
-    ) {
-        let Some((plan, then)) = call.making_room.as_deref().cloned() else {
-            return;
-        };
-        let text = reply.map(Reply::text).unwrap_or_default();
-        let summary = format!("{SUMMARY_HEADING}{}", text.trim());
-        let shrinks = self.agent(id).is_some_and(|agent| {
-            let summary = std::sync::Arc::new(Message::user(summary.as_str()));
-            agent.gauge.tokens_of(&[summary]) < plan.tokens
-        });
-        if text.trim().is_empty() || !shrinks {
-            if let Some(agent) = self.agent_mut(id) {
-                agent.futile_compactions = agent.futile_compactions.saturating_add(1);
-            }
-            self.trim(draft, id, &plan, None);
-        } else {
-            let summed = Summarized {
-                text: text.trim().to_owned(),
-            };
-            self.record(
-                draft,
-                id,
-                Some(call.content_index),
-                RecordBody::Summary(Box::new(summed)),
-            );
-            self.trim(draft, id, &plan, Some(summary));
-        }
-        match self.short_of(id) {
-            // The summary took more than was left for it.
-            Some(kind) if then.purpose == Purpose::Turn => {
-                self.close(draft, id, &FinishReason::Budget(kind));
-            }
-            _ => self.begin_call(draft, id, then, None),
         }
     }
 }
@@ -107,7 +81,7 @@ impl RunTree {
 /// Writes down what is to go, message by message.
 fn excerpt(agent: &Agent, plan: &TrimPlan) -> String {
     let mut text = String::new();
-    for (place, message) in agent.transcript.messages().iter().enumerate() {
+    for (place, message) in agent.conversation.without_prompt().iter().enumerate() {
         if !plan.removes(place) {
             continue;
         }

@@ -1,15 +1,22 @@
-//! Asks the embedder's hook, at the points of the loop that the profile names.
+//! Asks the embedder's hook, at the points of the loop that the profile names, and handles its advice.
+
+use std::mem;
 
 use serde::Serialize;
 
+use super::Next;
+use super::agent::{Agent, Consulting, OfferedTools, Phase};
+use super::batch::Batch;
+use super::turn::AgentTurn;
 use crate::effect::{Consult, Effect};
-use crate::ids::AgentId;
+use crate::error::InputError;
+use crate::finish::FinishReason;
+use crate::input::{Advice, Advised};
 use crate::json::JsonText;
+use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::Hook;
-use crate::run::RunTree;
-use crate::run::agent::{Agent, Consulting, Phase};
-use crate::run::batch::Batch;
-use crate::run::draft::Draft;
+use crate::record::RecordBody;
+use crate::spec::AgentSpec;
 
 /// What a hook is told.
 #[derive(Serialize)]
@@ -35,66 +42,110 @@ struct CallSubject<'a> {
     arguments: &'a str,
 }
 
-impl RunTree {
+impl AgentTurn<'_> {
     /// Asks the hook, if the profile names it; true if it does, so that its advice decides how to go on.
-    pub(super) fn consult(&mut self, draft: &mut Draft, id: AgentId, hook: Hook) -> bool {
-        if !self.agent_spec(id).profile.hooks.contains(&hook) {
-            return false;
+    pub(super) fn consult(&mut self, hook: Hook) -> Result<bool, InputError> {
+        if !self.spec.profile.hooks.contains(&hook) {
+            return Ok(false);
         }
-        let effect_id = self.new_effect();
-        let Some(agent) = self.agent_mut(id) else {
-            return false;
-        };
-        let batch = match std::mem::replace(&mut agent.phase, Phase::Ended) {
+        let batch = match mem::replace(&mut self.agent.phase, Phase::Between) {
             Phase::Tools(batch) => Some(batch),
             _ => None,
         };
         let consulting = Consulting {
-            effect_id,
+            effect_id: self.step.new_effect(),
             hook,
             batch,
         };
-        agent.phase = Phase::Consulting(consulting.clone());
-        draft.effects.extend(self.consult_effect(id, &consulting));
-        true
+        let effect = self.agent.consult_effect(self.spec, &consulting)?;
+        self.step.effects.push(effect);
+        self.agent.phase = Phase::Consulting(consulting);
+        Ok(true)
     }
 
+    pub(super) fn advised(&mut self, advised: Advised) -> Result<Next, InputError> {
+        let effect = advised.effect_id;
+        let hook = match &self.agent.phase {
+            Phase::Consulting(consulting) => consulting.hook,
+            _ => {
+                return Err(InputError::WrongAnswer {
+                    effect,
+                    input: "advised",
+                });
+            }
+        };
+        let offers = matches!(advised.advice, Advice::Offer { .. });
+        if offers && hook != Hook::ToolsSelected {
+            return Err(InputError::WrongAdvice(effect));
+        }
+        let advice = advised.advice.clone();
+        self.record(RecordBody::Advised(Box::new(advised)));
+        self.agent.take_back_batch();
+        Ok(match (hook, advice) {
+            (_, Advice::Stop { reason }) => self.stop_as_advised(&reason)?,
+            (Hook::ToolsSelected, Advice::Offer { tools }) => {
+                Next::AskForTurn(OfferedTools::Only(tools))
+            }
+            (Hook::ToolsSelected, Advice::Continue) => Next::AskForTurn(OfferedTools::Callable),
+            (Hook::Progress, _) => Next::NextTurn,
+            (Hook::ProcessCalls, _) => Next::Vet,
+        })
+    }
+
+    /// The loop ends here; calls that were not processed get a result that says so.
+    fn stop_as_advised(&mut self, reason: &str) -> Result<Next, InputError> {
+        if self.agent.batch().is_some() {
+            let why = format!("not run: the loop was ended: {reason}");
+            let outcome = ToolOutcome::failed(ToolFailure::Cancelled, &why);
+            self.settle_all(&outcome)?;
+            self.join_results();
+        }
+        Ok(Next::Finish(FinishReason::Stop, self.agent.text()))
+    }
+}
+
+impl Agent {
     /// Builds the question, for the first time or after a crash.
-    pub(super) fn consult_effect(&self, id: AgentId, consulting: &Consulting) -> Option<Effect> {
-        let agent = self.agent(id)?;
+    pub(super) fn consult_effect(
+        &self,
+        spec: &AgentSpec,
+        consulting: &Consulting,
+    ) -> Result<Effect, InputError> {
         let subject = match consulting.hook {
             Hook::ToolsSelected => Subject::ToolsSelected {
-                tools: self
-                    .agent_spec(id)
-                    .tools
-                    .iter()
-                    .map(|tool| tool.name.as_str())
-                    .collect(),
+                tools: spec.tools.iter().map(|tool| tool.name.as_str()).collect(),
             },
-            Hook::Progress => progress(agent),
-            Hook::ProcessCalls => Subject::ProcessCalls {
-                calls: calls(consulting.batch.as_ref()?),
+            Hook::Progress => Subject::Progress {
+                turns_used: self.turns_used,
+                tool_calls: self.spent.tool_calls,
+                text: self.conversation.text(),
             },
+            Hook::ProcessCalls => {
+                let batch = consulting.batch.as_ref();
+                let missing = InputError::Inconsistent("a hook is asked about no calls");
+                Subject::ProcessCalls {
+                    calls: subjects(batch.ok_or(missing)?),
+                }
+            }
         };
-        Some(Effect::Consult(Consult {
+        Ok(Effect::Consult(Consult {
             effect_id: consulting.effect_id,
-            agent: id,
+            agent: self.id,
             hook: consulting.hook,
             // Names, numbers and texts: encoding them cannot fail.
             subject: JsonText::encode(&subject).unwrap_or_else(|_| JsonText::from_text("{}")),
         }))
     }
-}
 
-fn progress(agent: &Agent) -> Subject<'_> {
-    Subject::Progress {
-        turns_used: agent.turns_used,
-        tool_calls: agent.spent.tool_calls,
-        text: &agent.text,
+    /// Gives an agent that waits for a hook its calls back, if it has any.
+    pub(super) fn take_back_batch(&mut self) {
+        if let Phase::Consulting(Consulting { batch, .. }) = &mut self.phase {
+            self.phase = batch.take().map_or(Phase::Between, Phase::Tools);
+        }
     }
 }
 
-fn calls(batch: &Batch) -> Vec<CallSubject<'_>> {
+fn subjects(batch: &Batch) -> Vec<CallSubject<'_>> {
     let calls = batch.calls.iter().map(|call| CallSubject {
         tool_call_id: call.id.as_str(),
         name: &call.name,

@@ -1,74 +1,224 @@
-//! How an agent, and with the root agent the run, ends: with a valid history (loop rule 11).
+//! How an agent, and with the root agent the run, ends: with a valid history (loop rule 11). And how what is under way is
+//! given up, because the run ends, its time is up, or somebody wants it to.
 
-use crate::effect::Effect;
+use super::agent::{Agent, Phase};
+use super::batch::{Call, CallState};
+use super::tool_finished::Ran;
+use super::turn::{AgentTurn, StepBuilder};
+use super::{Next, RunTree};
+use crate::effect::{CancelModel, CancelTool, Effect};
+use crate::error::InputError;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
-use crate::ids::AgentId;
+use crate::ids::{AgentId, CallIndex};
+use crate::log::Conversation;
+use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::profile::UsageScope;
 use crate::record::RecordBody;
-use crate::run::RunTree;
-use crate::run::agent::Phase;
-use crate::run::draft::Draft;
-use crate::transcript::Transcript;
-use crate::usage::RunUsage;
+use crate::spec::AgentSpec;
+use crate::tool::{ToolClass, ToolKind};
+use crate::usage::{RunUsage, Usage};
 
 impl RunTree {
-    /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
-    pub(super) fn finish(
+    /// Stops whatever an agent does: its model call, or its calls, which have results afterwards. It is left between two
+    /// phases.
+    pub(super) fn stop_work(
         &mut self,
-        draft: &mut Draft,
+        step: &mut StepBuilder,
         id: AgentId,
-        reason: FinishReason,
-        content: String,
-    ) {
-        self.end_agent(draft, id, reason, content);
-        self.agent_ended(draft, id);
+        failure: ToolFailure,
+        why: &str,
+    ) -> Result<(), InputError> {
+        let mut turn = self.turn(id, step)?;
+        turn.cancel_model_call();
+        turn.agent.take_back_batch();
+        self.abandon_batch(step, id, failure, why)?;
+        self.turn(id, step)?.join_results();
+        Ok(())
     }
 
-    /// Returns what an agent used so far, with what agents below it did if its profile says so.
-    pub(super) fn usage_of(&self, id: AgentId) -> RunUsage {
-        let Some(agent) = self.agent(id) else {
-            return RunUsage::default();
-        };
-        let mut usage = agent.usage.clone();
-        if self.agent_spec(id).profile.usage == UsageScope::WithAgents {
-            usage.merge(&agent.usage_below);
+    /// Settles every call of the batch at once, and stops those that run. Agents that work on a call end before it does,
+    /// and all below them before they do.
+    pub(super) fn abandon_batch(
+        &mut self,
+        step: &mut StepBuilder,
+        id: AgentId,
+        failure: ToolFailure,
+        why: &str,
+    ) -> Result<(), InputError> {
+        let mut open = vec![id];
+        while let Some(&agent) = open.last() {
+            if let Some(child) = self.turn(agent, step)?.abandon_calls(failure, why)? {
+                let mut child_turn = self.turn(child, step)?;
+                child_turn.cancel_model_call();
+                child_turn.agent.take_back_batch();
+                open.push(child);
+                continue;
+            }
+            open.pop();
+            if !open.is_empty() {
+                let mut turn = self.turn(agent, step)?;
+                turn.join_results();
+                let text = turn.agent.text();
+                turn.end(end_of(failure), text);
+            }
         }
-        usage
+        Ok(())
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
+    pub(super) fn finish(&mut self, reason: FinishReason, content: String) -> Next {
+        self.end(reason, content);
+        self.tell_parent();
+        Next::Wait
+    }
+
+    /// An agent has ended: others of its parent may begin, and with the last one its parent's call has its result.
+    pub(super) fn tell_parent(&mut self) {
+        if let Some(parent) = &self.agent.parent {
+            let call = parent.call.clone();
+            let todo = &mut self.step.todo;
+            todo.push((parent.agent, Next::Collect(call)));
+            todo.push((parent.agent, Next::BeginQueued));
+        }
     }
 
     /// Ends an agent and records what it came to.
-    pub(super) fn end_agent(
-        &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        reason: FinishReason,
-        content: String,
-    ) {
-        let usage = self.usage_of(id);
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        agent.phase = Phase::Ended;
+    pub(super) fn end(&mut self, reason: FinishReason, content: String) {
+        self.agent.phase = Phase::Ended;
         let outcome = RunOutcome {
             content,
             finish_reason: reason,
-            turns: agent.turns_used,
-            usage,
+            turns: self.agent.turns_used,
+            usage: self.agent.usage_in_all(self.spec),
         };
         let status = outcome.status();
-        let body = if status == RunStatus::Failed {
-            RecordBody::RunFailed(Box::new(outcome.clone()))
-        } else {
-            RecordBody::Final(Box::new(outcome.clone()))
-        };
-        if id == AgentId::ROOT {
-            self.status = status;
-            draft.effects.push(Effect::Finish(outcome));
+        let recorded = Box::new(outcome.clone());
+        if self.agent.id == AgentId::ROOT {
+            self.state.status = status;
+            self.step.effects.push(Effect::Finish(outcome));
         } else {
             // Nobody asks a sub-agent anything more: only its answer is kept in memory.
-            agent.transcript = Transcript::default();
-            agent.answer = Some(outcome);
+            self.agent.conversation = Conversation::default();
+            self.agent.answer = Some(outcome);
         }
-        self.record(draft, id, None, body);
+        self.record(if status == RunStatus::Failed {
+            RecordBody::RunFailed(recorded)
+        } else {
+            RecordBody::Final(recorded)
+        });
+    }
+
+    /// Settles the calls of the batch one after the other; stops at one whose agents are at work and returns the first of
+    /// them, which has to end before.
+    fn abandon_calls(
+        &mut self,
+        failure: ToolFailure,
+        why: &str,
+    ) -> Result<Option<AgentId>, InputError> {
+        let mut from = CallIndex(0);
+        let is_open = |call: &Call| !call.is_settled();
+        while let Some(index) = self
+            .agent
+            .batch()
+            .and_then(|batch| batch.next(from, is_open))
+        {
+            let call = self.batch()?.call(index)?;
+            match call.state.clone() {
+                CallState::Running {
+                    effect_id,
+                    attempt,
+                    class,
+                    kind,
+                } => {
+                    if kind == ToolKind::Server {
+                        let cancel = Effect::CancelTool(CancelTool { effect_id });
+                        self.step.effects.push(cancel);
+                    }
+                    let outcome = abandoned(class, failure, why);
+                    self.settle(index, Some((effect_id, attempt, None)), &outcome)?;
+                }
+                CallState::Delegated {
+                    effect_id,
+                    attempt,
+                    agents,
+                    ..
+                } => {
+                    let at_work = |id: &&AgentId| {
+                        let agent = self.started_since(**id);
+                        agent.is_some_and(|agent| !agent.has_ended())
+                    };
+                    if let Some(child) = agents.iter().find(at_work) {
+                        return Ok(Some(*child));
+                    }
+                    let ran = Some((effect_id, attempt, None));
+                    self.abandon_delegated(index, ran, &agents, failure, why)?;
+                }
+                _ => self.refuse(index, failure, &format!("not run: {why}"))?,
+            }
+            from = index.next();
+        }
+        Ok(None)
+    }
+
+    /// Where time is up, what its agents found out so far is a call's result: no work is discarded.
+    fn abandon_delegated(
+        &mut self,
+        index: CallIndex,
+        ran: Ran,
+        agents: &[AgentId],
+        failure: ToolFailure,
+        why: &str,
+    ) -> Result<(), InputError> {
+        let outcome = if end_of(failure) == FinishReason::Deadline {
+            self.collected(index, agents)?
+        } else {
+            ToolOutcome::failed(failure, &format!("stopped: {why}"))
+        };
+        self.settle(index, ran, &outcome)?;
+        self.note_result(index, &outcome)
+    }
+
+    /// Stops the agent's model call, if one is under way. Nobody will ever say what it used (loop rule 12).
+    pub(super) fn cancel_model_call(&mut self) {
+        let Phase::Model(call) = &self.agent.phase else {
+            return;
+        };
+        let (effect_id, role) = (call.effect_id, call.planned.role.clone());
+        self.step.take_back(effect_id);
+        let cancel = Effect::CancelModel(CancelModel { effect_id });
+        self.step.effects.push(cancel);
+        self.charge(&role, Usage::UNKNOWN, None);
+        self.agent.phase = Phase::Between;
+    }
+}
+
+impl Agent {
+    /// Returns what an agent used so far, with what agents below it did if its profile says so.
+    pub(super) fn usage_in_all(&self, spec: &AgentSpec) -> RunUsage {
+        let mut usage = self.usage.clone();
+        if spec.profile.usage == UsageScope::WithAgents {
+            usage.merge(&self.usage_below);
+        }
+        usage
+    }
+}
+
+/// How an agent ends whose call is abandoned.
+const fn end_of(failure: ToolFailure) -> FinishReason {
+    match failure {
+        ToolFailure::Timeout => FinishReason::Deadline,
+        _ => FinishReason::Cancelled,
+    }
+}
+
+/// The result of a call that was stopped: unless it may simply run again, nobody knows whether it took effect.
+fn abandoned(class: ToolClass, failure: ToolFailure, why: &str) -> ToolOutcome {
+    if class == ToolClass::Irreversible {
+        let message = format!("stopped: {why}; its outcome is unknown, it may have taken effect");
+        ToolOutcome::failed(ToolFailure::OutcomeUnknown, &message)
+    } else {
+        ToolOutcome::failed(failure, &format!("stopped: {why}"))
     }
 }

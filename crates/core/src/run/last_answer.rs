@@ -1,147 +1,172 @@
 //! How a limit ends: with one more model call that may not use tools (loop rules 6 and 10).
 
+use serde::{Deserialize, Serialize};
+
+use super::Next;
+use super::agent::{ModelCall, OfferedTools, PlannedCall};
+use super::turn::AgentTurn;
 use crate::effect::Purpose;
+use crate::error::InputError;
 use crate::finish::{BudgetKind, FinishReason};
-use crate::ids::AgentId;
-use crate::message::Message;
-use crate::profile::{LimitReached, Offer};
+use crate::profile::LimitReached;
 use crate::record::{
     LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, RecordBody,
 };
 use crate::reply::Reply;
-use crate::run::RunTree;
-use crate::run::agent::{ModelCall, OfferedTools, PlannedCall};
-use crate::run::draft::Draft;
-use crate::run::tool_markup::is_tool_call_markup;
 
 /// What the model is told when the turn limit is reached, word for word as the requirements have it.
 pub const MAX_TURNS_PROMPT: &str = "You have reached the maximum number of turns. Please provide an answer based \
      on the information you have gathered so far.";
 
-impl RunTree {
+/// How a tool call begins that a model wrote out as text, by model family: servers leave it unparsed when tools may not be
+/// called. It is a constant because a log must lead to the same run whichever provider's adapter is at hand.
+const TOOL_CALL_MARKUP: [&str; 8] = [
+    "<tool_call",
+    "<function_call",
+    "<function=",
+    "<|tool_call",
+    "<|python_tag|>",
+    "[TOOL_CALLS]",
+    "<｜DSML｜",
+    "<|DSML|",
+];
+
+/// A limit that brings an agent to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Limit {
+    Turns,
+    Deadline,
+    Budget(BudgetKind),
+}
+
+impl Limit {
+    /// Returns the reason with which an agent ends at this limit.
+    const fn reason(self) -> FinishReason {
+        match self {
+            Self::Turns => FinishReason::MaxTurns,
+            Self::Deadline => FinishReason::Deadline,
+            Self::Budget(kind) => FinishReason::Budget(kind),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Turns => "the maximum number of turns",
+            Self::Deadline => "the time limit",
+            Self::Budget(BudgetKind::ToolCalls) => "the maximum number of tool calls",
+            Self::Budget(BudgetKind::Tokens) => "the limit on tokens",
+            Self::Budget(BudgetKind::Cost) => "the limit on cost",
+            Self::Budget(BudgetKind::Time) => "the limit on time",
+            Self::Budget(BudgetKind::ModelCalls) => "the maximum number of model calls",
+            Self::Budget(BudgetKind::UnknownTools) => {
+                "the maximum number of calls to unknown tools"
+            }
+            Self::Budget(BudgetKind::RepeatedCalls) => {
+                "the maximum number of times the same call is made"
+            }
+            Self::Budget(BudgetKind::Log) => "the limit on what a run may record",
+        }
+    }
+
+    fn prompt(self) -> String {
+        if self == Self::Turns {
+            return MAX_TURNS_PROMPT.to_owned();
+        }
+        format!(
+            "You have reached {}. Please provide an answer based on the information you have gathered so far, \
+             without calling any more tools.",
+            self.name()
+        )
+    }
+}
+
+impl AgentTurn<'_> {
     /// Brings an agent to its end because of a limit: records the limit and asks for a last answer, unless the profile
     /// wants none.
-    pub(super) fn close(&mut self, draft: &mut Draft, id: AgentId, reason: &FinishReason) {
-        let asks = self.agent_spec(id).profile.limit_reached == LimitReached::LastAnswer;
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        agent.closing = Some(reason.clone());
-        let (turns, content) = (agent.turns_used, agent.text.clone());
-        if *reason == FinishReason::MaxTurns {
-            let reached = MaxTurnsReached { turns, content };
-            self.record(
-                draft,
-                id,
-                None,
-                RecordBody::MaxTurnsReached(Box::new(reached)),
-            );
-            if asks {
-                let injected = MaxTurnsPromptInjected {
-                    message: self.inject_limit_prompt(id, reason),
-                };
-                self.record(
-                    draft,
-                    id,
-                    None,
-                    RecordBody::MaxTurnsPromptInjected(Box::new(injected)),
-                );
+    pub(super) fn ask_last_answer(&mut self, limit: Limit) -> Next {
+        self.agent.closing = Some(limit);
+        let asks = self.spec.profile.limit_reached == LimitReached::LastAnswer;
+        let prompt = asks.then(|| limit.prompt());
+        if let Some(prompt) = &prompt {
+            self.agent.conversation.tell(prompt);
+        }
+        match limit {
+            Limit::Turns => {
+                let (turns, content) = (self.agent.turns_used, self.agent.text());
+                let reached = Box::new(MaxTurnsReached { turns, content });
+                self.record(RecordBody::MaxTurnsReached(reached));
+                if let Some(message) = prompt {
+                    let injected = Box::new(MaxTurnsPromptInjected { message });
+                    self.record(RecordBody::MaxTurnsPromptInjected(injected));
+                }
             }
-        } else {
-            let prompt = asks.then(|| self.inject_limit_prompt(id, reason));
-            let reached = LimitReachedRecord {
-                limit: limit_kind(reason),
-                content,
-                prompt,
-            };
-            self.record(draft, id, None, RecordBody::LimitReached(Box::new(reached)));
+            Limit::Deadline => self.record_limit(LimitKind::Deadline, prompt),
+            Limit::Budget(kind) => self.record_limit(kind.into(), prompt),
         }
         if asks {
-            self.ask_last_answer(draft, id);
+            let tools = OfferedTools::not_to_be_called(self.spec);
+            self.last_answer_call(tools)
         } else {
-            self.finish_with_what_there_is(draft, id);
+            Next::FinishWithoutAnswer
         }
     }
 
-    fn ask_last_answer(&mut self, draft: &mut Draft, id: AgentId) {
-        let spec = self.agent_spec(id);
-        // A request that offered no tools so far has no prefix to keep by showing them now.
-        let showed = spec.profile.offer != Offer::Never && spec.gather_tool().is_none();
-        let tools = if !showed {
-            OfferedTools::None
-        } else {
-            OfferedTools::Shown
+    pub(super) fn record_limit(&mut self, limit: LimitKind, prompt: Option<String>) {
+        let content = self.agent.text();
+        let reached = LimitReachedRecord {
+            limit,
+            content,
+            prompt,
         };
-        let role = self.own_role(id);
-        self.call_model(
-            draft,
-            id,
-            PlannedCall::new(Purpose::LastAnswer, role, tools),
-        );
+        self.record(RecordBody::LimitReached(Box::new(reached)));
     }
 
-    /// Appends the system message that asks for the last answer, and returns it.
-    fn inject_limit_prompt(&mut self, id: AgentId, reason: &FinishReason) -> String {
-        let prompt = limit_prompt(reason);
-        if let Some(agent) = self.agent_mut(id) {
-            agent.transcript.push(Message::system(prompt.as_str()));
-        }
-        prompt
+    fn last_answer_call(&self, tools: OfferedTools) -> Next {
+        let role = self.agent.own_role(self.spec).clone();
+        Next::CallModel(PlannedCall::new(Purpose::LastAnswer, role, tools))
     }
 
     /// The last answer came: take it, or ask once more without tools, or fall back on what there is.
     pub(super) fn last_answer_replied(
         &mut self,
-        draft: &mut Draft,
-        id: AgentId,
         call: &ModelCall,
         reply: &Reply,
-    ) {
+    ) -> Result<Next, InputError> {
         let text = reply.text();
-        let usable = is_answer(&text);
-        let nothing_but_calls =
-            !usable && (reply.calls().next().is_some() || is_tool_call_markup(&text));
-        if usable {
-            self.finish_last_answer(draft, id, text);
-        } else if nothing_but_calls && call.planned.tools == OfferedTools::Shown {
-            let role = self.own_role(id);
-            let without = PlannedCall::new(Purpose::LastAnswer, role, OfferedTools::None);
-            self.call_model(draft, id, without);
-        } else {
-            self.finish_with_what_there_is(draft, id);
+        let is_markup = is_tool_call_markup(&text);
+        if !is_markup && !text.trim().is_empty() {
+            return self.finish_last_answer(text);
         }
+        let nothing_but_calls = is_markup || reply.calls().next().is_some();
+        Ok(
+            if nothing_but_calls && call.planned.tools == OfferedTools::Shown {
+                self.last_answer_call(OfferedTools::None)
+            } else {
+                Next::FinishWithoutAnswer
+            },
+        )
     }
 
     /// Ends an agent without a usable last answer: with its text so far, or a sentence that names the limit.
-    pub(super) fn finish_with_what_there_is(&mut self, draft: &mut Draft, id: AgentId) {
-        let text = self
-            .agent(id)
-            .map(|agent| agent.text.clone())
-            .unwrap_or_default();
-        let content = if text.is_empty() {
-            self.limit_sentence(id)
-        } else {
-            text
-        };
-        self.finish_last_answer(draft, id, content);
+    pub(super) fn finish_without_answer(&mut self) -> Result<Next, InputError> {
+        let text = self.agent.text();
+        if !text.is_empty() {
+            return self.finish_last_answer(text);
+        }
+        let limit = self.limit()?.name();
+        self.finish_last_answer(format!("I reached {limit} before I could give an answer."))
     }
 
-    fn finish_last_answer(&mut self, draft: &mut Draft, id: AgentId, content: String) {
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
+    fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {
+        let limit = self.limit()?;
         // What the user was told last stands in the history, wherever it came from.
-        agent.transcript.push(Message::assistant(content.as_str()));
-        let reason = agent.closing.clone().unwrap_or(FinishReason::MaxTurns);
-        self.finish(draft, id, reason, content);
+        self.agent.conversation.say(&content);
+        Ok(Next::Finish(limit.reason(), content))
     }
 
-    fn limit_sentence(&self, id: AgentId) -> String {
-        let reason = self.agent(id).and_then(|agent| agent.closing.as_ref());
-        format!(
-            "I reached {} before I could give an answer.",
-            reason.map_or("my limit", limit_name)
-        )
+    fn limit(&self) -> Result<Limit, InputError> {
+        let missing = InputError::Inconsistent("a last answer, and no limit was reached");
+        self.agent.closing.ok_or(missing)
     }
 }
 
@@ -149,53 +174,42 @@ impl RunTree {
 /// shown of one that is not is void.
 #[must_use]
 pub fn is_last_answer(reply: &Reply) -> bool {
-    is_answer(&reply.text())
+    let text = reply.text();
+    !text.trim().is_empty() && !is_tool_call_markup(&text)
 }
 
-fn is_answer(text: &str) -> bool {
-    !text.trim().is_empty() && !is_tool_call_markup(text)
+/// Tells whether a text is, or contains at the start of a line, a tool call written out.
+pub(super) fn is_tool_call_markup(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim_start();
+        let mut openings = TOOL_CALL_MARKUP.iter();
+        openings.any(|opening| line.starts_with(opening))
+    })
 }
 
-fn limit_prompt(reason: &FinishReason) -> String {
-    if *reason == FinishReason::MaxTurns {
-        return MAX_TURNS_PROMPT.to_owned();
-    }
-    let limit = limit_name(reason);
-    format!(
-        "You have reached {limit}. Please provide an answer based on the information you have gathered so far, \
-         without calling any more tools."
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(super) const fn limit_kind(reason: &FinishReason) -> LimitKind {
-    match reason {
-        FinishReason::Budget(BudgetKind::ToolCalls) => LimitKind::ToolCalls,
-        FinishReason::Budget(BudgetKind::Tokens) => LimitKind::Tokens,
-        FinishReason::Budget(BudgetKind::Cost) => LimitKind::Cost,
-        FinishReason::Budget(BudgetKind::Time) => LimitKind::Time,
-        FinishReason::Budget(BudgetKind::ModelCalls) => LimitKind::ModelCalls,
-        FinishReason::Budget(BudgetKind::UnknownTools) => LimitKind::UnknownTools,
-        FinishReason::Budget(BudgetKind::RepeatedCalls) => LimitKind::RepeatedCalls,
-        _ => LimitKind::Deadline,
-    }
-}
-
-const fn limit_name(reason: &FinishReason) -> &'static str {
-    match reason {
-        FinishReason::MaxTurns => "the maximum number of turns",
-        FinishReason::Deadline => "the time limit",
-        FinishReason::Budget(BudgetKind::ToolCalls) => "the maximum number of tool calls",
-        FinishReason::Budget(BudgetKind::Tokens) => "the limit on tokens",
-        FinishReason::Budget(BudgetKind::Cost) => "the limit on cost",
-        FinishReason::Budget(BudgetKind::Time) => "the limit on time",
-        FinishReason::Budget(BudgetKind::ModelCalls) => "the maximum number of model calls",
-        FinishReason::Budget(BudgetKind::UnknownTools) => {
-            "the maximum number of calls to unknown tools"
+    #[test]
+    fn tool_calls_written_as_text_are_recognized() {
+        for text in [
+            "<tool_call>\n{\"name\": \"x\"}\n</tool_call>",
+            "Let me look.\n  <tool_call>",
+            "[TOOL_CALLS][{}]",
+        ] {
+            assert!(is_tool_call_markup(text), "{text}");
         }
-        FinishReason::Budget(BudgetKind::RepeatedCalls) => {
-            "the maximum number of times the same call is made"
+    }
+
+    #[test]
+    fn an_answer_that_merely_speaks_of_tool_calls_is_an_answer() {
+        for text in [
+            "The model writes <tool_call> around it.",
+            "A tool_call is JSON.",
+            "",
+        ] {
+            assert!(!is_tool_call_markup(text), "{text}");
         }
-        FinishReason::Budget(BudgetKind::Log) => "the limit on what a run may record",
-        _ => "a limit",
     }
 }

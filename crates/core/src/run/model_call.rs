@@ -1,129 +1,154 @@
-//! How a turn asks a model.
+//! A turn and the model call that it makes: what limits it, which role serves it, which tools it offers, what is sent.
 
 use std::sync::Arc;
 
+use super::Next;
+use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
+use super::context::TrimPlan;
+use super::last_answer::Limit;
+use super::turn::AgentTurn;
 use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ToolChoice};
-use crate::finish::FinishReason;
+use crate::error::InputError;
+use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Attempt, Role, ToolName};
+use crate::limits::Limits;
 use crate::profile::{Hook, Offer};
-use crate::run::RunTree;
-use crate::run::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
-use crate::run::context::TrimPlan;
-use crate::run::draft::Draft;
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-impl RunTree {
+/// Turns in a row with an unknown tool before the run is brought to its last answer (loop rule 4).
+const MAX_UNKNOWN_TURNS: u32 = 3;
+
+impl AgentTurn<'_> {
+    /// Goes on with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
+    pub(super) fn go_on(&mut self) -> Result<Next, InputError> {
+        if let Some(limit) = self.limit_reached() {
+            return Ok(Next::AskLastAnswer(limit));
+        }
+        if self.consult(Hook::Progress)? {
+            return Ok(Next::Wait);
+        }
+        Ok(Next::NextTurn)
+    }
+
+    fn limit_reached(&self) -> Option<Limit> {
+        let (agent, limits) = (&*self.agent, &self.spec.limits);
+        let model_calls = limits
+            .max_turns
+            .map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
+        let reached = |most: Option<u32>, used: u32| most.is_some_and(|most| used >= most);
+        let is_out_of_time = agent.closing == Some(Limit::Deadline);
+        if reached(limits.max_turns, agent.turns_used) && !is_out_of_time {
+            Some(Limit::Turns)
+        } else if agent.closing.is_some() {
+            agent.closing
+        } else if self.is_out_of_tool_calls() {
+            Some(Limit::Budget(BudgetKind::ToolCalls))
+        } else if reached(model_calls, agent.model_calls) {
+            Some(Limit::Budget(BudgetKind::ModelCalls))
+        } else if agent.unknown_turns >= MAX_UNKNOWN_TURNS {
+            Some(Limit::Budget(BudgetKind::UnknownTools))
+        } else {
+            None
+        }
+    }
+
     /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
-    pub(super) fn next_turn(&mut self, draft: &mut Draft, agent: AgentId) {
-        self.begin_turn(agent);
-        let tools = self.offered_tools(agent);
+    pub(super) fn next_turn(&mut self) -> Result<Next, InputError> {
+        self.agent.turn = self.agent.turn.next();
+        let tools = self.offered_tools();
         let callable = matches!(tools, OfferedTools::Callable);
-        if callable && self.consult(draft, agent, Hook::ToolsSelected) {
-            return;
+        if callable && self.consult(Hook::ToolsSelected)? {
+            return Ok(Next::Wait);
         }
-        self.call_for_turn(draft, agent, tools);
+        Ok(Next::AskForTurn(tools))
     }
 
-    pub(super) fn begin_turn(&mut self, agent: AgentId) {
-        if let Some(agent) = self.agent_mut(agent) {
-            agent.turn = agent.turn.next();
-        }
-    }
-
-    /// Makes the model call of the turn, unless a budget would not last.
-    pub(super) fn call_for_turn(&mut self, draft: &mut Draft, id: AgentId, tools: OfferedTools) {
-        if let Some(kind) = self.short_of(id) {
-            self.close(draft, id, &FinishReason::Budget(kind));
-            return;
-        }
-        let mut planned = PlannedCall::new(Purpose::Turn, self.role_of_turn(id), tools);
-        if matches!(
-            planned.tools,
-            OfferedTools::Callable | OfferedTools::Only(_)
-        ) {
-            planned.choice = self.agent_mut(id).and_then(|agent| agent.forced.take());
-        }
-        self.call_model(draft, id, planned);
-    }
-
-    fn offered_tools(&self, id: AgentId) -> OfferedTools {
-        let spec = self.agent_spec(id);
-        let turn = self.agent(id).map_or(0, |agent| agent.turn.0);
-        match spec.profile.offer {
+    fn offered_tools(&self) -> OfferedTools {
+        match self.spec.profile.offer {
             // What was gathered is answered from, not added to.
-            _ if spec.gather_tool().is_some() => OfferedTools::None,
+            _ if self.spec.gather_tool().is_some() => OfferedTools::None,
             Offer::Never => OfferedTools::None,
-            Offer::FirstTurns(turns) if turn > turns => OfferedTools::Shown,
+            Offer::FirstTurns(turns) if self.agent.turn.0 > turns => OfferedTools::Shown,
             Offer::Always | Offer::FirstTurns(_) => OfferedTools::Callable,
         }
     }
 
-    fn role_of_turn(&self, id: AgentId) -> Role {
-        if let Some(larger) = self.larger_role(id) {
+    /// Plans the model call of the turn, unless a budget would not last.
+    pub(super) fn ask_for_turn(&mut self, tools: OfferedTools) -> Next {
+        if let Some(kind) = self.short_of(1) {
+            return Next::AskLastAnswer(Limit::Budget(kind));
+        }
+        let may_call = tools.may_be_called();
+        let mut planned = PlannedCall::new(Purpose::Turn, self.role_of_turn(), tools);
+        if may_call {
+            // Loop rule 18: for this one call.
+            planned.choice = self.agent.forced.take();
+        }
+        Next::CallModel(planned)
+    }
+
+    fn role_of_turn(&self) -> Role {
+        let governed = self.agent.governed.as_deref();
+        if let Some(larger) = governed.and_then(|governed| governed.larger.as_ref()) {
             return larger.clone();
         }
-        let roles = &self.agent_spec(id).profile.roles;
-        let is_first = self.agent(id).is_none_or(|agent| agent.turn.0 <= 1);
-        let other = if is_first {
+        let roles = &self.spec.profile.roles;
+        let other = if self.agent.turn.0 <= 1 {
             &roles.first
         } else {
             &roles.after_calls
         };
-        other.clone().unwrap_or_else(|| self.own_role(id))
-    }
-
-    /// Asks a model with the agent's conversation, after making room in it where it is too large.
-    pub(super) fn call_model(&mut self, draft: &mut Draft, agent: AgentId, planned: PlannedCall) {
-        if let Some(planned) = self.make_room(draft, agent, planned) {
-            self.begin_call(draft, agent, planned, None);
-        }
+        let own = || self.agent.own_role(self.spec).clone();
+        other.clone().unwrap_or_else(own)
     }
 
     /// Asks a model with the agent's conversation as it stands, or for a summary of what is to go from it.
-    pub(super) fn begin_call(
+    pub(super) fn call_model(
         &mut self,
-        draft: &mut Draft,
-        agent: AgentId,
         planned: PlannedCall,
         making_room: Option<Box<(TrimPlan, PlannedCall)>>,
-    ) {
+    ) -> Result<Next, InputError> {
         let call = ModelCall {
-            effect_id: self.new_effect(),
+            effect_id: self.step.new_effect(),
             attempt: Attempt(1),
-            content_index: self.new_content_index(),
+            content_index: self.step.new_content_index(),
             planned,
             making_room,
         };
-        draft.effects.extend(self.model_effect(agent, &call));
-        if let Some(agent) = self.agent_mut(agent) {
-            // A summary, a choice of role and a check are no answers: they do not use up what the turns of a run may ask.
-            let answers = matches!(
-                call.planned.purpose,
-                Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
-            );
-            let counts = u32::from(answers);
-            agent.model_calls = agent.model_calls.saturating_add(counts);
-            agent.phase = Phase::Model(call);
-        }
+        let effect = self.agent.model_effect(self.spec, &call)?;
+        self.step.effects.push(effect);
+        // A summary, a choice of role and a check are no answers: they do not use up what the turns of a run may ask.
+        let answers = matches!(
+            call.planned.purpose,
+            Purpose::Turn | Purpose::LastAnswer | Purpose::Gather
+        );
+        self.agent.model_calls = self.agent.model_calls.saturating_add(u32::from(answers));
+        self.agent.phase = Phase::Model(call);
+        Ok(Next::Wait)
     }
+}
 
+impl Agent {
     /// Builds the effect of a model call, for its first attempt or after a crash.
-    pub(super) fn model_effect(&self, id: AgentId, call: &ModelCall) -> Option<Effect> {
-        let agent = self.agent(id)?;
+    pub(super) fn model_effect(
+        &self,
+        spec: &AgentSpec,
+        call: &ModelCall,
+    ) -> Result<Effect, InputError> {
         let planned = &call.planned;
-        let reads_along = id == AgentId::ROOT
+        let reads_along = self.id == AgentId::ROOT
             && match planned.purpose {
                 // What is only a draft is shown once it stands.
-                Purpose::Turn => !self.checks_drafts(id),
+                Purpose::Turn => self.self_check(spec).is_none(),
                 Purpose::LastAnswer => true,
                 _ => false,
             };
-        Some(Effect::CallModel(CallModel {
+        Ok(Effect::CallModel(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,
-            agent: id,
-            turn: agent.turn,
+            agent: self.id,
+            turn: self.turn,
             content_index: call.content_index,
             purpose: planned.purpose,
             role: planned.role.clone(),
@@ -132,57 +157,69 @@ impl RunTree {
             } else {
                 Audience::Component
             },
-            request: self.request_of(agent, call)?,
+            request: self.request_of(spec, call)?,
         }))
     }
 
-    fn request_of(&self, agent: &Agent, call: &ModelCall) -> Option<ModelRequest> {
+    fn request_of(&self, spec: &AgentSpec, call: &ModelCall) -> Result<ModelRequest, InputError> {
         if let Some(making_room) = &call.making_room {
-            return Some(Self::summary_request(agent, &making_room.0));
+            return Ok(self.summary_request(&making_room.0));
         }
         if call.planned.purpose == Purpose::Routing {
-            return self.routing_request(agent);
+            return self.routing_request();
         }
-        let request = request(agent, self.agent_spec(agent.id), &call.planned);
-        Some(if call.planned.purpose == Purpose::SelfCheck {
-            self.check_request(agent, request)
+        let (tools, tool_choice) = call.planned.tools_of(spec);
+        let messages = if call.planned.purpose == Purpose::SelfCheck {
+            self.with_check_prompt()
         } else {
-            request
+            self.conversation.transcript().clone()
+        };
+        Ok(ModelRequest {
+            messages,
+            tools,
+            tool_choice,
+            max_output_tokens: spec.max_output_tokens,
+            temperature: spec.temperature,
+            reply_format: spec.reply_format.clone(),
         })
     }
 }
 
-fn request(agent: &Agent, spec: &AgentSpec, planned: &PlannedCall) -> ModelRequest {
-    let (tools, tool_choice) = match &planned.tools {
-        OfferedTools::Callable => chosen(planned, Arc::clone(&spec.tools)),
-        OfferedTools::Only(names) => chosen(planned, only(spec, |name| names.contains(name))),
-        OfferedTools::Shown => (Arc::clone(&spec.tools), ToolChoice::None),
-        OfferedTools::Gather => {
-            let gather = spec.gather_tool();
-            (only(spec, |name| Some(name) == gather), ToolChoice::Auto)
-        }
-        OfferedTools::None => (Arc::default(), ToolChoice::None),
-    };
-    ModelRequest {
-        messages: agent.transcript.clone(),
-        tools,
-        tool_choice,
-        max_output_tokens: spec.max_output_tokens,
-        temperature: spec.temperature,
-        reply_format: spec.reply_format.clone(),
+impl OfferedTools {
+    pub(super) const fn may_be_called(&self) -> bool {
+        matches!(self, Self::Callable | Self::Only(_))
+    }
+
+    /// Returns what a request offers that may call no tool: the definitions stay where earlier requests had them, so that
+    /// the cached prefix survives.
+    pub(super) fn not_to_be_called(spec: &AgentSpec) -> Self {
+        let showed = spec.profile.offer != Offer::Never && spec.gather_tool().is_none();
+        if showed { Self::Shown } else { Self::None }
     }
 }
 
-/// Returns the tools with the choice that is forced among them. Where the forced one is not on offer, and providers would
-/// refuse the request, the model is free.
-fn chosen(planned: &PlannedCall, tools: Arc<[ToolSpec]>) -> (Arc<[ToolSpec]>, ToolChoice) {
-    let is_there = match &planned.choice {
-        Some(ToolChoice::Named(name)) => tools.iter().any(|tool| tool.name == *name),
-        Some(ToolChoice::Required) => !tools.is_empty(),
-        Some(ToolChoice::Auto | ToolChoice::None) | None => true,
-    };
-    let choice = planned.choice.clone().filter(|_| is_there);
-    (tools, choice.unwrap_or(ToolChoice::Auto))
+impl PlannedCall {
+    /// Returns the tools of the request with the choice that is forced among them. Where the forced one is not on offer,
+    /// and providers would refuse the request, the model is free.
+    fn tools_of(&self, spec: &AgentSpec) -> (Arc<[ToolSpec]>, ToolChoice) {
+        let tools = match &self.tools {
+            OfferedTools::Callable => Arc::clone(&spec.tools),
+            OfferedTools::Only(names) => only(spec, |name| names.contains(name)),
+            OfferedTools::Shown => return (Arc::clone(&spec.tools), ToolChoice::None),
+            OfferedTools::Gather => {
+                let gather = spec.gather_tool();
+                return (only(spec, |name| Some(name) == gather), ToolChoice::Auto);
+            }
+            OfferedTools::None => return (Arc::default(), ToolChoice::None),
+        };
+        let is_there = match &self.choice {
+            Some(ToolChoice::Named(name)) => tools.iter().any(|tool| tool.name == *name),
+            Some(ToolChoice::Required) => !tools.is_empty(),
+            Some(ToolChoice::Auto | ToolChoice::None) | None => true,
+        };
+        let choice = self.choice.clone().filter(|_| is_there);
+        (tools, choice.unwrap_or(ToolChoice::Auto))
+    }
 }
 
 fn only(spec: &AgentSpec, is_offered: impl Fn(&ToolName) -> bool) -> Arc<[ToolSpec]> {

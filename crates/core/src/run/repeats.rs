@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::finish::{BudgetKind, FinishReason};
-use crate::ids::AgentId;
+use super::batch::shown;
+use super::last_answer::Limit;
+use super::turn::AgentTurn;
+use crate::error::InputError;
+use crate::finish::BudgetKind;
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::{PromptReason, RecordBody, Warning};
-use crate::run::RunTree;
-use crate::run::draft::Draft;
 use crate::spec::AgentSpec;
 
 /// A call and how many turns in a row made it.
@@ -22,61 +23,40 @@ pub(super) struct Streak {
     turns: u32,
 }
 
-impl RunTree {
+impl AgentTurn<'_> {
     /// Counts the calls of a new reply. A call that comes too often is warned of; at the profile's limit the whole
     /// batch is refused, and the run goes to its last answer. True if it was.
-    pub(super) fn stops_for_repeats(
-        &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        reply: &Message,
-    ) -> bool {
-        let spec = self.agent_spec(id);
-        let repeats = spec.profile.repeats;
-        let before = self.agent(id).map(|agent| agent.streaks.as_slice());
-        let streaks = counted(before.unwrap_or_default(), reply, spec);
-        let Some(agent) = self.agent_mut(id) else {
-            return false;
-        };
-        agent.streaks = streaks;
-        let Some(longest) = agent.streaks.iter().max_by_key(|streak| streak.turns) else {
-            return false;
+    pub(super) fn stops_for_repeats(&mut self, reply: &Message) -> Result<bool, InputError> {
+        let repeats = self.spec.profile.repeats;
+        self.agent.streaks = counted(&self.agent.streaks, reply, self.spec);
+        let streaks = self.agent.streaks.iter();
+        let Some(longest) = streaks.max_by_key(|streak| streak.turns) else {
+            return Ok(false);
         };
         let turns = longest.turns;
         let reached = |limit: u32| limit > 0 && turns >= limit;
         if !reached(repeats.warn) && !reached(repeats.stop) {
-            return false;
+            return Ok(false);
         }
-        let name: String = longest.name.chars().take(64).collect();
+        let name = shown(&longest.name);
         let said = format!("{name} was called with the same arguments in {turns} turns in a row");
-        self.record_in_batch(
-            draft,
-            id,
-            RecordBody::Warning(Box::new(Warning {
-                code: "repeated_call".to_owned(),
-                message: said.clone(),
-            })),
+        let why = reached(repeats.stop).then(|| format!("not run: {said}"));
+        self.record_in_batch(RecordBody::Warning(Box::new(Warning {
+            code: "repeated_call".to_owned(),
+            message: said,
+        })));
+        if let Some(why) = why {
+            let repeated = Limit::Budget(BudgetKind::RepeatedCalls);
+            self.agent.closing.get_or_insert(repeated);
+            self.settle_all(&ToolOutcome::failed(ToolFailure::LimitReached, &why))?;
+            return Ok(true);
+        }
+        let note = format!(
+            "You have called {name} with the same arguments in {turns} turns in a row. Use the results you have, \
+             try something else, or answer."
         );
-        if reached(repeats.stop) {
-            let why = format!("not run: {said}");
-            let Some(agent) = self.agent_mut(id) else {
-                return false;
-            };
-            let repeated = FinishReason::Budget(BudgetKind::RepeatedCalls);
-            agent.closing.get_or_insert(repeated);
-            let outcome = ToolOutcome::failed(ToolFailure::LimitReached, &why);
-            self.settle_all(draft, id, &outcome);
-            self.schedule(draft, id);
-            return true;
-        }
-        if let Some(agent) = self.agent_mut(id) {
-            let note = format!(
-                "You have called {name} with the same arguments in {turns} turns in a row. Use the results you have, \
-                 try something else, or answer."
-            );
-            agent.notes.push((PromptReason::RepeatedCalls, note));
-        }
-        false
+        self.agent.notes.push((PromptReason::RepeatedCalls, note));
+        Ok(false)
     }
 }
 

@@ -2,107 +2,88 @@
 
 use std::sync::Arc;
 
+use super::agent::Phase;
+use super::batch::{Batch, Before, Call, CallState};
+use super::turn::{AgentTurn, StepBuilder};
+use super::{Next, RunTree};
 use crate::effect::Effect;
 use crate::error::InputError;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, Attempt, EffectId, ToolCallId};
+use crate::ids::{AgentId, CallIndex, EffectId};
 use crate::input::{Recheck, Resumed};
-use crate::outcome::{ToolFailure, ToolOutcome};
 use crate::record::RecordBody;
-use crate::run::RunTree;
-use crate::run::agent::{Agent, Phase};
-use crate::run::batch::{Before, Call, CallState};
-use crate::run::draft::Draft;
-use crate::tool::{ToolClass, ToolKind};
+use crate::tool::ToolKind;
 use crate::usage::Usage;
 
 impl RunTree {
     pub(super) fn resumed(
         &mut self,
-        draft: &mut Draft,
+        step: &mut StepBuilder,
         resumed: Resumed,
-    ) -> Result<(), InputError> {
-        if self.inputs_seen.contains(&resumed.id) {
-            return Ok(());
-        }
-        if self.status.is_ended() {
-            return Err(InputError::RunEnded);
-        }
-        self.first_time(&resumed.id);
+    ) -> Result<Next, InputError> {
         let recheck = resumed.recheck;
         if let Some(limits) = resumed.limits.as_deref() {
             let root = &mut Arc::make_mut(&mut self.spec).root;
             root.limits = root.limits.tightest(*limits);
         }
-        self.taken_up = self.taken_up.saturating_add(1);
-        self.record(
-            draft,
-            AgentId::ROOT,
-            None,
-            RecordBody::Resumed(Box::new(resumed)),
-        );
-        self.status = RunStatus::Running;
+        self.state.taken_up = self.state.taken_up.saturating_add(1);
+        self.state.status = RunStatus::Running;
+        let record = RecordBody::Resumed(Box::new(resumed));
+        self.turn(AgentId::ROOT, step)?.record(record);
         // What others do in this very step, such as begin once one of them has ended, is not to be done anew.
-        let before: Vec<(AgentId, Phase)> = self
-            .agents
-            .iter()
-            .map(|agent| (agent.id, agent.phase.clone()))
-            .collect();
-        for (agent, phase) in before {
-            match phase {
-                Phase::Model(_) => self.call_again(draft, agent),
-                Phase::Tools(batch) => {
-                    self.take_up_batch(draft, agent, &batch.calls, recheck);
-                    if recheck == Recheck::Calls {
-                        self.recheck_batch(draft, agent);
-                    }
-                    self.schedule(draft, agent);
-                }
-                Phase::Consulting(consulting) => {
-                    draft
-                        .effects
-                        .extend(self.consult_effect(agent, &consulting));
-                }
-                Phase::Queued | Phase::Ended => {}
+        let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
+        let last_first = at_work.rev().map(|agent| agent.id);
+        step.todo
+            .extend(last_first.map(|id| (id, Next::TakeUp(recheck))));
+        Ok(Next::Wait)
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Asks anew for what an agent waits for, or settles what must not run twice.
+    pub(super) fn take_up(&mut self, recheck: Recheck) -> Result<Next, InputError> {
+        match &mut self.agent.phase {
+            Phase::Model(call) => {
+                call.attempt = call.attempt.next();
+                let call = call.clone();
+                // What the lost attempt used, nobody will ever say (loop rule 12).
+                self.charge(&call.planned.role, Usage::UNKNOWN, None);
+                let effect = self.agent.model_effect(self.spec, &call)?;
+                self.step.effects.push(effect);
             }
+            Phase::Tools(_) => {
+                self.take_up_calls(recheck)?;
+                if recheck == Recheck::Calls {
+                    self.recheck_calls()?;
+                }
+                return Ok(Next::Schedule);
+            }
+            Phase::Consulting(consulting) => {
+                let consulting = consulting.clone();
+                let effect = self.agent.consult_effect(self.spec, &consulting)?;
+                self.step.effects.push(effect);
+            }
+            Phase::Queued | Phase::Between | Phase::Ended => {}
         }
-        Ok(())
+        Ok(Next::Wait)
     }
 
-    fn call_again(&mut self, draft: &mut Draft, id: AgentId) {
-        let Some(Phase::Model(call)) = self.agent_mut(id).map(|agent| &mut agent.phase) else {
-            return;
-        };
-        call.attempt = call.attempt.next();
-        let call = call.clone();
-        // What the lost attempt used, nobody will ever say (loop rule 12).
-        self.charge(id, &call.planned.role, Usage::UNKNOWN, None);
-        draft.effects.extend(self.model_effect(id, &call));
-    }
-
-    fn take_up_batch(
-        &mut self,
-        draft: &mut Draft,
-        agent: AgentId,
-        calls: &[Call],
-        recheck: Recheck,
-    ) {
+    fn take_up_calls(&mut self, recheck: Recheck) -> Result<(), InputError> {
         let mut vetting: Vec<EffectId> = Vec::new();
-        for call in calls {
+        let mut from = CallIndex(0);
+        while let Some(index) = self.batch()?.next(from, |call| !call.is_over()) {
+            from = index.next();
+            let agent = self.agent.id;
+            let call = self.batch()?.call(index)?;
             match &call.state {
                 CallState::Vetting { effect_id } if !vetting.contains(effect_id) => {
                     vetting.push(*effect_id);
-                    draft.effects.extend(self.vet_effect(agent, *effect_id));
+                    let effect_id = *effect_id;
+                    self.ask_vetting(effect_id)?;
                 }
-                CallState::Asking {
-                    effect_id,
-                    question,
-                    ..
-                } => {
-                    let requested = call.requested(*effect_id, question);
-                    draft
-                        .effects
-                        .push(Effect::AskApproval(requested.effect(agent)));
+                CallState::Asking { asked, .. } => {
+                    let effect = Effect::AskApproval(asked.ask(agent));
+                    self.step.effects.push(effect);
                 }
                 CallState::Running {
                     effect_id,
@@ -110,109 +91,54 @@ impl RunTree {
                     class,
                     kind: ToolKind::Server,
                 } if recheck == Recheck::Nothing || !class.may_rerun() => {
-                    let ran = (*effect_id, *attempt);
-                    let found = (*class, call.untrusted);
-                    self.run_again_or_give_up(draft, agent, &call.id, ran, found);
+                    let (ran, class, untrusted) = ((*effect_id, *attempt), *class, call.untrusted);
+                    self.run_again_or_give_up(index, ran, class, untrusted)?;
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Has those calls of a batch checked anew that would start, or be made again, on the word of the log alone.
-    fn recheck_batch(&mut self, draft: &mut Draft, id: AgentId) {
-        let is_to_check = |call: &Call| match call.state {
-            CallState::Ready { .. } => true,
-            CallState::Running { kind, .. } => kind == ToolKind::Server,
-            _ => false,
-        };
-        let batch = self.agent(id).and_then(Agent::batch);
-        if !batch.is_some_and(|batch| batch.calls.iter().any(is_to_check)) {
-            return;
+    fn recheck_calls(&mut self) -> Result<(), InputError> {
+        let calls = self.agent.calls().iter();
+        if calls.filter_map(Call::as_it_was).next().is_none() {
+            return Ok(());
         }
-        let effect_id = self.new_effect();
-        let Some(batch) = self.agent_mut(id).and_then(|agent| agent.batch_mut()) else {
-            return;
-        };
-        for call in &mut batch.calls {
-            call.before = match call.state {
-                CallState::Ready { class } => Some(Before::Ready { class }),
-                CallState::Running {
-                    effect_id,
-                    attempt,
-                    class,
-                    kind: ToolKind::Server,
-                } => Some(Before::Begun {
-                    effect_id,
-                    attempt,
-                    class,
-                }),
-                _ => continue,
-            };
-            call.state = CallState::Vetting { effect_id };
-        }
-        draft.effects.extend(self.vet_effect(id, effect_id));
+        let effect_id = self.step.new_effect();
+        self.batch()?.recheck(effect_id);
+        self.ask_vetting(effect_id)
     }
+}
 
-    /// A call was under way when the process died: it runs again only if its class allows, otherwise the model is told
-    /// that nobody knows what came of it.
-    pub(super) fn run_again_or_give_up(
-        &mut self,
-        draft: &mut Draft,
-        agent: AgentId,
-        call: &ToolCallId,
-        (effect_id, attempt): (EffectId, Attempt),
-        (class, untrusted): (ToolClass, bool),
-    ) {
-        let batch = self.agent_mut(agent).and_then(|agent| agent.batch_mut());
-        if let Some(call) = batch.and_then(|batch| batch.call_mut(call)) {
-            call.before = None;
-            call.untrusted |= untrusted;
+impl Batch {
+    fn recheck(&mut self, effect_id: EffectId) {
+        for call in &mut self.calls {
+            if let Some(before) = call.as_it_was() {
+                call.before = Some(before);
+                call.state = CallState::Vetting { effect_id };
+            }
         }
-        if !class.may_rerun() {
-            let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
-            let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
-            self.settle(
-                draft,
-                agent,
-                call,
-                Some((effect_id, attempt, None)),
-                &outcome,
-            );
-            return;
-        }
-        self.run_once_more(draft, agent, call, (effect_id, attempt), class);
     }
+}
 
-    /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.
-    pub(super) fn run_once_more(
-        &mut self,
-        draft: &mut Draft,
-        agent: AgentId,
-        id: &ToolCallId,
-        (effect_id, attempt): (EffectId, Attempt),
-        class: ToolClass,
-    ) {
-        let spec = Arc::clone(&self.spec);
-        let Some(call) = self
-            .agent_mut(agent)
-            .and_then(|agent| agent.batch_mut()?.call_mut(id))
-        else {
-            return;
-        };
-        call.state = CallState::Running {
-            effect_id,
-            attempt: attempt.next(),
-            class,
-            kind: ToolKind::Server,
-        };
-        let name = call.name.clone();
-        let spec = self.agent(agent).map(|agent| agent.spec(&spec));
-        let Some((tool, limits)) = spec.and_then(|spec| Some((spec.tool(&name)?, spec.limits)))
-        else {
-            return;
-        };
-        let timeout = limits.time_of_call(tool.timeout);
-        self.run_call(draft, agent, id, tool.name.clone(), timeout);
+impl Call {
+    /// Returns how far a call is that would start, or be made again.
+    const fn as_it_was(&self) -> Option<Before> {
+        match self.state {
+            CallState::Ready { class } => Some(Before::Ready { class }),
+            CallState::Running {
+                effect_id,
+                attempt,
+                class,
+                kind: ToolKind::Server,
+            } => Some(Before::Begun {
+                effect_id,
+                attempt,
+                class,
+            }),
+            _ => None,
+        }
     }
 }

@@ -1,255 +1,173 @@
-//! Which calls of a batch may run now (loop rule 1).
+//! Which calls of a batch run now (loop rule 1), and how a call starts, for the first time or once more.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use super::Next;
+use super::batch::{Call, CallState};
+use super::turn::AgentTurn;
 use crate::effect::{Effect, RunTool};
-use crate::ids::{AgentId, Attempt, ToolCallId, ToolName};
-use crate::outcome::ToolFailure;
-use crate::profile::{Parallel, ToolErrors};
-use crate::record::{RecordBody, ToolCallStarted};
-use crate::run::RunTree;
-use crate::run::agent::Agent;
-use crate::run::batch::{Batch, Call, CallState};
-use crate::run::draft::Draft;
+use crate::error::InputError;
+use crate::ids::{AgentId, Attempt, CallIndex, EffectId};
+use crate::outcome::{ToolFailure, ToolOutcome};
+use crate::profile::ToolErrors;
+use crate::record::RecordBody;
 use crate::spec::ClientTools;
-use crate::tool::{ToolClass, ToolKind};
+use crate::tool::{ToolClass, ToolKind, ToolSpec};
 
-impl RunTree {
-    /// Starts every call that may run now; once all have their results, goes on with the next turn.
-    pub(super) fn schedule(&mut self, draft: &mut Draft, agent: AgentId) {
-        let stops = self.agent_spec(agent).profile.tool_errors == ToolErrors::Stop;
-        let parallel = self.agent_spec(agent).profile.parallel;
-        // Again and again, because a call may be over the moment it would start and make way for the next.
+const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
+
+impl AgentTurn<'_> {
+    /// Starts every call that may run now, one by one, because one may be over the moment it would start and make way for
+    /// the next; once all have their results, the batch is over.
+    pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
+        let profile = &self.spec.profile;
+        let stops = profile.tool_errors == ToolErrors::Stop;
         loop {
-            let batch = self.agent(agent).and_then(Agent::batch);
-            if stops && batch.is_some_and(Batch::has_failed) {
-                self.refuse_unstarted(draft, agent);
-            }
-            let batch = self.agent(agent).and_then(Agent::batch);
-            let startable = batch.map(|batch| batch.startable(parallel));
-            let startable = startable.unwrap_or_default();
-            if startable.is_empty() {
-                break;
-            }
-            for call in startable {
-                self.start_call(draft, agent, &call);
-            }
-        }
-        if self
-            .agent(agent)
-            .and_then(Agent::batch)
-            .is_some_and(Batch::is_over)
-        {
-            self.batch_over(draft, agent);
-        }
-    }
-
-    fn refuse_unstarted(&mut self, draft: &mut Draft, agent: AgentId) {
-        let batch = self.agent(agent).and_then(Agent::batch);
-        let calls = batch.into_iter().flat_map(|batch| &batch.calls);
-        let ready = calls.filter(|call| {
-            matches!(
-                call.state,
-                CallState::Ready { .. } | CallState::Asking { .. }
-            )
-        });
-        let ready: Vec<_> = ready.map(|call| call.id.clone()).collect();
-        for call in ready {
-            let message = "not run: another call of the same reply failed";
-            self.refuse(draft, agent, &call, ToolFailure::Cancelled, message);
-        }
-    }
-
-    fn start_call(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId) {
-        let spec = self.agent_spec(id);
-        let limits = spec.limits;
-        let Some(call) = self
-            .agent(id)
-            .and_then(|agent| agent.batch()?.calls.iter().find(|other| other.id == *call))
-        else {
-            return;
-        };
-        let tool = spec
-            .tool(&call.name)
-            .map(|tool| (tool.name.clone(), tool.kind, tool.timeout));
-        let CallState::Ready { class } = call.state else {
-            return;
-        };
-        let call = call.id.clone();
-        match tool {
-            // Only the root agent's calls can be handed over: the run ends with them.
-            Some((_, ToolKind::Client, _))
-                if self.spec.client_tools == ClientTools::HandOver && id == AgentId::ROOT =>
-            {
-                self.set_state(id, &call, CallState::HandedOver);
-            }
-            Some((name, ToolKind::Agent, _)) => {
-                self.start_agents(draft, id, &call, &name, class);
-            }
-            Some((name, kind @ ToolKind::Server, timeout))
-            | Some((name, kind @ ToolKind::Client, timeout))
-                if self.can_run(kind) =>
-            {
-                let effect_id = self.new_effect();
-                let running = CallState::Running {
-                    effect_id,
-                    attempt: Attempt(1),
-                    class,
-                    kind,
+            // The batch of an agent whose sub-agents ended at once may be over by now.
+            let Some(batch) = self.agent.batch() else {
+                return Ok(Next::Wait);
+            };
+            if stops && batch.has_failed() {
+                let unstarted = |call: &Call| {
+                    let state = &call.state;
+                    matches!(state, CallState::Ready { .. } | CallState::Asking { .. })
                 };
-                self.set_state(id, &call, running);
-                self.run_call(draft, id, &call, name, limits.time_of_call(timeout));
+                let message = "not run: another call of the same reply failed";
+                self.refuse_each(unstarted, ToolFailure::Cancelled, message)?;
             }
-            _ => {
-                let message = "TOOL_NOT_ENABLED: this tool is not available in this run";
-                self.refuse(draft, id, &call, ToolFailure::NotEnabled, message);
+            let batch = self.batch()?;
+            match batch.startable(profile.parallel) {
+                Some(call) => {
+                    if self.start_call(call)? == Starts::Agents {
+                        self.step.todo.push((self.agent.id, Next::Schedule));
+                        return Ok(Next::StartAgents(call));
+                    }
+                }
+                None if batch.is_over() => return Ok(Next::BatchOver),
+                None => return Ok(Next::Wait),
             }
         }
     }
 
-    /// A call of a caller that waits for none can be run by nobody.
-    fn can_run(&self, kind: ToolKind) -> bool {
-        kind == ToolKind::Server || self.spec.client_tools == ClientTools::Wait
-    }
-
-    pub(super) fn set_state(&mut self, agent: AgentId, call: &ToolCallId, state: CallState) {
-        if let Some(call) = self
-            .agent_mut(agent)
-            .and_then(|agent| agent.batch_mut()?.call_mut(call))
-        {
-            call.state = state;
+    /// Starts a call that is ready, unless agents are to work on it.
+    fn start_call(&mut self, index: CallIndex) -> Result<Starts, InputError> {
+        let hands_over = self.run.client_tools == ClientTools::HandOver;
+        let (id, spec) = (self.agent.id, self.spec);
+        let call = self.batch()?.call(index)?;
+        let CallState::Ready { class } = call.state else {
+            return Err(InputError::Inconsistent("a call starts that is not ready"));
+        };
+        let Some(tool) = spec.tool(&call.name) else {
+            self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
+            return Ok(Starts::Here);
+        };
+        match tool.kind {
+            ToolKind::Agent => return Ok(Starts::Agents),
+            // Only the root agent's calls can be handed over: the run ends with them.
+            ToolKind::Client if hands_over && id == AgentId::ROOT => {
+                call.state = CallState::HandedOver;
+            }
+            // A call of a caller that waits for none can be run by nobody.
+            ToolKind::Client if hands_over => {
+                self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;
+            }
+            kind @ (ToolKind::Server | ToolKind::Client) => {
+                let effect_id = self.step.new_effect();
+                self.run_call(index, tool, (effect_id, Attempt(1)), class, kind)?;
+            }
         }
+        Ok(Starts::Here)
     }
 
-    /// Journals a call that is marked as running, and asks for it unless the caller runs it.
-    pub(super) fn run_call(
+    /// Marks a call as running, asks for it unless the caller runs it, and journals it before it does.
+    fn run_call(
         &mut self,
-        draft: &mut Draft,
-        id: AgentId,
-        call: &ToolCallId,
-        name: ToolName,
-        timeout: Duration,
-    ) {
-        if let Some(agent) = self.agent(id)
-            && let Some(batch) = agent.batch()
-            && let Some(call) = batch.calls.iter().find(|other| other.id == *call)
-            && let CallState::Running {
+        index: CallIndex,
+        tool: &ToolSpec,
+        (effect_id, attempt): (EffectId, Attempt),
+        class: ToolClass,
+        kind: ToolKind,
+    ) -> Result<(), InputError> {
+        let (agent, turn) = (self.agent.id, self.agent.turn);
+        let timeout = self.spec.limits.time_of_call(tool.timeout);
+        let batch = self.batch()?;
+        let content_index = batch.content_index;
+        let call = batch.call(index)?;
+        call.state = CallState::Running {
+            effect_id,
+            attempt,
+            class,
+            kind,
+        };
+        if kind == ToolKind::Server {
+            let run = RunTool {
                 effect_id,
                 attempt,
-                class,
-                kind: ToolKind::Server,
-            } = call.state
-        {
-            draft.effects.push(Effect::RunTool(RunTool {
-                effect_id,
-                attempt,
-                agent: id,
-                turn: agent.turn,
-                content_index: batch.content_index,
+                agent,
+                turn,
+                content_index,
                 tool_call_id: call.id.clone(),
-                name,
-                index: call.index,
+                name: tool.name.clone(),
+                index,
                 arguments: call.arguments.clone(),
                 class,
                 timeout,
-            }));
+            };
+            self.step.effects.push(Effect::RunTool(run));
         }
-        self.journal(draft, id, call);
+        self.journal(index)
     }
 
     /// Records that a call is about to run, before it does.
-    pub(super) fn journal(&mut self, draft: &mut Draft, id: AgentId, call: &ToolCallId) {
-        let batch = self.agent(id).and_then(Agent::batch);
-        let call = batch.and_then(|batch| batch.calls.iter().find(|other| other.id == *call));
-        let Some(started) = call.and_then(Call::started) else {
-            return;
-        };
-        self.record_in_batch(draft, id, RecordBody::ToolCall(Box::new(started)));
+    pub(super) fn journal(&mut self, index: CallIndex) -> Result<(), InputError> {
+        let started = self.batch()?.call(index)?.started();
+        let started = started.ok_or(InputError::Inconsistent("a call is journaled that rests"))?;
+        self.record_in_batch(RecordBody::ToolCall(Box::new(started)));
+        Ok(())
     }
-}
 
-impl Call {
-    /// Returns the journal entry of a call that runs.
-    fn started(&self) -> Option<ToolCallStarted> {
-        let (effect_id, attempt, class, kind, agents) = match &self.state {
-            CallState::Running {
-                effect_id,
-                attempt,
-                class,
-                kind,
-            } => (*effect_id, *attempt, *class, *kind, Vec::new()),
-            CallState::Delegated {
-                effect_id,
-                attempt,
-                class,
-                agents,
-                ..
-            } => (
-                *effect_id,
-                *attempt,
-                *class,
-                ToolKind::Agent,
-                agents.clone(),
-            ),
-            _ => return None,
-        };
-        Some(ToolCallStarted {
-            tool_call_id: self.id.clone(),
-            name: self.name.clone(),
-            index: self.index,
-            effect_id,
-            attempt,
-            arguments: self.arguments.clone(),
-            arguments_hash: self.arguments.hash(),
-            class,
-            kind,
-            origin: self.origin,
-            agents,
-        })
-    }
-}
-
-impl Batch {
-    /// Returns the calls that may start now, in call order.
-    fn startable(&self, parallel: Parallel) -> Vec<ToolCallId> {
-        let mut startable = Vec::new();
-        let mut all_over = true;
-        let mut only_reading = true;
-        for call in &self.calls {
-            let class = match call.state {
-                CallState::Ready { class } => Some(class),
-                _ => None,
-            };
-            let reads = class == Some(ToolClass::ReadOnly);
-            let may_start = match parallel {
-                Parallel::All => true,
-                Parallel::Auto => all_over || (reads && only_reading),
-                Parallel::None => all_over,
-            };
-            if class.is_some() && may_start {
-                startable.push(call.id.clone());
-            }
-            let read_only = CallState::is_read_only;
-            all_over &= call.is_over();
-            only_reading &= call.is_over() || read_only(&call.state);
+    /// A call was under way when the process died: it runs again only if its class allows, otherwise the model is told
+    /// that nobody knows what came of it.
+    pub(super) fn run_again_or_give_up(
+        &mut self,
+        index: CallIndex,
+        (effect_id, attempt): (EffectId, Attempt),
+        class: ToolClass,
+        untrusted: bool,
+    ) -> Result<(), InputError> {
+        let call = self.batch()?.call(index)?;
+        call.before = None;
+        call.untrusted |= untrusted;
+        if class.may_rerun() {
+            return self.run_once_more(index, (effect_id, attempt), class);
         }
-        startable
+        let message = "interrupted: its outcome is unknown, it may have taken effect; check before calling it again";
+        let outcome = ToolOutcome::failed(ToolFailure::OutcomeUnknown, message);
+        self.settle(index, Some((effect_id, attempt, None)), &outcome)
+    }
+
+    /// Makes another attempt of a call, under the same effect: to its tool that is the idempotency key.
+    pub(super) fn run_once_more(
+        &mut self,
+        index: CallIndex,
+        (effect_id, attempt): (EffectId, Attempt),
+        class: ToolClass,
+    ) -> Result<(), InputError> {
+        let name = Arc::clone(&self.batch()?.call(index)?.name);
+        let tool = self.spec.tool(&name);
+        let tool = tool.ok_or(InputError::Inconsistent(
+            "a call ran whose tool there is not",
+        ))?;
+        let ran = (effect_id, attempt.next());
+        self.run_call(index, tool, ran, class, ToolKind::Server)
     }
 }
 
-impl CallState {
-    const fn is_read_only(&self) -> bool {
-        matches!(
-            self,
-            Self::Ready {
-                class: ToolClass::ReadOnly
-            } | Self::Running {
-                class: ToolClass::ReadOnly,
-                ..
-            } | Self::Delegated {
-                class: ToolClass::ReadOnly,
-                ..
-            }
-        )
-    }
+/// Who works on a call that starts.
+#[derive(PartialEq, Eq)]
+enum Starts {
+    /// A tool, or nobody: it is handed over or refused.
+    Here,
+    /// Sub-agents.
+    Agents,
 }

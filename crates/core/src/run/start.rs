@@ -1,22 +1,24 @@
-//! How a run begins.
+//! How a run and its agents begin: with the question which role serves, by gathering, or with the first turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decision::Taint;
-use crate::effect::Purpose;
-use crate::finish::RunStatus;
-use crate::ids::{AgentId, ContentIndex, Seq};
+use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
+use super::governed::{GovernedRun, ReplyAtOnce};
+use super::turn::{AgentTurn, Counters, StepBuilder};
+use super::{Next, RunState, RunTree, Step};
+use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
+use crate::error::InputError;
+use crate::finish::{FinishReason, RunStatus};
+use crate::ids::AgentId;
 use crate::input::Stamp;
+use crate::log::Conversation;
 use crate::message::Message;
 use crate::profile::Opening;
-use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted, Warning};
+use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::repair::repaired;
-use crate::run::agent::{Agent, OfferedTools, PlannedCall};
-use crate::run::draft::Draft;
-use crate::run::ways::{ReplyAtOnce, Ways};
-use crate::run::{RunTree, Step};
+use crate::reply::Reply;
 use crate::spec::RunSpec;
 use crate::transcript::Transcript;
 
@@ -26,115 +28,169 @@ impl RunTree {
     /// The system prompt goes first, unless the history begins with a system message already.
     pub fn start(mut spec: RunSpec, history: Transcript, stamp: Stamp) -> (Self, Step) {
         let decision = spec.decision.take();
-        let at_once = decision.as_deref().and_then(ReplyAtOnce::of);
         let policy_hash = decision.as_ref().map(|decision| decision.policy_hash);
         let policy_hash = spec.policy_hash.take().or(policy_hash);
-        let taint = decision.as_ref().map(|decision| decision.taint.clone());
-        let approval = decision.as_ref().map(|decision| decision.approval);
         let spec = Arc::new(spec);
-        let history_digest = history.digest();
-        let (history, repairs) = repaired(history);
-        let mut run = Self {
-            schema_version: Self::SCHEMA_VERSION,
-            status: RunStatus::Running,
-            seq: Seq::default(),
-            next_content: ContentIndex::default(),
-            effects: 0,
-            active: Duration::ZERO,
-            inputs_seen: BTreeSet::new(),
-            approval_expires: approval.and_then(|approval| approval.expires_after),
-            agents: vec![root_agent(&spec, history, taint.unwrap_or_default())],
-            ways: decision.as_deref().and_then(Ways::of),
-            downgraded: BTreeMap::new(),
-            spec: Arc::clone(&spec),
-            log_bytes: 0,
-            warned_of_log: false,
-            taken_up: 0,
-        };
-        let mut draft = Draft::new(spec.run_id, stamp);
         let started = RunStarted {
             loop_version: LOOP_VERSION,
             session_id: spec.session_id.clone(),
             policy_hash,
-            history: history_digest,
-            spec,
+            history: history.digest(),
+            spec: Arc::clone(&spec),
         };
-        run.record(
-            &mut draft,
-            AgentId::ROOT,
-            None,
-            RecordBody::RunStarted(Box::new(started)),
-        );
+        let (history, repairs) = repaired(history);
+        let conversation = Conversation::of_root(&spec, history);
+        let mut root = Agent::new(AgentId::ROOT, conversation);
+        root.forced.clone_from(&spec.root.tool_choice);
+        let mut step = StepBuilder::new(spec.run_id, stamp, Counters::default());
+        step.record(&root, None, RecordBody::RunStarted(Box::new(started)));
+        let mut first = Next::Begin;
+        let mut approval_expires = None;
         if let Some(decision) = decision {
-            run.record(
-                &mut draft,
-                AgentId::ROOT,
-                None,
-                RecordBody::Decision(decision),
-            );
+            root.taint = decision.taint.clone();
+            root.governed = GovernedRun::of(&decision);
+            approval_expires = decision.approval.expires_after;
+            let at_once = ReplyAtOnce::of(&decision);
+            step.record(&root, None, RecordBody::Decision(decision));
+            note_start(&mut step, &root, &spec, repairs);
+            if let Some(reply) = at_once {
+                first = reply.end(&mut root, &mut step);
+            }
+        } else {
+            note_start(&mut step, &root, &spec, repairs);
         }
-        if !repairs.is_empty() {
-            let repaired = RecordBody::HistoryRepaired(Box::new(HistoryRepaired { repairs }));
-            run.record(&mut draft, AgentId::ROOT, None, repaired);
+        let mut run = Self {
+            schema_version: Self::SCHEMA_VERSION,
+            spec,
+            agents: vec![root],
+            state: RunState {
+                status: RunStatus::Running,
+                counters: Counters::default(),
+                active: Duration::ZERO,
+                inputs_seen: BTreeSet::new(),
+                approval_expires,
+                downgraded: BTreeMap::new(),
+                log_bytes: 0,
+                warned_of_log: false,
+                taken_up: 0,
+            },
+        };
+        if let Err(error) = run.follow(&mut step, AgentId::ROOT, first) {
+            run.fail(&mut step, &error);
         }
-        if let Some(what) = run.spec.withheld() {
-            let warning = Warning {
-                code: "withheld".to_owned(),
-                message: format!(
-                    "the data policy keeps {what} out of the log: this run cannot be replayed or resumed"
-                ),
-            };
-            run.record(
-                &mut draft,
-                AgentId::ROOT,
-                None,
-                RecordBody::Warning(Box::new(warning)),
-            );
-        }
-        match at_once {
-            Some(reply) => run.reply_at_once(&mut draft, reply),
-            None => run.begin(&mut draft),
-        }
-        let step = run.conclude(draft);
+        let step = run.conclude(step);
         (run, step)
     }
 
-    /// Begins an agent's work as its profile says.
-    pub(super) fn open(&mut self, draft: &mut Draft, agent: AgentId) {
-        if let Opening::Gather { role, .. } = &self.agent_spec(agent).profile.opening {
-            let planned = PlannedCall::new(Purpose::Gather, role.clone(), OfferedTools::Gather);
-            self.begin_turn(agent);
-            self.call_model(draft, agent, planned);
-        } else {
-            self.next_turn(draft, agent);
+    /// Ends a run that could not even begin, which nothing but a defect leads to.
+    fn fail(&mut self, step: &mut StepBuilder, error: &InputError) {
+        if let Ok(mut root) = self.turn(AgentId::ROOT, step) {
+            root.end(FinishReason::Failed(error.to_string()), String::new());
         }
     }
 }
 
-fn root_agent(spec: &RunSpec, history: Transcript, taint: Taint) -> Agent {
-    let begins_with_system = matches!(
-        history.messages().first().map(Arc::as_ref),
-        Some(Message::System { .. })
-    );
-    let prompt = spec.root.system_prompt.as_ref();
-    let prompt = prompt.filter(|_| !begins_with_system);
-    let mut transcript = match prompt {
-        Some(prompt) => {
-            let prompt = Arc::new(Message::system(prompt.as_ref()));
-            std::iter::once(prompt)
-                .chain(history.messages().iter().cloned())
-                .collect()
-        }
-        None => history,
-    };
-    let recorded = transcript.digest();
-    for message in &spec.messages {
-        transcript.push(Arc::clone(message));
+/// Records what was done to the history, and what the log will lack.
+fn note_start(step: &mut StepBuilder, root: &Agent, spec: &RunSpec, repairs: Vec<String>) {
+    if !repairs.is_empty() {
+        let repaired = RecordBody::HistoryRepaired(Box::new(HistoryRepaired { repairs }));
+        step.record(root, None, repaired);
     }
-    Agent {
-        has_prompt: prompt.is_some(),
-        taint,
-        forced: spec.root.tool_choice.clone(),
-        ..Agent::new(AgentId::ROOT, transcript, recorded)
+    if let Some(what) = spec.withheld() {
+        let message = format!(
+            "the data policy keeps {what} out of the log: this run cannot be replayed or resumed"
+        );
+        step.warn(root, "withheld", message);
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Begins the work of the agent that answers the user: with the question which role serves, where it is asked.
+    pub(super) fn begin(&self) -> Next {
+        let governed = self.agent.governed.as_deref();
+        let routing = governed.and_then(|governed| governed.routing.as_ref());
+        match routing.filter(|_| self.short_of(1).is_none()) {
+            Some(routing) => {
+                let (purpose, asks) = (Purpose::Routing, routing.asks.clone());
+                Next::CallAtOnce(PlannedCall::new(purpose, asks, OfferedTools::None))
+            }
+            None => Next::Open,
+        }
+    }
+
+    /// Begins an agent's work as its profile says.
+    pub(super) fn open(&mut self) -> Next {
+        let Opening::Gather { role, .. } = &self.spec.profile.opening else {
+            return Next::NextTurn;
+        };
+        self.agent.turn = self.agent.turn.next();
+        let (purpose, role) = (Purpose::Gather, role.clone());
+        Next::CallModel(PlannedCall::new(purpose, role, OfferedTools::Gather))
+    }
+
+    /// The choice of the role came, or did not: begin with the role that was named, or with the decision's own.
+    pub(super) fn role_chosen(&mut self, reply: Option<&Reply>) -> Result<Next, InputError> {
+        let own = &self.spec.role;
+        let governed = self.agent.governed.as_deref_mut();
+        let missing = InputError::Inconsistent("no choice of a role was asked for");
+        let governed = governed.ok_or_else(|| missing.clone())?;
+        let routing = governed.routing.take().ok_or(missing)?;
+        match reply.map(|reply| routing.chosen(&reply.text())) {
+            Some(Some(role)) if role == own => {}
+            Some(Some(role)) => governed.choose(role),
+            Some(None) => {
+                let message = format!(
+                    "role {} was asked and named no role; the rules' choice, {own}, serves",
+                    routing.asks
+                );
+                self.warn("no_role_chosen", message);
+            }
+            // The failed attempt has its own record.
+            None => {}
+        }
+        Ok(if self.agent.closing.is_some() {
+            Next::GoOn
+        } else {
+            Next::Open
+        })
+    }
+
+    /// The opening's choice of what to gather: keep its first call, or add the one that policy wants; its text is dropped.
+    pub(super) fn gather_chosen(
+        &mut self,
+        call: &ModelCall,
+        reply: Option<&Reply>,
+    ) -> Result<Next, InputError> {
+        let source = self.reply_source(call);
+        let opening = &self.spec.profile.opening;
+        let gathered = self
+            .agent
+            .conversation
+            .push_gathered(source, opening, reply);
+        let missing = InputError::Inconsistent("nothing was to be gathered");
+        let (message, origin) = gathered.ok_or(missing)?;
+        self.begin_batch(&message, origin);
+        Ok(Next::Vet)
+    }
+}
+
+impl Agent {
+    /// Builds the request that asks which role serves: what is asked, and the user's message as a message of its own.
+    pub(super) fn routing_request(&self) -> Result<ModelRequest, InputError> {
+        let governed = self.governed.as_deref();
+        let routing = governed.and_then(|governed| governed.routing.as_ref());
+        let missing = InputError::Inconsistent("no choice of a role was asked for");
+        let routing = routing.ok_or(missing)?;
+        let mut latest_first = self.conversation.messages().iter().rev();
+        let user = latest_first.find(|message| matches!(message.as_ref(), Message::User { .. }));
+        let prompt = Arc::new(Message::system(routing.prompt.as_str()));
+        Ok(ModelRequest {
+            messages: std::iter::once(prompt).chain(user.cloned()).collect(),
+            tools: Arc::default(),
+            tool_choice: ToolChoice::None,
+            max_output_tokens: Some(routing.max_output_tokens),
+            temperature: None,
+            reply_format: ReplyFormat::Text,
+        })
     }
 }

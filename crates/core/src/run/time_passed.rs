@@ -5,131 +5,115 @@
 
 use std::time::Duration;
 
-use crate::finish::FinishReason;
+use super::agent::{Agent, Phase};
+use super::last_answer::Limit;
+use super::turn::StepBuilder;
+use super::{Next, RunTree};
+use crate::error::InputError;
 use crate::ids::AgentId;
 use crate::limits::Limits;
 use crate::outcome::ToolFailure;
-use crate::record::{LimitKind, LimitReachedRecord, RecordBody};
-use crate::run::RunTree;
-use crate::run::agent::{Agent, Phase};
-use crate::run::draft::Draft;
+use crate::record::LimitKind;
 
 const TIME_IS_UP: &str = "the time limit of the run is reached";
 
 impl RunTree {
     /// Returns the active time at which the next limit on time is reached.
     pub(super) fn wake_at(&self) -> Option<Duration> {
-        if self.status.is_ended() {
+        if self.state.status.is_ended() {
             return None;
         }
-        self.at_work().filter_map(|agent| self.due(agent)).min()
+        let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
+        at_work.filter_map(|agent| self.due(agent)).min()
     }
 
-    pub(super) fn time_passed(&mut self, draft: &mut Draft) {
-        if self.status.is_ended() {
-            return;
-        }
-        let now = draft.stamp.active_elapsed;
+    /// Looks which agents' time is up, or nearly up.
+    pub(super) fn time_passed(&self, step: &mut StepBuilder) -> Next {
+        let now = step.stamp.active_elapsed;
         let is_due = |agent: &&Agent| self.due(agent).is_some_and(|due| now >= due);
-        let due: Vec<AgentId> = self
-            .at_work()
-            .filter(is_due)
-            .map(|agent| agent.id)
-            .collect();
-        for id in due {
-            let Some(agent) = self.agent(id).filter(|agent| !agent.has_ended()) else {
-                continue;
-            };
-            let hard = self.hard_end(agent);
-            if hard.is_some_and(|hard| now >= hard) {
-                self.time_is_up(draft, id);
-            } else {
-                self.time_is_nearly_up(draft, id);
-            }
-        }
+        let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
+        let last_first = at_work.filter(is_due).rev().map(|agent| agent.id);
+        step.todo
+            .extend(last_first.map(|id| (id, Next::TimePassed)));
+        Next::Wait
     }
 
-    fn at_work(&self) -> impl Iterator<Item = &Agent> {
-        self.agents
-            .iter()
-            .filter(|agent| !matches!(agent.phase, Phase::Queued | Phase::Ended))
+    /// An agent's time is up, or nearly up: no new tool runs from then on, but a model call under way may still bring the
+    /// answer.
+    pub(super) fn time_is_up(
+        &mut self,
+        step: &mut StepBuilder,
+        id: AgentId,
+    ) -> Result<Next, InputError> {
+        let agent = self.agent(id).filter(|agent| !agent.has_ended());
+        let Some(agent) = agent else {
+            // The agent that it worked for ended in this very step.
+            return Ok(Next::Wait);
+        };
+        let hard = self.hard_end(agent);
+        let is_up = hard.is_some_and(|hard| step.stamp.active_elapsed >= hard);
+        let mut turn = self.turn(id, step)?;
+        if is_up {
+            turn.record_limit(LimitKind::Deadline, None);
+        } else {
+            turn.record_limit(LimitKind::DeadlineReserve, None);
+            turn.agent.closing.get_or_insert(Limit::Deadline);
+        }
+        if turn.agent.awaits_check() {
+            turn.cancel_model_call();
+            return Ok(Next::FinishWithDraft);
+        }
+        if is_up {
+            self.stop_work(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
+            self.turn(id, step)?.agent.closing = Some(Limit::Deadline);
+            return Ok(Next::FinishWithoutAnswer);
+        }
+        turn.agent.take_back_batch();
+        match turn.agent.phase {
+            Phase::Tools(_) => {
+                self.abandon_batch(step, id, ToolFailure::Timeout, TIME_IS_UP)?;
+                Ok(Next::Schedule)
+            }
+            // It waited for a hook between two turns.
+            Phase::Between => Ok(Next::GoOn),
+            Phase::Model(_) | Phase::Consulting(_) | Phase::Queued | Phase::Ended => Ok(Next::Wait),
+        }
     }
 
     /// Returns when time has something to say to an agent next.
     fn due(&self, agent: &Agent) -> Option<Duration> {
-        if agent.closing.is_some() {
-            self.hard_end(agent)
+        let hard = self.hard_end(agent)?;
+        Some(if agent.closing.is_some() {
+            hard
         } else {
-            self.soft_end(agent)
-        }
+            soft_end(agent, hard)
+        })
     }
 
     /// Returns when an agent's time is up, whatever it is doing.
     fn hard_end(&self, agent: &Agent) -> Option<Duration> {
-        let own = agent.spec(&self.spec).limits.deadline;
-        let own = own.map(|deadline| agent.started.saturating_add(deadline));
-        let parent = agent.parent.as_ref();
-        let above = parent.and_then(|parent| self.soft_end(self.agent(parent.agent)?));
-        match (own, above) {
-            (Some(own), Some(above)) => Some(own.min(above)),
-            (own, above) => own.or(above),
-        }
-    }
-
-    /// Returns when an agent starts nothing more, so that its last answer comes in time.
-    fn soft_end(&self, agent: &Agent) -> Option<Duration> {
-        let hard = self.hard_end(agent)?;
-        let reserve = Limits::answer_reserve_of(hard.saturating_sub(agent.started));
-        Some(hard.saturating_sub(reserve))
-    }
-
-    /// No new tool runs from now on. A model call under way may still bring the answer.
-    fn time_is_nearly_up(&mut self, draft: &mut Draft, id: AgentId) {
-        self.record_limit(draft, id, LimitKind::DeadlineReserve);
-        let Some(agent) = self.agent_mut(id) else {
-            return;
+        let deadline = |agent: &Agent| {
+            let own = agent.spec(&self.spec).limits.deadline?;
+            Some(agent.started.saturating_add(own))
         };
-        agent.closing.get_or_insert(FinishReason::Deadline);
-        if self.give_up_check(draft, id) {
-            return;
+        if agent.parent.is_none() {
+            return deadline(agent);
         }
-        self.take_back_batch(id);
-        match self.agent(id).map(|agent| &agent.phase) {
-            Some(Phase::Tools(_)) => {
-                self.abandon_batch(draft, id, ToolFailure::Timeout, TIME_IS_UP);
-                self.schedule(draft, id);
-            }
-            // It was between two turns, waiting for a hook.
-            Some(Phase::Ended) => self.go_on(draft, id),
-            _ => {}
+        let above = |agent: &&Agent| self.agent(agent.parent_id()?);
+        let path: Vec<&Agent> = std::iter::successors(Some(agent), above).collect();
+        let mut end: Option<Duration> = None;
+        let mut parent: Option<&Agent> = None;
+        for agent in path.into_iter().rev() {
+            let above = parent.zip(end).map(|(parent, end)| soft_end(parent, end));
+            end = deadline(agent).into_iter().chain(above).min();
+            parent = Some(agent);
         }
+        end
     }
+}
 
-    fn time_is_up(&mut self, draft: &mut Draft, id: AgentId) {
-        self.record_limit(draft, id, LimitKind::Deadline);
-        if self.give_up_check(draft, id) {
-            return;
-        }
-        self.cancel_model_call(draft, id);
-        self.take_back_batch(id);
-        self.abandon_batch(draft, id, ToolFailure::Timeout, TIME_IS_UP);
-        self.append_results(id);
-        if let Some(agent) = self.agent_mut(id) {
-            agent.closing = Some(FinishReason::Deadline);
-        }
-        self.finish_with_what_there_is(draft, id);
-    }
-
-    fn record_limit(&mut self, draft: &mut Draft, id: AgentId, limit: LimitKind) {
-        let content = self
-            .agent(id)
-            .map(|agent| agent.text.clone())
-            .unwrap_or_default();
-        let reached = RecordBody::LimitReached(Box::new(LimitReachedRecord {
-            limit,
-            content,
-            prompt: None,
-        }));
-        self.record(draft, id, None, reached);
-    }
+/// Returns when an agent starts nothing more, so that its last answer comes in time before its hard end.
+fn soft_end(agent: &Agent, hard: Duration) -> Duration {
+    let reserve = Limits::answer_reserve_of(hard.saturating_sub(agent.started));
+    hard.saturating_sub(reserve)
 }

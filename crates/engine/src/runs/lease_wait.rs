@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{Cancelled, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
 use super::{ResumeError, Runs, Taker};
@@ -172,9 +172,7 @@ impl Runs {
         reason: &str,
         mut pause: impl AsyncFnMut(&HeldRun) -> Result<(), E>,
     ) -> Result<(), E> {
-        let id = InputId::new(self.parts.engine.ids.new_id().to_string());
-        let cancelled = InboxInput::Cancelled(Cancelled::new(id, reason));
-        self.post(run, cancelled).await?;
+        self.cancel(run, reason).await?;
         let store = self.parts.store.as_ref();
         loop {
             let summary = look(store, run).await?;
@@ -195,5 +193,46 @@ impl Runs {
             }
             pause(&HeldRun::of(&summary, WaitedFor::End)).await?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_memory::MemoryStore;
+    use neuraxis_ports::Session;
+    use neuraxis_testkit::CountingIds;
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(60);
+
+    #[tokio::test]
+    async fn a_holder_that_renews_its_lease_lives_and_the_lease_of_one_that_does_not_runs_out() {
+        let store = MemoryStore::with_lease(LEASE);
+        let (session, run) = ("s".parse().unwrap(), CountingIds::nth_run(1));
+        let session = Session::new(session, Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+        let lease = store.begin_run(&session.id, run).await.unwrap();
+
+        let renews = async |held: &HeldRun| {
+            assert_eq!((held.run_id, held.waited_for), (run, WaitedFor::Lease));
+            tokio::time::sleep(LEASE / 10).await;
+            store.renew(&lease).await.unwrap();
+            Ok(())
+        };
+        let lives = LeaseWait::default().until_free(&store, run, renews).await;
+        assert!(matches!(lives, Err(ResumeError::Alive(it)) if it == run));
+
+        let gives_up = async |_: &HeldRun| Err(ResumeError::ShuttingDown);
+        let stopped = LeaseWait::default().until_free(&store, run, gives_up).await;
+        assert!(matches!(stopped, Err(ResumeError::ShuttingDown)));
+
+        let died = async |_: &HeldRun| {
+            tokio::time::sleep(LEASE / 10).await;
+            Ok::<_, ResumeError>(())
+        };
+        let free = LeaseWait::default().until_free(&store, run, died).await;
+        free.unwrap();
+        assert_eq!(store.run(run).await.unwrap().leased_until, None);
     }
 }

@@ -114,3 +114,79 @@ async fn a_session_that_the_store_has_is_completed_and_a_longer_or_another_one_i
     imported(&there, &archived(&longer).await).await.unwrap();
     assert_eq!(archived(&there).await, archived(&longer).await);
 }
+
+#[tokio::test]
+async fn a_session_is_meant_by_its_id_or_by_the_beginning_of_it_if_no_other_begins_so() {
+    let store = Arc::new(MemoryStore::new());
+    for id in ["0199aaaa-1", "0199aaaa-2", "0199bbbb-1", "trip"] {
+        let session = Session::new(id.parse().unwrap(), Timestamp::UNIX_EPOCH);
+        store.create_session(&session).await.unwrap();
+    }
+    let sessions = Sessions::new(store);
+    for (text, expected) in [("trip", "trip"), ("tr", "trip"), ("0199b", "0199bbbb-1")] {
+        assert_eq!(sessions.find(text).await.unwrap().as_str(), expected);
+    }
+    let several = sessions.find("0199a").await.unwrap_err();
+    let expected = r#""0199a" begins several ids: 0199aaaa-2, 0199aaaa-1"#;
+    assert_eq!(several.to_string(), expected);
+    for text in ["", "nowhere"] {
+        let none = sessions.find(text).await.unwrap_err();
+        assert_eq!(none, FindError::NoSession(text.to_owned()));
+    }
+    // A name may begin as an id does; only what looks like one of ours is taken for its beginning.
+    for (id, expected) in [
+        ("0199bbbb", "0199bbbb-1"),
+        ("0199b", "0199b"),
+        ("tri", "tri"),
+    ] {
+        let found = sessions.find_or_new(id.parse().unwrap()).await.unwrap();
+        assert_eq!(found.as_str(), expected);
+    }
+    let several = sessions.find_or_new("0199aaaa".parse().unwrap()).await;
+    assert!(matches!(several, Err(FindError::Ambiguous { .. })));
+}
+
+#[tokio::test]
+async fn what_is_idle_is_what_pruning_removes() {
+    let store = store().await;
+    talk(&store, 1, "Hi.").await;
+    let open = Session::new("open".parse().unwrap(), Timestamp::UNIX_EPOCH);
+    store.create_session(&open).await.unwrap();
+    let run = CountingIds::nth_run(2);
+    store.begin_run(&open.id, run).await.unwrap();
+    let sessions = Sessions::new(store);
+    for before in [Timestamp::UNIX_EPOCH, Timestamp::MAX] {
+        let idle = sessions.idle_since(before).await.unwrap();
+        let removed = sessions.prune(before).await.unwrap();
+        assert_eq!(idle.len() as u64, removed);
+    }
+    let unfinished = sessions.unfinished_run(&open.id).await.unwrap();
+    assert_eq!(unfinished.map(|run| run.run_id), Some(run));
+    assert_eq!(sessions.runs(&id()).await.unwrap(), None, "it is gone");
+}
+
+#[tokio::test]
+async fn an_archive_is_refused_before_anything_of_it_is_kept() {
+    async fn import(archive: String, unfinished: UnfinishedRuns) -> ImportError {
+        let store = Arc::new(MemoryStore::new());
+        let sessions = Sessions::new(store);
+        let nobody = async |_: &crate::HeldRun| Ok::<_, ImportError>(());
+        let mut archive = std::io::Cursor::new(archive);
+        let imported = sessions.import(&mut archive, unfinished, nobody).await;
+        let mut each = sessions.each(SessionFilter::default());
+        assert!(each.next().await.unwrap().is_none(), "nothing is kept");
+        imported.unwrap_err()
+    }
+    let one = archive().await;
+    let twice = import(format!("{one}{one}"), UnfinishedRuns::Taken).await;
+    assert!(matches!(twice, ImportError::Twice(_)), "{twice}");
+    let empty = import(String::new(), UnfinishedRuns::Taken).await;
+    assert!(matches!(empty, ImportError::Empty), "{empty}");
+    let open = store().await;
+    let run = CountingIds::nth_run(1);
+    let lease = open.begin_run(&id(), run).await.unwrap();
+    let started = [RunLog::new(run, id()).started("Hello?")];
+    open.commit(&lease, &started).await.unwrap();
+    let unfinished = import(archived(&open).await, UnfinishedRuns::Refused).await;
+    assert!(matches!(unfinished, ImportError::Unfinished { .. }));
+}

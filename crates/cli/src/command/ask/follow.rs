@@ -67,7 +67,7 @@ pub(in crate::command) async fn show(
     }
     let records = || handle.records();
     verdict(&result, interrupt, records, |failure| {
-        view.has_told(failure)
+        view.has_reported(failure)
     })
 }
 

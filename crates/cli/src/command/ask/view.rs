@@ -8,8 +8,8 @@ use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
 
 use super::Format;
 use super::answer::{Answer, Change};
-use super::narrator::Narrator;
 use super::page::Page;
+use super::reporter::Reporter;
 use crate::approve::{self, Prompter};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -20,7 +20,7 @@ use crate::output::Output;
 pub(in crate::command) struct View {
     format: Format,
     page: Page,
-    narrator: Narrator,
+    reporter: Reporter,
     answer: Answer,
     /// What was recorded before is known already.
     known: Seq,
@@ -40,7 +40,7 @@ impl View {
         Self {
             format,
             page,
-            narrator: Narrator::new(),
+            reporter: Reporter::new(),
             answer: Answer::default(),
             known: Seq(0),
         }
@@ -54,7 +54,7 @@ impl View {
 
     /// Says something that the user should know before the answer.
     pub(in crate::command) fn notice(&self, notice: &str) {
-        self.narrator.progress.notice(notice);
+        self.reporter.progress.notice(notice);
     }
 
     /// Shows the events of a run up to its end. Nothing is shown while the person is asked something.
@@ -82,13 +82,13 @@ impl View {
                 }
             }
         }
-        self.narrator.progress.hide();
+        self.reporter.progress.hide();
         Ok(())
     }
 
     /// Tells whether it was said before, as the last of its kind, why a model failed.
-    pub(in crate::command) fn has_told(&self, failure: &str) -> bool {
-        self.narrator.has_told(failure)
+    pub(in crate::command) fn has_reported(&self, failure: &str) -> bool {
+        self.reporter.has_reported(failure)
     }
 
     /// Shows what a run came to.
@@ -100,9 +100,9 @@ impl View {
                     RunStatus::Interrupted => self.answer.end_of_line().to_owned(),
                     _ => self.answer.finish(&result.reply),
                 };
-                self.page.write(&missing, &mut self.narrator.progress)?;
-                self.page.flush(&mut self.narrator.progress)?;
-                self.narrator.progress.hide();
+                self.page.write(&missing, &mut self.reporter.progress)?;
+                self.page.flush(&mut self.reporter.progress)?;
+                self.reporter.progress.hide();
                 Ok(())
             }
             Format::Json => self.page.output.json(result),
@@ -121,7 +121,7 @@ impl View {
         match self.format {
             Format::Text => self.show_text(event),
             Format::Json => {
-                self.narrator.hear(event);
+                self.reporter.hear(event);
                 Ok(())
             }
             Format::Events => self.show_event(event),
@@ -133,13 +133,13 @@ impl View {
         if self.page.output.is_terminal() {
             self.end_line()?;
         }
-        self.narrator.progress.hide();
+        self.reporter.progress.hide();
         Ok(())
     }
 
     fn end_line(&mut self) -> io::Result<()> {
         let end_of_line = self.answer.end_of_line();
-        let progress = &mut self.narrator.progress;
+        let progress = &mut self.reporter.progress;
         if !end_of_line.is_empty() {
             self.page.write(end_of_line, progress)?;
         }
@@ -153,11 +153,11 @@ impl View {
                 if matches!(event, Event::Record(_)) && self.page.output.is_terminal() {
                     self.end_line()?;
                 }
-                self.narrator.hear(event);
+                self.reporter.hear(event);
             }
-            Change::More(text) => self.page.write(&text, &mut self.narrator.progress)?,
+            Change::More(text) => self.page.write(&text, &mut self.reporter.progress)?,
             Change::Void(end_of_line) => {
-                let progress = &mut self.narrator.progress;
+                let progress = &mut self.reporter.progress;
                 self.page.write(end_of_line, progress)?;
                 self.page.flush(progress)?;
                 let void = "what the model said just now is void";
@@ -169,10 +169,10 @@ impl View {
 
     fn show_event(&mut self, event: &Event) -> io::Result<()> {
         if self.page.output.is_terminal() {
-            self.narrator.progress.hide();
+            self.reporter.progress.hide();
         }
         self.page.output.json(event)?;
-        self.narrator.hear(event);
+        self.reporter.hear(event);
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use neuraxis::ports::{CallContext, Ids, LlmClient, TraceContext};
 use tokio::time::timeout;
 
 /// How long a tiny request may take: a local server may have to read its model first.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The most tokens of a tiny reply. OpenAI takes no less than 16.
 const FEW: u32 = 16;
@@ -31,7 +31,7 @@ pub(super) async fn whole(
 ) -> Result<Reply, LlmError> {
     let context = context();
     let asked = client.respond(&request, &context);
-    timeout(PATIENCE, asked).await.map_err(|_| late())?
+    timeout(TIMEOUT, asked).await.map_err(|_| late())?
 }
 
 /// Asks for a reply as it comes.
@@ -48,12 +48,12 @@ pub(super) async fn streamed(
         }
         reply.finish()
     };
-    timeout(PATIENCE, asked).await.map_err(|_| late())?
+    timeout(TIMEOUT, asked).await.map_err(|_| late())?
 }
 
 fn late() -> LlmError {
-    let patience = PATIENCE.as_secs();
-    let said = format!("nothing within {patience} s");
+    let seconds = TIMEOUT.as_secs();
+    let said = format!("nothing within {seconds} s");
     LlmError::new(LlmErrorKind::Timeout, said)
 }
 

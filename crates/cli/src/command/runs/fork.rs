@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
+use neuraxis::core::log::RunView;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{AgentId, Record, Turn};
 use neuraxis::engine::ForkOptions;
@@ -11,7 +12,6 @@ use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
-use super::show::decision;
 use crate::approve::WhenAway;
 use crate::command::ask::{Attended, Format, watch};
 use crate::command::lookup::new_session;
@@ -142,7 +142,8 @@ impl Fork {
         role: Option<Role>,
         records: &[Arc<Record>],
     ) -> ForkOptions {
-        let decided = decision(records);
+        let view = RunView::of(records);
+        let decided = view.decision();
         let mut options = ForkOptions::new(session);
         let mode = self.mode.map(Mode::new);
         let channel = self.channel.map(Channel::new);

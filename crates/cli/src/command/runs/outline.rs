@@ -1,6 +1,6 @@
 //! The tree of a run: what each agent did, turn by turn.
 
-mod wording;
+mod lines;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -47,10 +47,10 @@ impl Outline {
                 let key = call.tool_call_id.clone();
                 self.open.insert(key, (record.agent, place));
                 started.clone_from(&call.agents);
-                Some(wording::call(call))
+                Some(lines::call(call))
             }
             RecordBody::ToolResult(result) => self.complete(result),
-            body => wording::of(record, body),
+            body => lines::of(record, body),
         };
         if let Some(line) = line {
             self.agents.entry(record.agent).or_default().push(Entry {
@@ -67,10 +67,10 @@ impl Outline {
         let entry = place.and_then(|(agent, place)| self.agents.get_mut(&agent)?.get_mut(place));
         match entry {
             Some(entry) => {
-                entry.line.push_str(&wording::came_of(result));
+                entry.line.push_str(&lines::came_of(result));
                 None
             }
-            None => Some(wording::not_started(result)),
+            None => Some(lines::not_started(result)),
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use neuraxis::core::{Decision, Record, RecordBody, SessionMetrics};
+use neuraxis::core::Record;
+use neuraxis::core::log::RunView;
 use neuraxis::engine::{Sessions, run_steps};
 use neuraxis::ports::RunSummary;
 use serde_json::{Value, json};
@@ -77,6 +78,7 @@ fn in_text(
     columns: Option<usize>,
 ) -> String {
     const BOLD: Style = Style::new().bold();
+    let view = RunView::of(records);
     let (style, status) = (style_of(run.status), run.status.as_str());
     let mut text = format!("{BOLD}run {}{BOLD:#}\n", run.run_id);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<9}{value}\n"));
@@ -93,7 +95,7 @@ fn in_text(
         let begun = moment(started);
         line("begun", format!("{begun} UTC{}", took.unwrap_or_default()));
     }
-    if let Some(decision) = decision(records) {
+    if let Some(decision) = view.decision() {
         let (mode, channel) = (
             one_line(decision.mode.as_str()),
             one_line(decision.channel.as_str()),
@@ -104,10 +106,10 @@ fn in_text(
         1 => "1 turn".to_owned(),
         turns => format!("{turns} turns"),
     };
-    line("used", format!("{turns} · {}", used(&metrics(records))));
+    line("used", format!("{turns} · {}", used(view.metrics())));
     text.push('\n');
     text.push_str(&draw(&outline::of(records), branches, columns));
-    if let Some(reply) = reply(records) {
+    if let Some(reply) = reply(&view) {
         let reply = harmless(reply.trim_end());
         text.push_str(&format!("\n{reply}\n"));
     }
@@ -117,7 +119,8 @@ fn in_text(
 fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
     let mut value = run_in_json(run);
     if let Value::Object(value) = &mut value {
-        let decision = decision(records);
+        let view = RunView::of(records);
+        let decision = view.decision();
         value.insert(
             "mode".to_owned(),
             json!(decision.map(|decision| &decision.mode)),
@@ -126,31 +129,15 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
             "channel".to_owned(),
             json!(decision.map(|decision| &decision.channel)),
         );
-        value.insert("reply".to_owned(), json!(reply(records)));
-        value.insert("metrics".to_owned(), json!(metrics(records)));
+        value.insert("reply".to_owned(), json!(reply(&view)));
+        value.insert("metrics".to_owned(), json!(view.metrics()));
         value.insert("steps".to_owned(), json!(run_steps(records)));
     }
     value
 }
 
-fn metrics(records: &[Arc<Record>]) -> SessionMetrics {
-    SessionMetrics::of_run(records.iter().map(Arc::as_ref))
-}
-
-/// Returns what governance decided about a run.
-pub(super) fn decision(records: &[Arc<Record>]) -> Option<&Decision> {
-    records.iter().find_map(|record| match &record.body {
-        RecordBody::Decision(decision) => Some(decision.as_ref()),
-        _ => None,
-    })
-}
-
-fn reply(records: &[Arc<Record>]) -> Option<&str> {
-    let last = records.last().filter(|last| last.ends_the_run())?;
-    match &last.body {
-        RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => Some(&outcome.content),
-        _ => None,
-    }
-    .filter(|content| !content.is_empty())
-    .map(String::as_str)
+/// Returns what the run answered, if it has ended with something said.
+fn reply(view: &RunView) -> Option<&str> {
+    let content = view.outcome().map(|outcome| outcome.content.as_str());
+    content.filter(|content| !content.is_empty())
 }

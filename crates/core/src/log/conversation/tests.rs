@@ -8,6 +8,7 @@ use crate::message::{ModelRef, TextPart};
 use crate::outcome::ToolFailure;
 use crate::profile::ResultRule;
 use crate::record::ToolStatus;
+use crate::reply::ReplyFinish;
 use crate::usage::Usage;
 
 const SOURCE: ReplySource = ReplySource {

@@ -69,6 +69,11 @@ impl Gauge {
         tokens.fold(0, u64::saturating_add)
     }
 
+    /// Estimates the tokens of a user message of one text.
+    pub(in crate::run) fn tokens_of_user(&self, text: &str) -> u64 {
+        self.tokens_of_text(text).saturating_add(TOKENS_PER_MESSAGE)
+    }
+
     pub(super) fn tokens_of_text(&self, text: &str) -> u64 {
         self.tokens_of_bytes(length(text))
     }

@@ -18,7 +18,7 @@ const LOADING: &str = "the model server is still loading the model";
 
 /// Follows a run and tells about it.
 #[derive(Debug)]
-pub(super) struct Narrator {
+pub(super) struct Reporter {
     pub(super) progress: Progress,
     /// The tools that run.
     running: HashMap<ToolCallId, String>,
@@ -30,7 +30,7 @@ pub(super) struct Narrator {
     is_time_up: bool,
 }
 
-impl Narrator {
+impl Reporter {
     pub(super) fn new() -> Self {
         Self {
             progress: Progress::new(),
@@ -87,9 +87,9 @@ impl Narrator {
             }
             RecordBody::Warning(warning) => self.progress.warn(&warning.message),
             RecordBody::RoleDowngraded(downgraded) => {
-                let told = describe::downgraded(downgraded);
+                let what = describe::downgraded(downgraded);
                 let reason = &downgraded.reason;
-                self.progress.warn(&format!("{told}: {reason}"));
+                self.progress.warn(&format!("{what}: {reason}"));
             }
             RecordBody::Escalated(escalated) => {
                 self.progress.warn(&describe::escalated(escalated));
@@ -150,16 +150,16 @@ impl Narrator {
             NextAttempt::Follows => "; trying again",
             NextAttempt::None => "",
         };
-        // What follows the first line, such as a comparison, is told when the run ends.
+        // What follows the first line, such as a comparison, is shown when the run ends.
         let error = failed.error.to_string();
         let error = error.lines().next().unwrap_or_default();
-        let told = if self.has_told(error) {
+        let what = if self.has_reported(error) {
             "the same failure again"
         } else {
             error
         };
         let served_by = &failed.served_by;
-        self.progress.warn(&format!("{served_by}: {told}{next}"));
+        self.progress.warn(&format!("{served_by}: {what}{next}"));
         self.failure = Some(error.to_owned());
         if is_waited_for {
             // What is shown counts the time from now on.
@@ -168,11 +168,11 @@ impl Narrator {
         }
     }
 
-    /// Tells whether a failure was the last to be told.
-    pub(super) fn has_told(&self, error: &str) -> bool {
+    /// Tells whether a failure was the last to be reported.
+    pub(super) fn has_reported(&self, error: &str) -> bool {
         self.failure
             .as_deref()
-            .is_some_and(|told| error.ends_with(told))
+            .is_some_and(|reported| error.ends_with(reported))
     }
 
     fn tool_ended(&mut self, result: &ToolResult) {

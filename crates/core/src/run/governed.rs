@@ -1,0 +1,164 @@
+//! What a decision asks of the loop beside models, tools and limits: to ask first which role serves, to check the draft,
+//! to escalate. Only the agent that answers the user is concerned.
+//!
+//! A run whose decision asks for none of it has no [`GovernedRun`], and pays nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::Next;
+use super::agent::Agent;
+use super::turn::{AgentTurn, StepBuilder};
+use crate::decision::{
+    Clarification, Decision, Escalation, Routing, SelfCheck, SpentBudget, TakesOver,
+};
+use crate::finish::{BudgetKind, FinishReason};
+use crate::ids::Role;
+use crate::record::{Escalated, LimitReachedRecord, RecordBody};
+
+/// What the user is told when not even the larger role got further.
+const ASK_A_PERSON: &str = "I have tried several times and did not get this right, so I stop here rather than guess. \
+     Please tell me how to go on, or ask somebody who knows.";
+
+/// What a run's decision asks for, and what has come of it so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct GovernedRun {
+    /// Whom to ask which role serves, until it has answered.
+    pub(super) routing: Option<Routing>,
+    pub(super) self_check: Option<SelfCheck>,
+    pub(super) escalation: Option<Escalation>,
+    /// The role that a model chose.
+    pub(super) chosen: Option<Role>,
+    /// The larger role that has taken over.
+    pub(super) larger: Option<Role>,
+    /// Failures in a row.
+    pub(super) failures: u32,
+}
+
+impl GovernedRun {
+    /// Takes from a decision what the loop has to do, if anything.
+    pub(super) fn of(decision: &Decision) -> Option<Box<Self>> {
+        let Decision {
+            routing,
+            self_check,
+            escalation,
+            ..
+        } = decision;
+        let any = routing.is_some() || self_check.is_some() || escalation.is_some();
+        any.then(|| {
+            Box::new(Self {
+                routing: routing.clone(),
+                self_check: self_check.clone(),
+                escalation: escalation.clone(),
+                chosen: None,
+                larger: None,
+                failures: 0,
+            })
+        })
+    }
+
+    /// Returns the role that serves in the place of the agent's own: the larger one, or the one that was chosen.
+    pub(super) fn role(&self) -> Option<&Role> {
+        self.larger.as_ref().or(self.chosen.as_ref())
+    }
+
+    /// Lets another role serve than the agent's own. It cannot take over from itself.
+    pub(super) fn choose(&mut self, role: &Role) {
+        self.chosen = Some(role.clone());
+        if let Some(escalation) = &mut self.escalation {
+            escalation.role.take_if(|larger| larger == role);
+        }
+    }
+
+    /// Says who takes over after the failures so far, if anybody does who has not yet.
+    fn take_over(&mut self) -> Option<Escalated> {
+        let failures = self.failures;
+        match self.escalation.as_ref()?.after(failures) {
+            TakesOver::Role(role) if self.larger.is_none() => {
+                self.larger = Some(role.clone());
+                Some(Escalated {
+                    failures,
+                    role: Some(role),
+                    question: None,
+                })
+            }
+            TakesOver::Person => Some(Escalated {
+                failures,
+                role: None,
+                question: Some(ASK_A_PERSON.to_owned()),
+            }),
+            TakesOver::Role(_) | TakesOver::Nobody => None,
+        }
+    }
+}
+
+/// A reply that needs no model, because the decision holds it.
+pub(super) enum ReplyAtOnce {
+    Spent(SpentBudget),
+    Question(Clarification),
+}
+
+impl ReplyAtOnce {
+    /// Takes it from a decision, if there is one: a budget that is used up comes before a question.
+    pub(super) fn of(decision: &Decision) -> Option<Self> {
+        let spent = decision.spent.clone().map(Self::Spent);
+        spent.or_else(|| decision.clarify.clone().map(Self::Question))
+    }
+
+    /// Lets the root agent say it, before any model was called.
+    pub(super) fn end(self, root: &mut Agent, step: &mut StepBuilder) -> Next {
+        let (reason, content) = match self {
+            Self::Question(clarify) => (FinishReason::Clarify, clarify.question),
+            Self::Spent(SpentBudget { measure, reply, .. }) => {
+                let kind = BudgetKind::from(measure);
+                let reached = LimitReachedRecord {
+                    limit: kind.into(),
+                    content: String::new(),
+                    prompt: None,
+                };
+                step.record(root, None, RecordBody::LimitReached(Box::new(reached)));
+                (FinishReason::Budget(kind), reply)
+            }
+        };
+        root.conversation.say(&content);
+        Next::Finish(reason, content)
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Counts a failed attempt of a turn's model call, a turn whose calls all failed, or a draft that a check turned down.
+    pub(super) fn count_failure(&mut self) {
+        if let Some(governed) = self.agent.governed.as_deref_mut() {
+            governed.failures = governed.failures.saturating_add(1);
+        }
+    }
+
+    /// Ends the row of failures.
+    pub(super) fn succeeded(&mut self) {
+        if let Some(governed) = self.agent.governed.as_deref_mut() {
+            governed.failures = 0;
+        }
+    }
+
+    /// Says who takes over after the failures so far, if anybody does, and records it.
+    pub(super) fn take_over(&mut self) -> TakesOver {
+        let governed = self.agent.governed.as_deref_mut();
+        let Some(escalated) = governed.and_then(GovernedRun::take_over) else {
+            return TakesOver::Nobody;
+        };
+        let role = escalated.role.clone();
+        self.record(RecordBody::Escalated(Box::new(escalated)));
+        role.map_or(TakesOver::Person, TakesOver::Role)
+    }
+
+    /// Ends the agent with a question to the person.
+    pub(super) fn finish_with_question(&mut self) -> Next {
+        let text = self.agent.conversation.text();
+        let content = if text.is_empty() {
+            ASK_A_PERSON.to_owned()
+        } else {
+            format!("{text}\n\n{ASK_A_PERSON}")
+        };
+        self.agent.conversation.say(ASK_A_PERSON);
+        Next::Finish(FinishReason::Clarify, content)
+    }
+}

@@ -1,0 +1,125 @@
+//! Handles what people send to a run at work: a decision about a call, a message (loop rule 16), the wish that it end.
+
+use super::last_answer::Limit;
+use super::turn::{AgentTurn, StepBuilder};
+use super::{Next, RunTree};
+use crate::effect::Approved;
+use crate::error::InputError;
+use crate::finish::FinishReason;
+use crate::ids::{AgentId, CallIndex};
+use crate::input::{ApprovalDecided, ApprovalDecision, Cancelled, Steered};
+use crate::json::JsonText;
+use crate::message::Message;
+use crate::outcome::ToolFailure;
+use crate::record::RecordBody;
+
+use super::batch::CallState;
+
+impl AgentTurn<'_> {
+    pub(super) fn approval_decided(
+        &mut self,
+        mut decided: ApprovalDecided,
+    ) -> Result<Next, InputError> {
+        let now = self.step.stamp.at;
+        let batch = self.batch()?;
+        let id = &decided.tool_call_id;
+        let index = batch.index_of(id);
+        let index = index.ok_or_else(|| InputError::NotWaiting(id.clone()))?;
+        let call = batch.call(index)?;
+        let CallState::Asking { asked, .. } = &call.state else {
+            return Err(InputError::NotWaiting(id.clone()));
+        };
+        if call.arguments.hash() != decided.arguments_hash {
+            return Err(InputError::ApprovalMismatch(id.clone()));
+        }
+        // Whoever decides too late decides nothing, and it is not recorded as theirs.
+        if asked.expires_at.is_some_and(|end| end <= now) {
+            (decided.decision, decided.by) = (ApprovalDecision::Expired, None);
+            decided.code = None;
+        }
+        let (decision, by) = (decided.decision.clone(), decided.by.clone());
+        let code = decided.code;
+        self.record_in_batch(RecordBody::ApprovalDecided(Box::new(decided)));
+        match decision {
+            ApprovalDecision::Approve {
+                arguments,
+                remember,
+            } => self.approve(index, arguments, Approved { remember, by, code })?,
+            ApprovalDecision::Deny { reason } => {
+                let message = match reason {
+                    Some(reason) => format!("denied: {reason}"),
+                    None => "denied".to_owned(),
+                };
+                self.refuse(index, ToolFailure::Denied, &message)?;
+            }
+            ApprovalDecision::Expired => {
+                let message = "not run: nobody approved it in time";
+                self.refuse(index, ToolFailure::ApprovalExpired, message)?;
+            }
+        }
+        Ok(Next::Schedule)
+    }
+
+    /// Marks a call as approved. The final arguments are checked in any case: an approval answers an ask, not a deny.
+    fn approve(
+        &mut self,
+        index: CallIndex,
+        arguments: Option<JsonText>,
+        approved: Approved,
+    ) -> Result<(), InputError> {
+        let effect_id = self.step.new_effect();
+        let call = self.batch()?.call(index)?;
+        call.approved = Some(approved);
+        if let Some(arguments) = arguments {
+            call.arguments = arguments;
+        }
+        call.state = CallState::Vetting { effect_id };
+        self.ask_vetting(effect_id)
+    }
+
+    /// Keeps a message until it can join: it cannot stand between a call and its result.
+    pub(super) fn steered(&mut self, steered: Steered) -> Next {
+        self.agent.conversation.steer(steered.message.clone());
+        self.record(RecordBody::Steered(Box::new(steered)));
+        Next::Wait
+    }
+}
+
+impl Steered {
+    /// Checks that it is a message with which a run can be steered.
+    pub(super) fn check(&self) -> Result<(), InputError> {
+        match self.message.as_ref() {
+            Message::User { .. } => Ok(()),
+            _ => Err(InputError::NotFromUser),
+        }
+    }
+}
+
+impl RunTree {
+    /// Ends the run, or one of its agents, at whatever point it is.
+    pub(super) fn cancelled(
+        &mut self,
+        step: &mut StepBuilder,
+        cancelled: Cancelled,
+    ) -> Result<Next, InputError> {
+        let (id, limit) = (cancelled.agent, cancelled.limit);
+        let is_root = id == AgentId::ROOT;
+        let record = RecordBody::Cancelled(Box::new(cancelled));
+        self.turn(id, step)?.record(record);
+        let limit = limit.filter(|_| is_root);
+        let why = match limit {
+            Some(_) => "a limit of the run is reached",
+            None if is_root => "the run was cancelled",
+            None => "the agent was cancelled",
+        };
+        self.stop_work(step, id, ToolFailure::Cancelled, why)?;
+        let turn = self.turn(id, step)?;
+        if let Some(limit) = limit {
+            // As at a limit that leaves no room for a last answer: with the text so far.
+            turn.agent.closing = Some(Limit::Budget(limit));
+            return Ok(Next::FinishWithoutAnswer);
+        }
+        let text = turn.agent.text();
+        Ok(Next::Finish(FinishReason::Cancelled, text))
+    }
+}

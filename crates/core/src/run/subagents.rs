@@ -1,0 +1,333 @@
+//! Sub-agents: how a call starts them, how many work at a time, and how their answers become its result.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::agent::{Agent, Parent, Phase};
+use super::batch::CallState;
+use super::turn::{AgentTurn, StepBuilder};
+use super::{Next, RunTree};
+use crate::error::InputError;
+use crate::finish::{RunOutcome, RunStatus};
+use crate::ids::{AgentId, Attempt, CallIndex, ToolCallId, ToolName};
+use crate::json::JsonText;
+use crate::log::Conversation;
+use crate::message::Message;
+use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
+use crate::spec::AgentSpec;
+
+/// An agent's answer, as its parent reads it.
+enum Answer {
+    Given(String),
+    Failed(String),
+}
+
+/// What each agent of a call is to do.
+struct Assignment<'a> {
+    tool: &'a ToolName,
+    spec: &'a AgentSpec,
+    tasks: Vec<String>,
+}
+
+impl RunTree {
+    /// Starts the agents of a call that is ready, or gives it an error as its result.
+    pub(super) fn start_agents(
+        &mut self,
+        step: &mut StepBuilder,
+        parent: AgentId,
+        call: CallIndex,
+    ) -> Result<Next, InputError> {
+        let first = u32::try_from(self.agents.len()).unwrap_or(u32::MAX);
+        let mut turn = self.turn(parent, step)?;
+        let assignment = match turn.assignment(call)? {
+            Ok(assignment) => assignment,
+            Err((failure, message)) => {
+                turn.refuse(call, failure, &message)?;
+                return Ok(Next::Wait);
+            }
+        };
+        let agents = (first..).map(AgentId).take(assignment.tasks.len());
+        let of_call = turn.delegate(call, agents.clone().collect())?;
+        let started: Vec<Agent> = agents
+            .zip(assignment.tasks)
+            .map(|(id, task)| {
+                let parent = Parent {
+                    agent: parent,
+                    call: of_call.clone(),
+                    tool: assignment.tool.clone(),
+                    depth: turn.agent.depth().saturating_add(1),
+                };
+                turn.agent.sub_agent(id, parent, assignment.spec, task)
+            })
+            .collect();
+        // Where there is nothing to do, that is the result.
+        step.todo.push((parent, Next::Collect(of_call)));
+        self.agents.extend(started);
+        Ok(Next::BeginQueued)
+    }
+}
+
+impl<'a> AgentTurn<'a> {
+    /// Reads from the arguments of a call what each of its agents is to do; otherwise why it cannot start any.
+    fn assignment(
+        &mut self,
+        call: CallIndex,
+    ) -> Result<Result<Assignment<'a>, (ToolFailure, String)>, InputError> {
+        let refused = |failure, message: &str| Ok(Err((failure, message.to_owned())));
+        let (run, depth) = (self.run, self.agent.depth());
+        let so_far = self.all().count().saturating_sub(1);
+        let call = self.batch()?.call(call)?;
+        let Some((tool, spec)) = agent_of(&run.agents, &call.name) else {
+            let message = "TOOL_NOT_ENABLED: this tool is not available in this run";
+            return refused(ToolFailure::NotEnabled, message);
+        };
+        if depth >= run.agent_limits.depth {
+            let message = "TOOL_NOT_ENABLED: an agent this deep cannot start others";
+            return refused(ToolFailure::NotEnabled, message);
+        }
+        let tasks = match tasks_of(spec, &call.arguments) {
+            Ok(tasks) => tasks,
+            Err(message) => return Ok(Err((ToolFailure::InvalidArguments, message))),
+        };
+        let most = usize::try_from(run.agent_limits.total).unwrap_or(usize::MAX);
+        let (asked, left) = (tasks.len(), most.saturating_sub(so_far));
+        if asked > left {
+            let message = format!(
+                "not run: it would start {asked} agents, and this run may start {left} more"
+            );
+            return refused(ToolFailure::LimitReached, &message);
+        }
+        Ok(Ok(Assignment { tool, spec, tasks }))
+    }
+
+    /// Marks a call as the work of these agents and journals it. Returns its id.
+    fn delegate(
+        &mut self,
+        index: CallIndex,
+        agents: Vec<AgentId>,
+    ) -> Result<ToolCallId, InputError> {
+        let effect_id = self.step.new_effect();
+        let started = self.step.stamp.active_elapsed;
+        let call = self.batch()?.call(index)?;
+        let CallState::Ready { class } = call.state else {
+            return Err(InputError::Inconsistent(
+                "agents start for a call that is not ready",
+            ));
+        };
+        call.state = CallState::Delegated {
+            effect_id,
+            attempt: Attempt(1),
+            class,
+            agents,
+            started,
+        };
+        let id = call.id.clone();
+        self.journal(index)?;
+        Ok(id)
+    }
+
+    /// Lets the next agent that waits for its turn begin, if fewer work than this agent's profile lets work at a time.
+    pub(super) fn begin_queued(&mut self) -> Next {
+        let most = self.spec.profile.parallel_agents.max(1);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let id = self.agent.id;
+        let own = |agent: &&Agent| agent.parent_id() == Some(id);
+        let working = self
+            .below
+            .iter()
+            .filter(own)
+            .filter(|agent| agent.is_at_work());
+        if working.count() >= most {
+            return Next::Wait;
+        }
+        let is_next = |agent: &&mut Agent| {
+            agent.parent_id() == Some(id) && matches!(agent.phase, Phase::Queued)
+        };
+        if let Some(next) = self.below.iter_mut().find(is_next) {
+            next.started = self.step.stamp.active_elapsed;
+            next.phase = Phase::Between;
+            let todo = &mut self.step.todo;
+            todo.push((id, Next::BeginQueued));
+            todo.push((next.id, Next::Open));
+        }
+        Next::Wait
+    }
+
+    /// Gives a call its result once all of its agents have ended.
+    pub(super) fn collect(&mut self, call: &ToolCallId) -> Result<Next, InputError> {
+        // The call may have its result by now: an agent of it that ended at once was here before.
+        let batch = self.agent.batch();
+        let its = batch.and_then(|batch| batch.calls.iter().find(|its| its.id == *call));
+        let Some((
+            index,
+            CallState::Delegated {
+                effect_id,
+                attempt,
+                agents,
+                started,
+                ..
+            },
+        )) = its.map(|its| (its.index, &its.state))
+        else {
+            return Ok(Next::Wait);
+        };
+        let ended = |id: &AgentId| self.started_since(*id).is_none_or(Agent::has_ended);
+        if !agents.iter().all(ended) {
+            return Ok(Next::Wait);
+        }
+        let took = self.step.stamp.active_elapsed.saturating_sub(*started);
+        let ran = Some((*effect_id, *attempt, Some(took)));
+        let agents = agents.clone();
+        let outcome = self.collected(index, &agents)?;
+        self.settle(index, ran, &outcome)?;
+        self.note_result(index, &outcome)?;
+        Ok(Next::Schedule)
+    }
+
+    /// Puts the answers of a call's agents together: one array in the order asked for, where the call named a list.
+    pub(super) fn collected(
+        &mut self,
+        index: CallIndex,
+        agents: &[AgentId],
+    ) -> Result<ToolOutcome, InputError> {
+        let run = self.run;
+        let of_call = agent_of(&run.agents, &self.batch()?.call(index)?.name);
+        let fans_out = of_call.is_some_and(|(_, spec)| spec.fan_out.is_some());
+        let answers: Vec<Answer> = agents
+            .iter()
+            .filter_map(|id| self.started_since(*id)?.answer.as_ref())
+            .map(Answer::of)
+            .collect();
+        Ok(match answers.as_slice() {
+            [Answer::Given(content)] if !fans_out => {
+                ToolOutcome::done(ToolOutput::new(JsonText::string(content)))
+            }
+            [Answer::Failed(why), rest @ ..]
+                if rest
+                    .iter()
+                    .all(|answer| matches!(answer, Answer::Failed(_))) =>
+            {
+                ToolOutcome::failed(ToolFailure::Error, why)
+            }
+            answers => {
+                let values: Vec<String> = answers.iter().map(Answer::json).collect();
+                let array = JsonText::from_text(format!("[{}]", values.join(",")));
+                ToolOutcome::done(ToolOutput::new(array))
+            }
+        })
+    }
+}
+
+impl Agent {
+    /// Makes an agent that works for this one, and waits for its turn.
+    fn sub_agent(&self, id: AgentId, parent: Parent, spec: &AgentSpec, task: String) -> Self {
+        let mut conversation = Conversation::of_sub_agent(spec);
+        conversation.hear(Message::user(task));
+        Self {
+            parent: Some(parent),
+            forced: spec.tool_choice.clone(),
+            // What it is told, its parent may have from strangers.
+            taint: self.taint.clone(),
+            phase: Phase::Queued,
+            ..Self::new(id, conversation)
+        }
+    }
+}
+
+impl Answer {
+    fn of(outcome: &RunOutcome) -> Self {
+        let ended_well = outcome.status() == RunStatus::Done;
+        if ended_well || !outcome.content.trim().is_empty() {
+            Self::Given(outcome.content.clone())
+        } else {
+            Self::Failed(format!(
+                "the agent gave no answer: {}",
+                outcome.finish_reason
+            ))
+        }
+    }
+
+    fn json(&self) -> String {
+        let text = match self {
+            Self::Given(content) => JsonText::string(content),
+            Self::Failed(why) => JsonText::error(why),
+        };
+        text.as_str().to_owned()
+    }
+}
+
+/// Returns what the calls of a tool start, by the name that the model wrote.
+fn agent_of<'a>(
+    agents: &'a BTreeMap<ToolName, AgentSpec>,
+    name: &str,
+) -> Option<(&'a ToolName, &'a AgentSpec)> {
+    agents.iter().find(|(tool, _)| tool.as_str() == name)
+}
+
+/// Returns what each agent is to do: an item of the list that the spec names, or the whole arguments. A text is taken as
+/// it is, and so is the only text of an object; anything else as JSON.
+fn tasks_of(spec: &AgentSpec, arguments: &JsonText) -> Result<Vec<String>, String> {
+    let object: BTreeMap<String, &RawValue> = arguments
+        .decode()
+        .map_err(|error| format!("the arguments are not an object: {error}"))?;
+    let Some(list) = &spec.fan_out else {
+        let mut values = object.values();
+        let only = match (values.next(), values.next()) {
+            (Some(only), None) => serde_json::from_str::<String>(only.get()).ok(),
+            _ => None,
+        };
+        return Ok(vec![only.unwrap_or_else(|| arguments.as_str().to_owned())]);
+    };
+    let items = object
+        .get(list)
+        .ok_or_else(|| format!("{list}: is missing"))?;
+    let items: Vec<&RawValue> =
+        serde_json::from_str(items.get()).map_err(|_| format!("{list}: must be a list"))?;
+    let tasks = items.iter().map(|item| {
+        serde_json::from_str::<String>(item.get()).unwrap_or_else(|_| item.get().to_owned())
+    });
+    Ok(tasks.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Role;
+    use crate::profile::Profile;
+
+    fn tasks(fan_out: Option<&str>, arguments: &str) -> Result<Vec<String>, String> {
+        let mut spec = AgentSpec::new(Profile::researcher(), Role::REASONING);
+        spec.fan_out = fan_out.map(str::to_owned);
+        tasks_of(&spec, &JsonText::from_text(arguments))
+    }
+
+    #[test]
+    fn a_list_gives_a_task_an_item() {
+        let arguments = r#"{"topics":["a",{"b":1},2],"depth":3}"#;
+        assert_eq!(
+            tasks(Some("topics"), arguments).unwrap(),
+            ["a", r#"{"b":1}"#, "2"]
+        );
+        assert_eq!(
+            tasks(Some("topics"), "{}").unwrap_err(),
+            "topics: is missing"
+        );
+        assert_eq!(
+            tasks(Some("topics"), r#"{"topics":"a"}"#).unwrap_err(),
+            "topics: must be a list"
+        );
+    }
+
+    #[test]
+    fn without_a_list_the_arguments_are_the_task() {
+        assert_eq!(tasks(None, r#"{"task":"a"}"#).unwrap(), ["a"]);
+        let two = r#"{"task":"a","style":"short"}"#;
+        assert_eq!(tasks(None, two).unwrap(), [two]);
+        assert!(
+            tasks(None, "[]")
+                .unwrap_err()
+                .starts_with("the arguments are not")
+        );
+    }
+}

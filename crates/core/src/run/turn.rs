@@ -1,0 +1,183 @@
+//! One agent's part of a step: the agent, how it is to behave, and the step that its handlers add to.
+//!
+//! An agent is looked up once, by `RunTree::turn`; its handlers are methods of [`AgentTurn`], in the file of what they
+//! handle.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::agent::Agent;
+use super::batch::Batch;
+use super::{Next, RunState};
+use crate::effect::Effect;
+use crate::error::InputError;
+use crate::ids::{AgentId, ContentIndex, EffectId, RunId, Seq};
+use crate::input::Stamp;
+use crate::record::{PromptInjected, PromptReason, Record, RecordBody, Warning};
+use crate::spec::{AgentSpec, RunSpec};
+
+/// An agent with all that its handlers may read and change.
+pub(super) struct AgentTurn<'a> {
+    pub(super) agent: &'a mut Agent,
+    /// How the agent behaves and what it may use.
+    pub(super) spec: &'a AgentSpec,
+    pub(super) state: &'a mut RunState,
+    pub(super) step: &'a mut StepBuilder,
+    pub(super) run: &'a RunSpec,
+    /// The agents that were started before this one: those it works for are among them.
+    pub(super) above: &'a mut [Agent],
+    /// The agents that were started after this one: its sub-agents are among them.
+    pub(super) below: &'a mut [Agent],
+}
+
+/// What a run counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Counters {
+    /// The last record's number.
+    pub(super) seq: Seq,
+    /// The next model call's or batch's number.
+    pub(super) content: ContentIndex,
+    /// How many effects were asked for.
+    pub(super) effects: u32,
+}
+
+/// Collects the records and effects of one step, and what is still to be done in it.
+pub(super) struct StepBuilder {
+    run_id: RunId,
+    pub(super) stamp: Stamp,
+    pub(super) counters: Counters,
+    pub(super) effects: Vec<Effect>,
+    pub(super) records: Vec<Arc<Record>>,
+    /// What follows for whom once the agent at work waits; the last is done first.
+    pub(super) todo: Vec<(AgentId, Next)>,
+}
+
+impl StepBuilder {
+    pub(super) const fn new(run_id: RunId, stamp: Stamp, counters: Counters) -> Self {
+        Self {
+            run_id,
+            stamp,
+            counters,
+            effects: Vec::new(),
+            records: Vec::new(),
+            todo: Vec::new(),
+        }
+    }
+
+    pub(super) fn new_effect(&mut self) -> EffectId {
+        self.counters.effects = self.counters.effects.saturating_add(1);
+        EffectId {
+            run: self.run_id,
+            number: self.counters.effects,
+        }
+    }
+
+    pub(super) const fn new_content_index(&mut self) -> ContentIndex {
+        let index = self.counters.content;
+        self.counters.content = index.next();
+        index
+    }
+
+    /// Adds a record of an agent; the first of a step is its cause and is marked so.
+    pub(super) fn record(
+        &mut self,
+        agent: &Agent,
+        content_index: Option<ContentIndex>,
+        body: RecordBody,
+    ) {
+        self.counters.seq = self.counters.seq.next();
+        let is_cause = self.records.is_empty();
+        let active = u64::try_from(self.stamp.active_elapsed.as_millis()).unwrap_or(u64::MAX);
+        self.records.push(Arc::new(Record {
+            seq: self.counters.seq,
+            content_index,
+            run_id: self.run_id,
+            agent: agent.id,
+            turn: agent.turn,
+            at: self.stamp.at,
+            active_ms: is_cause.then_some(active),
+            body,
+        }));
+    }
+
+    /// Records something that the run survives, with a code for programs.
+    pub(super) fn warn(&mut self, agent: &Agent, code: &str, message: String) {
+        let code = code.to_owned();
+        let warning = RecordBody::Warning(Box::new(Warning { code, message }));
+        self.record(agent, None, warning);
+    }
+
+    /// Takes an effect back that this very step asks for: it need not be answered any more.
+    pub(super) fn take_back(&mut self, effect: EffectId) {
+        self.effects.retain(|asked| asked.id() != Some(effect));
+    }
+}
+
+impl AgentTurn<'_> {
+    /// Records something of this agent.
+    pub(super) fn record(&mut self, body: RecordBody) {
+        self.step.record(self.agent, None, body);
+    }
+
+    /// Records something that belongs to a model call or batch.
+    pub(super) fn record_at(&mut self, content_index: ContentIndex, body: RecordBody) {
+        self.step.record(self.agent, Some(content_index), body);
+    }
+
+    /// Records something that belongs to the agent's current batch.
+    pub(super) fn record_in_batch(&mut self, body: RecordBody) {
+        let content_index = self.agent.batch().map(|batch| batch.content_index);
+        self.step.record(self.agent, content_index, body);
+    }
+
+    pub(super) fn warn(&mut self, code: &str, message: String) {
+        self.step.warn(self.agent, code, message);
+    }
+
+    /// Appends a system message of the loop's own and records it.
+    pub(super) fn tell(&mut self, reason: PromptReason, message: String) {
+        self.agent.conversation.tell(&message);
+        let injected = PromptInjected { reason, message };
+        self.record(RecordBody::PromptInjected(Box::new(injected)));
+    }
+
+    /// Returns the batch that the agent works on.
+    pub(super) fn batch(&mut self) -> Result<&mut Batch, InputError> {
+        let batch = self.agent.batch_mut();
+        batch.ok_or(InputError::Inconsistent("an agent has no calls to work on"))
+    }
+
+    /// Returns this agent and those it works for, up to the root agent.
+    pub(super) fn path(&self) -> impl Iterator<Item = &Agent> {
+        std::iter::successors(Some(&*self.agent), |agent| {
+            self.above.get(place(agent.parent.as_ref()?.agent))
+        })
+    }
+
+    /// Does something to each agent that this one works for, the nearest first.
+    pub(super) fn each_above(&mut self, mut change: impl FnMut(&mut Agent)) {
+        let mut next = self.agent.parent_id();
+        while let Some(agent) = next.and_then(|id| self.above.get_mut(place(id))) {
+            change(agent);
+            next = agent.parent_id();
+        }
+    }
+
+    /// Returns all agents of the run, in the order in which they were started.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Agent> {
+        let above = self.above.iter();
+        above.chain([&*self.agent]).chain(self.below.iter())
+    }
+
+    /// Returns an agent that was started after this one.
+    pub(super) fn started_since(&self, id: AgentId) -> Option<&Agent> {
+        let first = self.above.len() + 1;
+        self.below.get(place(id).checked_sub(first)?)
+    }
+}
+
+/// Returns where an agent stands among those of its run.
+pub(super) fn place(id: AgentId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
+}
