@@ -10,7 +10,7 @@ use std::time::Duration;
 use neuraxis::Orchestrator;
 use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, Seq};
 use neuraxis::engine::ApprovalKey;
-use neuraxis::ports::SessionStore;
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Aftermath, Postgres, ScriptedModel, SilentProxy};
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
-use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
 
@@ -68,7 +68,13 @@ async fn a_newer_schema_is_refused_with_both_versions() {
 /// The files were written by the first code with each schema; they stay as they are.
 #[tokio::test]
 async fn a_file_of_every_schema_version_is_read_whole() {
-    for version in ["schema-1.db", "schema-2.db", "schema-3.db", "schema-4.db", "schema-5.db"] {
+    for version in [
+        "schema-1.db",
+        "schema-2.db",
+        "schema-3.db",
+        "schema-4.db",
+        "schema-5.db",
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql");
         let fixture = std::path::Path::new(fixtures).join(version);
