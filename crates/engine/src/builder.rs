@@ -1,56 +1,33 @@
 //! How an orchestrator is put together.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, SessionStore, Tool, ToolRunner,
-    TraceSink, async_trait,
+    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolRunner, TraceSink,
 };
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::{CatalogError, ToolCatalog};
-use crate::engine::Engine;
+use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::ForeignTool;
-use crate::health::SharedHealth;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
-use crate::system::{SystemClock, UuidV7};
 
-/// How many tools may run at the same time, over all runs, unless the builder says otherwise.
-const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
-
-/// Collects what an [`Orchestrator`] needs: at least one model.
-#[derive(Debug)]
+/// Collects what an [`Orchestrator`] needs, at least one model and a store, or what an [`Agent`] needs, at least one model.
+#[derive(Debug, Default)]
 pub struct OrchestratorBuilder {
-    models: BTreeMap<Role, Arc<dyn LlmClient>>,
+    wiring: Wiring,
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
-    root: Option<Arc<str>>,
-    agents: Vec<AgentTool>,
-    hooks: Vec<Hook>,
-    advisor: Option<Arc<dyn Advisor>>,
-    tool_call_limit: Option<u32>,
-    policy: Arc<Policy>,
+    approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
-    sinks: Vec<Arc<dyn TraceSink>>,
-    approver: Arc<dyn Approver>,
-    approval_key: Option<ApprovalKey>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    retry: RetryPolicy,
-    project_id: Option<Arc<str>>,
     plan: Option<PlanName>,
-    max_parallel_tools: usize,
 }
 
 /// What is missing from, or wrong with, an orchestrator.
@@ -74,36 +51,11 @@ pub enum BuildError {
 }
 
 impl OrchestratorBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            models: BTreeMap::new(),
-            tools: Vec::new(),
-            foreign: Vec::new(),
-            root: None,
-            agents: Vec::new(),
-            hooks: Vec::new(),
-            advisor: None,
-            tool_call_limit: None,
-            policy: Arc::new(Policy::built_in()),
-            store: None,
-            verified: None,
-            sinks: Vec::new(),
-            approver: Arc::new(NobodyApproves),
-            approval_key: None,
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(UuidV7),
-            retry: RetryPolicy::default(),
-            project_id: None,
-            plan: None,
-            max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
-        }
-    }
-
     /// Sets the model that serves a role. A role without one is served by the first there is of reasoning, router and
     /// coding.
     #[must_use]
     pub fn model(mut self, role: Role, client: Arc<dyn LlmClient>) -> Self {
-        self.models.insert(role, client);
+        self.wiring.models.insert(role, client);
         self
     }
 
@@ -140,7 +92,7 @@ impl OrchestratorBuilder {
     /// outside.
     #[must_use]
     pub fn root(mut self, root: impl Into<Arc<str>>) -> Self {
-        self.root = Some(root.into());
+        self.wiring.root = Some(root.into());
         self
     }
 
@@ -148,7 +100,7 @@ impl OrchestratorBuilder {
     #[must_use]
     pub fn agent(mut self, agent: AgentTool) -> Self {
         self.tools.push(Arc::new(RunElsewhere(agent.spec.clone())));
-        self.agents.push(agent);
+        self.wiring.agents.push(agent);
         self
     }
 
@@ -183,22 +135,22 @@ impl OrchestratorBuilder {
         hooks: impl IntoIterator<Item = Hook>,
         advisor: Arc<dyn Advisor>,
     ) -> Self {
-        self.hooks = hooks.into_iter().collect();
-        self.advisor = Some(advisor);
+        self.wiring.hooks = hooks.into_iter().collect();
+        self.wiring.advisor = Some(advisor);
         self
     }
 
     /// Sets how many tool calls a run may make at the most, those of its sub-agents included.
     #[must_use]
     pub const fn tool_call_limit(mut self, most: u32) -> Self {
-        self.tool_call_limit = Some(most);
+        self.wiring.tool_call_limit = Some(most);
         self
     }
 
     /// Sets the policy, in place of the built-in one.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = Arc::new(policy);
+        self.wiring.policy = Arc::new(policy);
         self
     }
 
@@ -224,14 +176,14 @@ impl OrchestratorBuilder {
     /// Adds a sink that receives every record.
     #[must_use]
     pub fn trace_sink(mut self, sink: Arc<dyn TraceSink>) -> Self {
-        self.sinks.push(sink);
+        self.wiring.sinks.push(sink);
         self
     }
 
     /// Sets who is asked about calls that need approval. Without one, such calls are denied.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
-        self.approver = approver;
+        self.wiring.approver = approver;
         self
     }
 
@@ -250,28 +202,28 @@ impl OrchestratorBuilder {
     /// Sets the clock, in place of the system's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.wiring.clock = clock;
         self
     }
 
     /// Sets who makes ids, in place of UUIDv7.
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
-        self.ids = ids;
+        self.wiring.ids = ids;
         self
     }
 
     /// Sets how failed model calls are repeated.
     #[must_use]
     pub const fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.retry = retry;
+        self.wiring.retry = retry;
         self
     }
 
     /// Names the project that tools work for.
     #[must_use]
     pub fn project_id(mut self, project: impl Into<Arc<str>>) -> Self {
-        self.project_id = Some(project.into());
+        self.wiring.project_id = Some(project.into());
         self
     }
 
@@ -286,7 +238,7 @@ impl OrchestratorBuilder {
     /// Sets how many tools may run at the same time, over all runs; at least one.
     #[must_use]
     pub const fn max_parallel_tools(mut self, most: usize) -> Self {
-        self.max_parallel_tools = most;
+        self.wiring.max_parallel_tools = most;
         self
     }
 
@@ -296,11 +248,11 @@ impl OrchestratorBuilder {
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build(mut self) -> Result<Orchestrator, BuildError> {
-        let store = self.store.take().ok_or(BuildError::NoStore)?;
+        let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
         Ok(Orchestrator::new(Arc::new(Parts {
             engine: Arc::new(self.engine()?),
-            store,
+            store: store.ok_or(BuildError::NoStore)?,
             verified,
             plan,
             governed: Governed::default(),
@@ -320,7 +272,7 @@ impl OrchestratorBuilder {
     }
 
     fn engine(self) -> Result<Engine, BuildError> {
-        if self.models.is_empty() {
+        if self.wiring.models.is_empty() {
             return Err(BuildError::NoModel);
         }
         let mut catalog = ToolCatalog::default();
@@ -329,41 +281,15 @@ impl OrchestratorBuilder {
         }
         for (server, tool) in self.foreign {
             // The policy may have been set after the tools were added.
-            let tool = ForeignTool::new(&server, tool, &self.policy)?;
+            let tool = ForeignTool::new(&server, tool, &self.wiring.policy)?;
             catalog.add(Arc::new(tool))?;
         }
-        check_agents(&self.agents, &catalog)?;
+        check_agents(&self.wiring.agents, &catalog)?;
         let approval_key = match self.approval_key {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
         };
-        let shutdown = CancellationToken::new();
-        let roles = self.models.keys().cloned().collect();
-        Ok(Engine {
-            models: self.models,
-            catalog,
-            policy: self.policy,
-            root: self.root,
-            agents: self.agents,
-            hooks: self.hooks,
-            advisor: self.advisor,
-            tool_call_limit: self.tool_call_limit,
-            sinks: self.sinks,
-            approver: self.approver,
-            approval_key,
-            clock: self.clock,
-            ids: self.ids,
-            retry: self.retry,
-            health: SharedHealth::default(),
-            roles,
-            project_id: self.project_id,
-            tool_permits: Arc::new(Semaphore::new(
-                self.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS),
-            )),
-            tasks: TaskTracker::new(),
-            closing: shutdown.child_token(),
-            shutdown,
-        })
+        Ok(Engine::new(self.wiring, catalog, approval_key))
     }
 }
 
@@ -379,15 +305,4 @@ fn check_agents(agents: &[AgentTool], catalog: &ToolCatalog) -> Result<(), Catal
         }
     }
     Ok(())
-}
-
-/// The approver where there is nobody to ask.
-#[derive(Debug)]
-struct NobodyApproves;
-
-#[async_trait]
-impl Approver for NobodyApproves {
-    async fn decide(&self, _ask: &neuraxis_core::AskApproval) -> ApproverReply {
-        ApproverReply::Nobody
-    }
 }

@@ -3,7 +3,6 @@
 mod active_time;
 mod alarm;
 mod ask;
-mod inbox;
 mod journal;
 mod keep;
 mod loading;
@@ -21,9 +20,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_brainstem::Told;
 use neuraxis_core::{
-    Advice, Advised, CancelModel, CancelTool, Cancelled, Consult, DataPolicy, Decision, Effect,
-    EffectId, Hook, Input, InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree,
-    SessionId, Stamp, Step, ToolName, Transcript,
+    CancelModel, CancelTool, Cancelled, DataPolicy, Decision, Effect, EffectId, Input, InputId,
+    Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, SessionId, Stamp, Step, ToolName,
+    Transcript,
 };
 use neuraxis_ports::{CancellationToken, StoreError, TraceContext};
 use tokio::sync::{mpsc, watch};
@@ -43,9 +42,6 @@ use under_way::{UnderWay, Work};
 
 /// How many inputs from outside may wait for a run to take them.
 const INBOX_SIZE: usize = 64;
-
-/// How long an embedder's hook may think before the run goes on without its advice.
-const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
 
 /// What is fixed for one run.
 #[derive(Debug)]
@@ -81,7 +77,7 @@ pub(crate) struct Driver {
     running: Vec<(EffectId, CancellationToken)>,
     /// The calls that wait for their models to be loaded.
     loading: Loading,
-    /// Why its calls may run, as far as that was told.
+    /// The sentences that say why its calls may run, so that none is written twice.
     told: Told,
     active: ActiveTime,
     alarm: Alarm,
@@ -199,77 +195,82 @@ impl Driver {
         }
     }
 
-    /// Goes on until the run ends or waits for somebody who is not here.
+    /// Goes on until the run ends, is lost to this process, or waits for somebody who is not here.
     pub(crate) async fn drive(mut self: Box<Self>, first: Step) {
         let mut step = first;
-        loop {
-            self.active.follow(step.status);
-            self.take_back(&step.effects);
-            self.unwritten.append(&mut step.records);
-            let begins_something = !step
-                .effects
-                .iter()
-                .all(|effect| matches!(effect, Effect::Vet(_)));
-            if (begins_something || step.status.is_ended()) && !self.keep(&mut step).await {
-                break;
-            }
-            self.perform(std::mem::take(&mut step.effects));
-            if self.lost.is_some() {
-                break;
-            }
-            // Nothing waits with what happened still unwritten.
-            if self.ready.is_empty() && !self.keep(&mut step).await {
-                break;
-            }
-            if step.status.is_ended() {
-                self.perform(std::mem::take(&mut step.effects));
-                break;
-            }
-            let wake_at = step.wake_at;
+        while self.carry_out(&mut step).await {
             if self.stands_still(step.status) && !self.read_inbox().await {
-                self.journal.release().await;
-                // Who posted while the run was held left it to this process.
-                if self.read_inbox().await {
-                    let runs = self.journal.slot.as_ref().map(RunSlot::runs);
-                    let run_id = self.scope.run_id;
-                    self.conclude();
-                    if let Some(runs) = runs {
-                        runs.resume_in_background(run_id);
-                    }
-                    return;
-                }
-                break;
+                return self.put_aside().await;
             }
-            let input = match self.next_input(wake_at).await {
+            let input = match self.next_input(step.wake_at).await {
                 Ok(input) => input,
                 Err(error) => {
                     self.lose(error);
                     break;
                 }
             };
-            let posted = self.posted_id(&input);
-            let advanced = self.tree.advance(self.stamp(), input);
-            let names_nothing = advanced
-                .as_ref()
-                .map_or(true, |step| step.records.is_empty());
-            if let Some(id) = posted.filter(|_| names_nothing) {
-                self.journal.settle(&id).await;
-            }
-            step = match advanced {
-                Ok(step) => step,
-                Err(error) => {
-                    // An answer that cannot be comes from outside; the machine is unchanged and goes on.
-                    tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
-                    Step {
-                        status: self.tree.status(),
-                        effects: Vec::new(),
-                        records: Vec::new(),
-                        wake_at,
-                    }
-                }
-            };
+            step = self.advance(input, step.wake_at).await;
         }
         self.conclude();
+    }
+
+    /// Keeps what a step recorded, and begins what it asks for: nothing begins that is not on record, but checks of calls,
+    /// whose records are written together with what follows from them. False once nothing more happens here.
+    async fn carry_out(&mut self, step: &mut Step) -> bool {
+        self.active.follow(step.status);
+        self.take_back(&step.effects);
+        self.unwritten.append(&mut step.records);
+        let is_check = |effect: &Effect| matches!(effect, Effect::Vet(_));
+        let begins_something = !step.effects.iter().all(is_check);
+        if (begins_something || step.status.is_ended()) && !self.keep(step).await {
+            return false;
+        }
+        self.perform(std::mem::take(&mut step.effects));
+        if self.lost.is_some() {
+            return false;
+        }
+        // Nothing waits with what happened still unwritten.
+        if self.ready.is_empty() && !self.keep(step).await {
+            return false;
+        }
+        // A log that is full may have ended the run just now.
+        let has_ended = step.status.is_ended();
+        if has_ended {
+            self.perform(std::mem::take(&mut step.effects));
+        }
+        !has_ended
+    }
+
+    /// Brings the machine an input, and takes what somebody posted out of the inbox if no record will name it.
+    async fn advance(&mut self, input: Input, wake_at: Option<Duration>) -> Step {
+        let posted = self.posted_id(&input);
+        let advanced = self.tree.advance(self.stamp(), input);
+        let is_recorded = matches!(&advanced, Ok(step) if !step.records.is_empty());
+        if let Some(id) = posted.filter(|_| !is_recorded) {
+            self.journal.settle(&id).await;
+        }
+        advanced.unwrap_or_else(|error| {
+            // An answer that cannot be comes from outside; the machine is unchanged and goes on.
+            tracing::warn!(run = %self.scope.run_id, %error, "an input was refused");
+            Step {
+                status: self.tree.status(),
+                effects: Vec::new(),
+                records: Vec::new(),
+                wake_at,
+            }
+        })
+    }
+
+    /// Gives back a run that waits for somebody who is not here. Who posted while it was held left it to this process.
+    async fn put_aside(mut self: Box<Self>) {
+        self.journal.release().await;
+        let is_posted_to = self.read_inbox().await;
+        let runs = self.journal.slot.as_ref().map(RunSlot::runs);
+        let run_id = self.scope.run_id;
+        self.conclude();
+        if let Some(runs) = runs.filter(|_| is_posted_to) {
+            runs.resume_in_background(run_id);
+        }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
@@ -372,27 +373,6 @@ impl Driver {
         Some(self.running.swap_remove(place).1)
     }
 
-    fn consult(&mut self, question: Consult) {
-        let effect_id = question.effect_id;
-        let Some(advisor) = self.engine.advisor.clone() else {
-            let advice = Advice::Continue;
-            self.ready
-                .push_back(Input::Advised(Advised { effect_id, advice }));
-            return;
-        };
-        self.work.push(Box::pin(async move {
-            let asked = answered(async { advisor.advise(&question).await });
-            let advice = match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
-                Ok(Some(advice)) if fits(&advice, question.hook) => advice,
-                Ok(_) | Err(_) => {
-                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
-                    Advice::Continue
-                }
-            };
-            Work::Answer(Box::new(Input::Advised(Advised { effect_id, advice })))
-        }));
-    }
-
     fn stamp(&self) -> Stamp {
         Stamp::new(self.engine.clock.now(), self.active.elapsed())
     }
@@ -421,11 +401,6 @@ impl Driver {
     fn into_publisher(self) -> watch::Sender<Option<Ended>> {
         self.end
     }
-}
-
-/// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
-fn fits(advice: &Advice, hook: Hook) -> bool {
-    !matches!(advice, Advice::Offer { .. }) || hook == Hook::ToolsSelected
 }
 
 /// Makes an approver's or advisor's panic one of many ways of giving no answer.

@@ -3,11 +3,14 @@
 //! Not for what is kept: a run of an [`Agent`](crate::Agent) is driven by the same engine and kept nowhere.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
-use neuraxis_core::{AgentSpec, Decision, Hook, Limits, Role, RunId, ToolName};
-use neuraxis_ports::{Advisor, Approver, Clock, Ids, LlmClient, TraceContext, TraceSink};
+use neuraxis_core::{AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName};
+use neuraxis_ports::{
+    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, TraceContext, TraceSink, async_trait,
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,15 +20,15 @@ use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
 use crate::resilience::RetryPolicy;
+use crate::system::{SystemClock, UuidV7};
 
-/// What all runs are driven with.
+/// How many tools may run at the same time, over all runs, unless somebody says otherwise.
+pub(crate) const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
+
+/// What an embedder gives an engine.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct Wiring {
     pub(crate) models: BTreeMap<Role, Arc<dyn LlmClient>>,
-    /// The roles that have a model of their own.
-    pub(crate) roles: Vec<Role>,
-    pub(crate) health: SharedHealth,
-    pub(crate) catalog: ToolCatalog,
     pub(crate) policy: Arc<Policy>,
     /// The folder that paths in calls are judged from.
     pub(crate) root: Option<Arc<str>>,
@@ -33,13 +36,46 @@ pub(crate) struct Engine {
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
     pub(crate) tool_call_limit: Option<u32>,
+    pub(crate) max_parallel_tools: usize,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
-    pub(crate) approval_key: ApprovalKey,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) retry: RetryPolicy,
     pub(crate) project_id: Option<Arc<str>>,
+}
+
+impl Default for Wiring {
+    /// No model yet, the built-in policy, nobody who approves, the system's clock and UUIDv7.
+    fn default() -> Self {
+        Self {
+            models: BTreeMap::new(),
+            policy: Arc::new(Policy::built_in()),
+            root: None,
+            agents: Vec::new(),
+            hooks: Vec::new(),
+            advisor: None,
+            tool_call_limit: None,
+            max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
+            sinks: Vec::new(),
+            approver: Arc::new(NobodyApproves),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(UuidV7),
+            retry: RetryPolicy::default(),
+            project_id: None,
+        }
+    }
+}
+
+/// What all runs are driven with.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    wiring: Wiring,
+    /// The roles that have a model of their own.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) health: SharedHealth,
+    pub(crate) catalog: ToolCatalog,
+    pub(crate) approval_key: ApprovalKey,
     pub(crate) tool_permits: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     /// Ends all runs.
@@ -48,7 +84,32 @@ pub(crate) struct Engine {
     pub(crate) closing: CancellationToken,
 }
 
+/// What an engine was given is read as if it were the engine's own.
+impl Deref for Engine {
+    type Target = Wiring;
+
+    fn deref(&self) -> &Wiring {
+        &self.wiring
+    }
+}
+
 impl Engine {
+    pub(crate) fn new(wiring: Wiring, catalog: ToolCatalog, approval_key: ApprovalKey) -> Self {
+        let shutdown = CancellationToken::new();
+        let permits = wiring.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            roles: wiring.models.keys().cloned().collect(),
+            health: SharedHealth::default(),
+            catalog,
+            approval_key,
+            tool_permits: Arc::new(Semaphore::new(permits)),
+            tasks: TaskTracker::new(),
+            closing: shutdown.child_token(),
+            shutdown,
+            wiring,
+        }
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -152,5 +213,16 @@ pub(crate) fn trace_of(run_id: RunId) -> TraceContext {
         span_id: low,
         sampled: true,
         state: None,
+    }
+}
+
+/// The approver where there is nobody to ask.
+#[derive(Debug)]
+struct NobodyApproves;
+
+#[async_trait]
+impl Approver for NobodyApproves {
+    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+        ApproverReply::Nobody
     }
 }

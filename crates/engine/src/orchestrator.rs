@@ -47,7 +47,7 @@ impl Orchestrator {
     /// Begins to put an orchestrator together.
     #[must_use]
     pub fn builder() -> OrchestratorBuilder {
-        OrchestratorBuilder::new()
+        OrchestratorBuilder::default()
     }
 
     pub(crate) const fn new(parts: Arc<Parts>) -> Self {

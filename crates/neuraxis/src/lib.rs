@@ -50,6 +50,6 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
-    RunHandle, Steps, UserRequest,
+    Agent, Approvals, Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult,
+    OrchestratorStep, RunHandle, Runs, Sessions, Steps, UserRequest,
 };

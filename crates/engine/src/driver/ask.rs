@@ -1,13 +1,18 @@
-//! Asks a person about calls.
+//! Asks people about calls, and an embedder's advisor how to go on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{ApprovalDecided, ApprovalDecision, AskApproval, Input, InputId};
+use neuraxis_core::{
+    Advice, Advised, ApprovalDecided, ApprovalDecision, AskApproval, Consult, Hook, Input, InputId,
+};
 use neuraxis_ports::ApproverReply;
 
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
+
+/// How long an embedder's hook may think before the run goes on without its advice.
+const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// Asks, for as long as the question may stay open.
@@ -52,4 +57,31 @@ impl Driver {
             Work::Answer(Box::new(Input::ApprovalDecided(decided)))
         }));
     }
+
+    /// Asks the advisor, if there is one, for as long as it may think.
+    pub(super) fn consult(&mut self, question: Consult) {
+        let effect_id = question.effect_id;
+        let Some(advisor) = self.engine.advisor.clone() else {
+            let advice = Advice::Continue;
+            self.ready
+                .push_back(Input::Advised(Advised { effect_id, advice }));
+            return;
+        };
+        self.work.push(Box::pin(async move {
+            let asked = answered(async { advisor.advise(&question).await });
+            let advice = match tokio::time::timeout(MAX_ADVICE_TIME, asked).await {
+                Ok(Some(advice)) if fits(&advice, question.hook) => advice,
+                Ok(_) | Err(_) => {
+                    tracing::warn!(hook = ?question.hook, "the advisor gave no advice that can be followed; the run goes on");
+                    Advice::Continue
+                }
+            };
+            Work::Answer(Box::new(Input::Advised(Advised { effect_id, advice })))
+        }));
+    }
+}
+
+/// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
+fn fits(advice: &Advice, hook: Hook) -> bool {
+    !matches!(advice, Advice::Offer { .. }) || hook == Hook::ToolsSelected
 }

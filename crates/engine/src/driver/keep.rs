@@ -1,8 +1,9 @@
-//! Keeps what was recorded, ends the run where there is no room for it, and leaves it where it cannot be kept at all.
+//! What a run has in the store while it is driven: its records are kept, the run ends where there is no room for them and is
+//! left where they cannot be kept at all; and what somebody posted is kept in its inbox until the run takes it.
 
 use std::sync::Arc;
 
-use neuraxis_core::{BudgetKind, Cancelled, Input, InputId, Step};
+use neuraxis_core::{BudgetKind, Cancelled, ClientResult, Input, InputId, Step};
 use neuraxis_ports::StoreError;
 
 use crate::driver::Driver;
@@ -58,5 +59,36 @@ impl Driver {
         (step.status, step.effects, step.wake_at) = (end.status, end.effects, end.wake_at);
         self.unwritten.extend(end.records);
         journal.append(&mut self.unwritten).await
+    }
+
+    /// Takes over what was posted to the run, by whichever process; true if there was anything.
+    pub(super) async fn read_inbox(&mut self) -> bool {
+        let posted = self.journal.inbox().await;
+        let is_any = !posted.is_empty();
+        for entry in posted {
+            if !self.posted.contains(&entry.id) {
+                self.ready.push_back(entry.input.input());
+                self.posted.push(entry.id);
+            }
+        }
+        is_any
+    }
+
+    /// Returns the id of an input that was found in the inbox, and no longer counts it as something to be taken.
+    pub(super) fn posted_id(&mut self, input: &Input) -> Option<InputId> {
+        if self.posted.is_empty() {
+            return None;
+        }
+        let id = match input {
+            Input::ApprovalDecided(decided) => decided.id.clone(),
+            Input::Steered(steered) => steered.id.clone(),
+            Input::Cancelled(cancelled) => cancelled.id.clone(),
+            Input::ToolFinished(finished) => {
+                ClientResult::input_id(finished.effect_id, finished.attempt)
+            }
+            _ => return None,
+        };
+        let index = self.posted.iter().position(|posted| *posted == id)?;
+        Some(self.posted.swap_remove(index))
     }
 }

@@ -8,7 +8,7 @@ use neuraxis_ports::CancellationToken;
 use tokio::time::Instant;
 
 use crate::driver::Driver;
-use crate::driver::serving::Instead;
+use crate::driver::serving::Fallback;
 use crate::driver::under_way::Work;
 
 /// How long a server is left alone before it is asked again.
@@ -39,7 +39,7 @@ impl Loading {
 /// A call that has left its server alone for a while.
 pub(super) struct Paused {
     call: CallModel,
-    instead: Option<Instead>,
+    fallback: Option<Fallback>,
 }
 
 /// Whether and how a call that found its model not loaded waits for it.
@@ -77,7 +77,7 @@ impl Driver {
     }
 
     /// Makes an attempt of a call after its server was left alone for a while. Whoever cancels the call meanwhile ends that.
-    pub(super) fn pause_for_loading(&mut self, call: CallModel, instead: Option<Instead>) {
+    pub(super) fn pause_for_loading(&mut self, call: CallModel, fallback: Option<Fallback>) {
         let effect_id = call.effect_id;
         if self.loading.since(effect_id).is_none() {
             self.loading.since.push((effect_id, Instant::now()));
@@ -90,15 +90,15 @@ impl Driver {
                 () = cancelled.cancelled() => {}
                 () = tokio::time::sleep(PAUSE) => {}
             }
-            Work::Paused(Box::new(Paused { call, instead }))
+            Work::Paused(Box::new(Paused { call, fallback }))
         }));
     }
 
     /// Goes on with a call after its pause, unless it was cancelled.
-    pub(super) fn pause_over(&mut self, Paused { call, instead }: Paused) {
+    pub(super) fn pause_over(&mut self, Paused { call, fallback }: Paused) {
         self.loading.paused = self.loading.paused.saturating_sub(1);
         match self.no_longer_running(call.effect_id) {
-            Some(_) => self.call_model(call, instead, Duration::ZERO),
+            Some(_) => self.call_model(call, fallback, Duration::ZERO),
             None => self.loading.is_over(call.effect_id),
         }
     }

@@ -13,7 +13,7 @@ use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
 
 use crate::driver::loading::Wait;
-use crate::driver::serving::{Instead, Served};
+use crate::driver::serving::{Fallback, Served};
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -28,7 +28,7 @@ pub(super) struct ModelAttempt {
     served_by: Role,
     downgraded: Option<Box<RoleDowngraded>>,
     /// The role that the failure policy chose for this call, where it did.
-    instead: Option<Instead>,
+    fallback: Option<Fallback>,
     duration: Duration,
     first_delta: Option<Duration>,
 }
@@ -38,10 +38,10 @@ impl Driver {
     pub(super) fn call_model(
         &mut self,
         call: CallModel,
-        instead: Option<Instead>,
+        fallback: Option<Fallback>,
         delay: Duration,
     ) {
-        let Some(served) = self.served(&call, instead.as_ref()) else {
+        let Some(served) = self.served(&call, fallback.as_ref()) else {
             let error = LlmError::new(
                 LlmErrorKind::ModelNotFound,
                 "no model is configured for a role that may serve this request",
@@ -50,7 +50,7 @@ impl Driver {
                 result: Err(error),
                 served_by: call.role.clone(),
                 downgraded: None,
-                instead,
+                fallback,
                 duration: delay,
                 first_delta: None,
             };
@@ -93,7 +93,7 @@ impl Driver {
                 result,
                 served_by,
                 downgraded,
-                instead,
+                fallback,
                 duration: started.elapsed(),
                 first_delta,
             };
@@ -120,7 +120,7 @@ impl Driver {
             result,
             served_by,
             downgraded,
-            instead,
+            fallback,
             duration,
             first_delta,
         } = attempt;
@@ -131,7 +131,7 @@ impl Driver {
             Err(error) => self.wait_for_loading(effect_id, &served_by, &error.kind),
         };
         if matches!(wait, Wait::GoesOn) {
-            self.pause_for_loading(call, instead);
+            self.pause_for_loading(call, fallback);
             return Input::TimePassed;
         }
         self.loading.is_over(effect_id);
@@ -160,13 +160,13 @@ impl Driver {
             let (_, client) = engine.model(&served_by, None)?;
             engine.policy.cost(usage, &client.info().model)
         });
-        let attempts = Instead::attempts(instead.as_ref(), number);
+        let attempts = Fallback::attempts(fallback.as_ref(), number);
         let again = engine.retry.delay(&error, attempts);
-        let again = again.map(|delay| (instead.clone(), delay));
+        let again = again.map(|delay| (fallback.clone(), delay));
         let other = || {
             let other = self
-                .instead(&served_by, number, &error)
-                .filter(|_| instead.is_none());
+                .fallback(&served_by, number, &error)
+                .filter(|_| fallback.is_none());
             other.map(|other| (Some(other), Duration::ZERO))
         };
         let again = again.or_else(other);
@@ -180,8 +180,8 @@ impl Driver {
         let call = CallModel { attempt, ..call };
         match (wait, again) {
             // Another model that is there answers sooner than one that is being loaded.
-            (_, Some((instead, delay))) => self.call_model(call, instead, delay),
-            (Wait::Begins, None) => self.pause_for_loading(call, instead),
+            (_, Some((fallback, delay))) => self.call_model(call, fallback, delay),
+            (Wait::Begins, None) => self.pause_for_loading(call, fallback),
             (_, None) => {}
         }
         Input::ModelFailed(ModelFailed {

@@ -17,28 +17,28 @@ pub(super) struct Served {
 
 /// Another role that takes a call over, because the attempts of the one it is for all failed.
 #[derive(Debug, Clone)]
-pub(super) struct Instead {
+pub(super) struct Fallback {
     role: Role,
     /// The first attempt that it makes.
     since: Attempt,
     why: String,
 }
 
-impl Instead {
+impl Fallback {
     /// Returns how many attempts there were by whoever made the last one.
-    pub(super) fn attempts(instead: Option<&Self>, number: Attempt) -> Attempt {
-        let before = instead.map_or(0, |instead| instead.since.0.saturating_sub(1));
+    pub(super) fn attempts(fallback: Option<&Self>, number: Attempt) -> Attempt {
+        let before = fallback.map_or(0, |fallback| fallback.since.0.saturating_sub(1));
         Attempt(number.0.saturating_sub(before))
     }
 }
 
 impl Driver {
     /// Chooses who makes the next attempt of a call; `None` if no model is configured whose role may serve.
-    pub(super) fn served(&self, call: &CallModel, instead: Option<&Instead>) -> Option<Served> {
+    pub(super) fn served(&self, call: &CallModel, fallback: Option<&Fallback>) -> Option<Served> {
         let engine = &self.engine;
         let (role, client) = engine.model(&call.role, self.scope.decision.as_deref())?;
-        let other = match (instead, &self.scope.decision) {
-            (Some(instead), _) => Some((instead.role.clone(), instead.why.clone())),
+        let other = match (fallback, &self.scope.decision) {
+            (Some(fallback), _) => Some((fallback.role.clone(), fallback.why.clone())),
             (None, Some(decision)) => {
                 let clock = engine.clock.as_ref();
                 let serving = engine.health.serving(&engine.policy, decision, role, clock);
@@ -68,12 +68,12 @@ impl Driver {
 
     /// Chooses another role for a call whose attempts all failed, where the failure is one that another model may not
     /// have. One call is taken over once.
-    pub(super) fn instead(
+    pub(super) fn fallback(
         &self,
         failed: &Role,
         number: Attempt,
         error: &LlmError,
-    ) -> Option<Instead> {
+    ) -> Option<Fallback> {
         let is_loading = error.kind == LlmErrorKind::Loading;
         if CallOutcome::of(&error.kind) != CallOutcome::Failed && !is_loading {
             return None;
@@ -88,7 +88,7 @@ impl Driver {
         };
         let decision = self.scope.decision.as_ref()?;
         let role = decision.allowed_roles.iter().find(may_help)?.clone();
-        Some(Instead {
+        Some(Fallback {
             why: format!(
                 "Role {role} serves this call, because role {failed} failed: {}",
                 error.kind

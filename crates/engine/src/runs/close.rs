@@ -65,8 +65,16 @@ impl Runs {
         let claim = Claim::take(&self.parts, run_id).ok_or(ResumeError::AtWork(run_id))?;
         let records = match self.parts.store.records(run_id, Seq(0)).await {
             Err(StoreError::Damaged(_)) => Vec::new(),
+            Ok(records) if records.is_empty() => {
+                // It never began, so that there is nothing to end.
+                let session = self.parts.store.run(run_id).await?.session;
+                return Ok(claim.lease(&session).await?.abandon().await?);
+            }
             records => records?,
         };
+        if records.last().is_some_and(|last| last.ends_the_run()) {
+            return Err(ResumeError::Ended(run_id));
+        }
         self.end_as_interrupted(claim, records, why).await?;
         Ok(())
     }

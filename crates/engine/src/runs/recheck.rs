@@ -1,5 +1,6 @@
-//! What is checked anew before a run is taken up: the folder, the tools and limits in force, the open calls. A log is no warrant: what stands in it lets no call run by itself, since
-//! whoever can write to the store, or hands over a file to be imported, can write a log.
+//! What is checked anew before a run is taken up: the folder, the tools and limits in force, the open calls. A log is no
+//! warrant: what stands in it lets no call run by itself, since whoever can write to the store, or hands over a file to be
+//! imported, can write a log.
 //!
 //! Not the judging of calls, which the driver does for every run alike.
 

@@ -122,7 +122,7 @@ fn a_foreign_tool_cannot_pass_for_a_built_in_one_or_another_server_s() {
                 Arc::new(neuraxis_testkit::ScriptedModel::new()),
             )
             .foreign_tools("shop", [tool as Arc<dyn Tool>])
-            .build();
+            .build_agent();
         let refused = built.map(drop).unwrap_err();
         assert!(
             matches!(refused, BuildError::Tool(CatalogError::ForeignName { .. })),

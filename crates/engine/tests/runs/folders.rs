@@ -137,7 +137,8 @@ fn an_approval_given_elsewhere_is_refused_and_not_kept() {
         let elsewhere = world.in_folder(Some("/b"));
         let waiting = elsewhere.approvals().list().await.unwrap();
         let asked = &waiting.first().unwrap().request;
-        let decided = elsewhere.approvals().decide(
+        let approvals = elsewhere.approvals();
+        let decided = approvals.decide(
             run,
             &asked.tool_call_id,
             asked.arguments_hash,

@@ -20,6 +20,7 @@ mod events;
 mod failing_models;
 mod faults;
 mod folders;
+mod following;
 mod forks;
 mod full_logs;
 mod governed;

@@ -182,7 +182,8 @@ fn an_imported_run_is_left_to_a_person_who_is_shown_its_calls() {
         let exported = Sessions::new(left.store.clone());
         exported.export(&session(), &mut archive).await.unwrap();
         let (kept, nobody) = (Sessions::new(store.clone()), async |_: &_| Ok::<_, ImportError>(()));
-        let imported = kept.import(&mut Cursor::new(archive), UnfinishedRuns::Taken, nobody);
+        let mut archive = Cursor::new(archive);
+        let imported = kept.import(&mut archive, UnfinishedRuns::Taken, nobody);
         imported.await.unwrap();
         let engine = engine(&store, &left.model, &put).build().unwrap();
         let recovered = engine.runs().recover().await.unwrap();

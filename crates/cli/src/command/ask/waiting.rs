@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use neuraxis::OrchestratorResult;
-use neuraxis::core::{AskCause, PendingKind, Record, RecordBody};
+use neuraxis::core::log::RunView;
+use neuraxis::core::{AskCause, PendingKind, Record};
 
 use crate::error::CommandError;
 
@@ -54,14 +55,11 @@ pub(super) fn of(result: &OrchestratorResult, records: &[Arc<Record>]) -> Comman
         .pending
         .iter()
         .filter(|pending| pending.kind == PendingKind::Approval);
+    let view = RunView::of(records);
     let names = calls.filter_map(|pending| {
-        let asked = records.iter().rev().find_map(|record| match &record.body {
-            RecordBody::ApprovalRequested(asked) if asked.effect_id == pending.effect_id => {
-                Some(asked)
-            }
-            _ => None,
-        });
-        Some(asked?.question(run))
+        let mut open = view.open_approvals();
+        let asked = open.find(|asked| asked.request.effect_id == pending.effect_id)?;
+        Some(asked.request.question(run))
     });
     let names: Vec<String> = names.take(MAX_NAMED).collect();
     if let [name] = names.as_slice() {

@@ -117,9 +117,9 @@ fn in_text(
 }
 
 fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
+    let view = RunView::of(records);
     let mut value = run_in_json(run);
     if let Value::Object(value) = &mut value {
-        let view = RunView::of(records);
         let decision = view.decision();
         value.insert(
             "mode".to_owned(),
@@ -136,7 +136,7 @@ fn in_json(run: &RunSummary, records: &[Arc<Record>]) -> Value {
     value
 }
 
-/// Returns what the run answered, if it has ended with something said.
+/// Returns what a run answered, if it has ended with an answer.
 fn reply(view: &RunView) -> Option<&str> {
     let content = view.outcome().map(|outcome| outcome.content.as_str());
     content.filter(|content| !content.is_empty())

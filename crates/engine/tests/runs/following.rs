@@ -1,0 +1,125 @@
+//! Following a run from any of its records on, whichever process drives it, and closing one that nobody drives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{FinishReason, LiveBody, RunId, RunStatus, Seq};
+use neuraxis_engine::{Event, Events, Orchestrator, ResumeError, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_testkit::{Script, ScriptedModel, reply};
+
+use crate::support::{builder, request, session};
+
+fn engine(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
+    let builder = builder(model).store(store.clone()).ids(Arc::new(UuidV7));
+    builder.build().unwrap()
+}
+
+fn slow() -> ScriptedModel {
+    ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(2)))
+}
+
+async fn heard(mut events: Events) -> Vec<Event> {
+    let mut heard = Vec::new();
+    while let Some(event) = events.next().await {
+        heard.push(event);
+    }
+    heard
+}
+
+fn numbers(events: &[Event]) -> Vec<u64> {
+    let numbers = events.iter().filter_map(|event| match event {
+        Event::Record(record) => Some(record.seq.0),
+        Event::Live(_) => None,
+    });
+    numbers.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_at_work_here_is_followed_live_from_the_record_that_was_heard_last() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = engine(&store, slow());
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let all = orchestrator.runs().attach(handle.run_id(), Seq(0)).await;
+    let rest = orchestrator.runs().attach(handle.run_id(), Seq(2)).await;
+    let (all, rest) = tokio::join!(heard(all.unwrap()), heard(rest.unwrap()));
+    let kept = store.records(handle.run_id(), Seq(0)).await.unwrap();
+    let kept: Vec<u64> = kept.iter().map(|record| record.seq.0).collect();
+    assert_eq!(numbers(&all), kept);
+    assert_eq!(numbers(&rest), kept[2..]);
+    let is_text = |event: &Event| matches!(event, Event::Live(live) if matches!(live.body, LiveBody::TextDelta { .. }));
+    assert!(all.iter().any(is_text) && rest.iter().any(is_text));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_another_process_is_followed_by_its_records_to_its_end() {
+    let store = Arc::new(MemoryStore::new());
+    let (ours, theirs) = (engine(&store, slow()), engine(&store, slow()));
+    let (handle, _) = theirs.stream(request("go")).await.unwrap();
+    let events = ours.runs().attach(handle.run_id(), Seq(1)).await.unwrap();
+    let followed = heard(events).await;
+    let kept = store.records(handle.run_id(), Seq(1)).await.unwrap();
+    assert_eq!(followed.len(), kept.len());
+    assert!(matches!(followed.last(), Some(Event::Record(last)) if last.ends_the_run()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_left_is_followed_on_once_somebody_takes_it_up() {
+    let store = Arc::new(MemoryStore::new());
+    let (first, next) = (engine(&store, slow()), engine(&store, slow()));
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    assert_eq!(first.suspend(Duration::ZERO).await, [run]);
+    let events = next.runs().attach(run, Seq(0)).await.unwrap();
+    let following = tokio::spawn(heard(events));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(!following.is_finished());
+    next.runs().resume(run, Vec::new()).await.unwrap();
+    let followed = following.await.unwrap();
+    let kept = store.records(run, Seq(0)).await.unwrap();
+    assert_eq!(numbers(&followed).len(), kept.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn following_ends_at_once_for_who_heard_all_and_when_the_engine_shuts_down() {
+    let store = Arc::new(MemoryStore::new());
+    let (first, next) = (engine(&store, slow()), engine(&store, slow()));
+    let unknown = next.runs().attach(RunId(uuid::Uuid::nil()), Seq(0)).await;
+    assert!(matches!(unknown, Err(StoreError::NoSuchRun(_))));
+    let result = first.handle(request("go")).await.unwrap();
+    let last = store.run(result.run_id).await.unwrap().records;
+    let events = next.runs().attach(result.run_id, Seq(last)).await.unwrap();
+    assert!(heard(events).await.is_empty());
+
+    let (handle, _) = first.stream(request("again")).await.unwrap();
+    assert_eq!(first.suspend(Duration::ZERO).await, [handle.run_id()]);
+    let events = next.runs().attach(handle.run_id(), Seq(0)).await.unwrap();
+    let following = tokio::spawn(heard(events));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    next.shutdown().await;
+    assert!(!following.await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nobody_drives_can_be_closed_and_frees_its_session() {
+    let store = Arc::new(MemoryStore::new());
+    let (first, next) = (engine(&store, slow()), engine(&store, slow()));
+    let (handle, _) = first.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    let at_work = first.runs().close(run, "enough").await;
+    assert!(matches!(at_work, Err(ResumeError::AtWork(_))));
+    assert_eq!(first.suspend(Duration::ZERO).await, [run]);
+    next.runs().close(run, "enough").await.unwrap();
+    let closed = store.run(run).await.unwrap();
+    assert_eq!(closed.status, RunStatus::Interrupted);
+    let why = FinishReason::Interrupted("enough".to_owned());
+    assert_eq!(closed.finish_reason, Some(why));
+    let again = next.runs().close(run, "enough").await;
+    assert!(matches!(again, Err(ResumeError::Ended(_))));
+    let result = next.handle(request("more")).await.unwrap();
+    assert_eq!(
+        (result.session_id, result.status),
+        (session(), RunStatus::Done)
+    );
+}
