@@ -119,7 +119,7 @@ enum Next {
     /// A turn is over: the next one, unless a limit was reached or the embedder's hook is to be asked.
     GoOn,
     /// The next turn begins.
-    NextTurn,
+    BeginTurn,
     /// The model is asked for the turn, with these tools on offer.
     AskForTurn(OfferedTools),
     /// A model is called, after room was made for it in the conversation.
@@ -128,8 +128,10 @@ enum Next {
     CallAtOnce(PlannedCall),
     /// The calls of a reply are checked, those that have no result yet.
     Vet,
-    /// Every call that may run now is started; once all have their results, the batch is over.
+    /// It is looked which calls may run now; once all have their results, the batch is over.
     Schedule,
+    /// These calls are started.
+    Start(Vec<CallIndex>),
     /// The agents of a call are started.
     StartAgents(CallIndex),
     /// Sub-agents that wait for their turn begin, as many as may work at a time.
@@ -209,16 +211,17 @@ impl RunTree {
             next = match next {
                 // How it begins.
                 Next::Begin => turn.begin(),
-                Next::Open => turn.open(),
+                Next::Open => turn.agent.open(turn.spec),
                 // A turn asks a model, …
                 Next::GoOn => turn.go_on()?,
-                Next::NextTurn => turn.next_turn()?,
+                Next::BeginTurn => turn.begin_turn()?,
                 Next::AskForTurn(tools) => turn.ask_for_turn(tools),
                 Next::CallModel(planned) => turn.make_room(planned)?,
                 Next::CallAtOnce(planned) => turn.call_model(planned, None)?,
                 // … whose calls are checked and run, …
                 Next::Vet => turn.vet()?,
                 Next::Schedule => turn.schedule()?,
+                Next::Start(calls) => turn.start_calls(calls)?,
                 Next::StartAgents(call) => self.start_agents(step, agent, call)?,
                 Next::BeginQueued => turn.begin_queued(),
                 Next::Collect(call) => turn.collect(&call)?,
@@ -226,9 +229,9 @@ impl RunTree {
                 Next::BatchOver => turn.batch_over()?,
                 // How it ends.
                 Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
-                Next::FinishWithoutAnswer => turn.finish_without_answer()?,
-                Next::FinishWithDraft => turn.finish_with_draft(),
-                Next::FinishWithQuestion => turn.finish_with_question(),
+                Next::FinishWithoutAnswer => turn.agent.finish_without_answer()?,
+                Next::FinishWithDraft => turn.agent.finish_with_draft(),
+                Next::FinishWithQuestion => turn.agent.finish_with_question(),
                 Next::Finish(reason, content) => turn.finish(reason, content),
                 // What concerns several agents at once.
                 Next::TakeUp(recheck) => turn.take_up(recheck)?,

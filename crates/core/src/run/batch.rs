@@ -264,8 +264,9 @@ impl Batch {
         calls.any(|call| matches!(call.state, CallState::HandedOver))
     }
 
-    /// Returns the first call that may start now (loop rule 1).
-    pub(super) fn startable(&self, parallel: Parallel) -> Option<CallIndex> {
+    /// Returns the calls that may start now, in call order (loop rule 1).
+    pub(super) fn startable(&self, parallel: Parallel) -> Vec<CallIndex> {
+        let mut startable = Vec::new();
         let mut all_over = true;
         let mut only_reading = true;
         for call in &self.calls {
@@ -277,13 +278,13 @@ impl Batch {
                     Parallel::None => all_over,
                 };
                 if may_start {
-                    return Some(call.index);
+                    startable.push(call.index);
                 }
             }
             all_over &= call.is_over();
             only_reading &= call.is_over() || call.state.is_read_only();
         }
-        None
+        startable
     }
 }
 

@@ -60,10 +60,10 @@ impl AgentTurn<'_> {
     /// Counts a turn by what came of its calls.
     fn count_turn(&mut self, all_failed: bool) -> TakesOver {
         if all_failed {
-            self.count_failure();
+            self.agent.count_failure();
             self.take_over()
         } else {
-            self.succeeded();
+            self.agent.succeeded();
             TakesOver::Nobody
         }
     }

@@ -4,14 +4,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
+use super::last_answer::Limit;
 use super::turn::{AgentTurn, place};
 use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Role};
-use crate::limits::MicroUsd;
+use crate::limits::{Limits, MicroUsd};
+use crate::spec::{AgentSpec, RunSpec};
 use crate::usage::Usage;
 
 /// How many model calls a last answer may take: itself and its retry without tools (loop rule 6).
 const LAST_ANSWER_CALLS: u64 = 2;
+
+/// Turns in a row with an unknown tool before the run is brought to its last answer (loop rule 4).
+const MAX_UNKNOWN_TURNS: u32 = 3;
 
 /// What a reply is taken to need where no limit is set, and at most, in tokens.
 const REPLY_TOKENS: u64 = 1_024;
@@ -41,6 +46,16 @@ impl Spent {
 type Needs<'a> = &'a dyn Fn(&Agent) -> u64;
 
 impl AgentTurn<'_> {
+    /// Returns the tree of budgets as this agent sees it.
+    pub(super) const fn budgets(&self) -> Budgets<'_> {
+        Budgets {
+            run: self.run,
+            agent: self.agent,
+            above: self.above,
+            below: self.below,
+        }
+    }
+
     /// Counts what an attempt of a model call used, for the agent and those above it.
     pub(super) fn charge(&mut self, role: &Role, usage: Usage, cost: Option<MicroUsd>) {
         self.agent.spent.charge(&usage, cost);
@@ -57,7 +72,7 @@ impl AgentTurn<'_> {
 
     /// Counts a tool call for the agent and those above it (loop rule 7), unless a limit of one of them is reached.
     pub(super) fn admit_tool_call(&mut self) -> bool {
-        if self.is_out_of_tool_calls() {
+        if self.budgets().is_out_of_tool_calls() {
             return false;
         }
         self.agent.spent.count_tool_call();
@@ -65,7 +80,49 @@ impl AgentTurn<'_> {
         true
     }
 
-    pub(super) fn is_out_of_tool_calls(&self) -> bool {
+    /// Does something to each agent that this one works for, the nearest first.
+    fn each_above(&mut self, mut change: impl FnMut(&mut Agent)) {
+        let mut next = self.agent.parent_id();
+        while let Some(agent) = next.and_then(|id| self.above.get_mut(place(id))) {
+            change(agent);
+            next = agent.parent_id();
+        }
+    }
+}
+
+/// The tree of budgets, as one agent sees it.
+pub(super) struct Budgets<'a> {
+    run: &'a RunSpec,
+    agent: &'a Agent,
+    above: &'a [Agent],
+    below: &'a [Agent],
+}
+
+impl Budgets<'_> {
+    /// Returns the limit that keeps the agent from another turn, if it reached one (loop rules 6, 7 and 10).
+    pub(super) fn limit_reached(&self) -> Option<Limit> {
+        let (agent, limits) = (self.agent, &self.agent.spec(self.run).limits);
+        let model_calls = limits
+            .max_turns
+            .map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
+        let reached = |most: Option<u32>, used: u32| most.is_some_and(|most| used >= most);
+        let is_out_of_time = agent.closing == Some(Limit::Deadline);
+        if reached(limits.max_turns, agent.turns_used) && !is_out_of_time {
+            Some(Limit::Turns)
+        } else if agent.closing.is_some() {
+            agent.closing
+        } else if self.is_out_of_tool_calls() {
+            Some(Limit::Budget(BudgetKind::ToolCalls))
+        } else if reached(model_calls, agent.model_calls) {
+            Some(Limit::Budget(BudgetKind::ModelCalls))
+        } else if agent.unknown_turns >= MAX_UNKNOWN_TURNS {
+            Some(Limit::Budget(BudgetKind::UnknownTools))
+        } else {
+            None
+        }
+    }
+
+    fn is_out_of_tool_calls(&self) -> bool {
         self.path().any(|agent| {
             let most = agent.spec(self.run).limits.max_tool_calls;
             most.is_some_and(|most| agent.spent.tool_calls >= most)
@@ -117,12 +174,24 @@ impl AgentTurn<'_> {
     /// Estimates what one model call with the conversation as it stands takes.
     fn tokens_of_a_call(&self, agent: &Agent) -> u64 {
         let reply = agent.spec(self.run).reply_tokens();
-        let conversation = agent.size();
-        conversation.saturating_add(reply)
+        agent.size().saturating_add(reply)
+    }
+
+    /// Returns the agent and those it works for, up to the root agent.
+    fn path(&self) -> impl Iterator<Item = &Agent> {
+        std::iter::successors(Some(self.agent), |agent| {
+            self.above.get(place(agent.parent_id()?))
+        })
+    }
+
+    /// Returns all agents of the run, in the order in which they were started.
+    fn all(&self) -> impl Iterator<Item = &Agent> {
+        let above = self.above.iter();
+        above.chain([self.agent]).chain(self.below.iter())
     }
 }
 
-impl crate::spec::AgentSpec {
+impl AgentSpec {
     /// Returns what a reply of the agent is taken to need, in tokens.
     pub(super) fn reply_tokens(&self) -> u64 {
         let most = self.max_output_tokens;

@@ -52,7 +52,7 @@ impl AgentTurn<'_> {
             self.record_at(call.content_index, summed);
             self.trim(plan, Some(summary));
         }
-        Ok(match self.short_of(1) {
+        Ok(match self.budgets().short_of(1) {
             // The summary took more than was left for it.
             Some(kind) if then.purpose == Purpose::Turn => Next::AskLastAnswer(Limit::Budget(kind)),
             _ => Next::CallAtOnce(then),

@@ -87,7 +87,7 @@ impl AgentTurn<'_> {
                 Next::AskForTurn(OfferedTools::Only(tools))
             }
             (Hook::ToolsSelected, Advice::Continue) => Next::AskForTurn(OfferedTools::Callable),
-            (Hook::Progress, _) => Next::NextTurn,
+            (Hook::Progress, _) => Next::BeginTurn,
             (Hook::ProcessCalls, _) => Next::Vet,
         })
     }

@@ -64,7 +64,7 @@ impl AgentTurn<'_> {
         match &self.spec.profile.compaction {
             // A summary takes about as much as the call it makes room for; what cannot pay for both goes without.
             Compaction::Summarize { role }
-                if !futile && !plan.removed.is_empty() && self.short_of(2).is_none() =>
+                if !futile && !plan.removed.is_empty() && self.budgets().short_of(2).is_none() =>
             {
                 let (purpose, role) = (Purpose::Compaction, role.clone());
                 let summary = PlannedCall::new(purpose, role, OfferedTools::None);

@@ -70,18 +70,14 @@ impl AgentTurn<'_> {
     /// Ends an agent, and lets whoever waits for its answer go on. Its calls must have their results by now.
     pub(super) fn finish(&mut self, reason: FinishReason, content: String) -> Next {
         self.end(reason, content);
-        self.tell_parent();
-        Next::Wait
-    }
-
-    /// An agent has ended: others of its parent may begin, and with the last one its parent's call has its result.
-    pub(super) fn tell_parent(&mut self) {
         if let Some(parent) = &self.agent.parent {
-            let call = parent.call.clone();
+            // Others of its parent may begin, and with the last one its parent's call has its result.
+            let collect = Next::Collect(parent.call.clone());
             let todo = &mut self.step.todo;
-            todo.push((parent.agent, Next::Collect(call)));
+            todo.push((parent.agent, collect));
             todo.push((parent.agent, Next::BeginQueued));
         }
+        Next::Wait
     }
 
     /// Ends an agent and records what it came to.

@@ -125,20 +125,6 @@ impl ReplyAtOnce {
 }
 
 impl AgentTurn<'_> {
-    /// Counts a failed attempt of a turn's model call, a turn whose calls all failed, or a draft that a check turned down.
-    pub(super) fn count_failure(&mut self) {
-        if let Some(governed) = self.agent.governed.as_deref_mut() {
-            governed.failures = governed.failures.saturating_add(1);
-        }
-    }
-
-    /// Ends the row of failures.
-    pub(super) fn succeeded(&mut self) {
-        if let Some(governed) = self.agent.governed.as_deref_mut() {
-            governed.failures = 0;
-        }
-    }
-
     /// Says who takes over after the failures so far, if anybody does, and records it.
     pub(super) fn take_over(&mut self) -> TakesOver {
         let governed = self.agent.governed.as_deref_mut();
@@ -149,16 +135,32 @@ impl AgentTurn<'_> {
         self.record(RecordBody::Escalated(Box::new(escalated)));
         role.map_or(TakesOver::Person, TakesOver::Role)
     }
+}
+
+impl Agent {
+    /// Counts a failed attempt of a turn's model call, a turn whose calls all failed, or a draft that a check turned down.
+    pub(super) fn count_failure(&mut self) {
+        if let Some(governed) = self.governed.as_deref_mut() {
+            governed.failures = governed.failures.saturating_add(1);
+        }
+    }
+
+    /// Ends the row of failures.
+    pub(super) fn succeeded(&mut self) {
+        if let Some(governed) = self.governed.as_deref_mut() {
+            governed.failures = 0;
+        }
+    }
 
     /// Ends the agent with a question to the person.
     pub(super) fn finish_with_question(&mut self) -> Next {
-        let text = self.agent.conversation.text();
+        let text = self.conversation.text();
         let content = if text.is_empty() {
             ASK_A_PERSON.to_owned()
         } else {
             format!("{text}\n\n{ASK_A_PERSON}")
         };
-        self.agent.conversation.say(ASK_A_PERSON);
+        self.conversation.say(ASK_A_PERSON);
         Next::Finish(FinishReason::Clarify, content)
     }
 }

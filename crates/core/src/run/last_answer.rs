@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Next;
-use super::agent::{ModelCall, OfferedTools, PlannedCall};
+use super::agent::{Agent, ModelCall, OfferedTools, PlannedCall};
 use super::turn::AgentTurn;
 use crate::effect::Purpose;
 use crate::error::InputError;
@@ -13,6 +13,7 @@ use crate::record::{
     LimitKind, LimitReachedRecord, MaxTurnsPromptInjected, MaxTurnsReached, RecordBody,
 };
 use crate::reply::Reply;
+use crate::spec::AgentSpec;
 
 /// What the model is told when the turn limit is reached, word for word as the requirements have it.
 pub const MAX_TURNS_PROMPT: &str = "You have reached the maximum number of turns. Please provide an answer based \
@@ -105,7 +106,7 @@ impl AgentTurn<'_> {
         }
         if asks {
             let tools = OfferedTools::not_to_be_called(self.spec);
-            self.last_answer_call(tools)
+            self.agent.last_answer_call(self.spec, tools)
         } else {
             Next::FinishWithoutAnswer
         }
@@ -120,15 +121,18 @@ impl AgentTurn<'_> {
         };
         self.record(RecordBody::LimitReached(Box::new(reached)));
     }
+}
 
-    fn last_answer_call(&self, tools: OfferedTools) -> Next {
-        let role = self.agent.own_role(self.spec).clone();
+impl Agent {
+    fn last_answer_call(&self, spec: &AgentSpec, tools: OfferedTools) -> Next {
+        let role = self.own_role(spec).clone();
         Next::CallModel(PlannedCall::new(Purpose::LastAnswer, role, tools))
     }
 
     /// The last answer came: take it, or ask once more without tools, or fall back on what there is.
     pub(super) fn last_answer_replied(
         &mut self,
+        spec: &AgentSpec,
         call: &ModelCall,
         reply: &Reply,
     ) -> Result<Next, InputError> {
@@ -140,7 +144,7 @@ impl AgentTurn<'_> {
         let nothing_but_calls = is_markup || reply.calls().next().is_some();
         Ok(
             if nothing_but_calls && call.planned.tools == OfferedTools::Shown {
-                self.last_answer_call(OfferedTools::None)
+                self.last_answer_call(spec, OfferedTools::None)
             } else {
                 Next::FinishWithoutAnswer
             },
@@ -149,7 +153,7 @@ impl AgentTurn<'_> {
 
     /// Ends an agent without a usable last answer: with its text so far, or a sentence that names the limit.
     pub(super) fn finish_without_answer(&mut self) -> Result<Next, InputError> {
-        let text = self.agent.text();
+        let text = self.text();
         if !text.is_empty() {
             return self.finish_last_answer(text);
         }
@@ -160,13 +164,13 @@ impl AgentTurn<'_> {
     fn finish_last_answer(&mut self, content: String) -> Result<Next, InputError> {
         let limit = self.limit()?;
         // What the user was told last stands in the history, wherever it came from.
-        self.agent.conversation.say(&content);
+        self.conversation.say(&content);
         Ok(Next::Finish(limit.reason(), content))
     }
 
     fn limit(&self) -> Result<Limit, InputError> {
         let missing = InputError::Inconsistent("a last answer, and no limit was reached");
-        self.agent.closing.ok_or(missing)
+        self.closing.ok_or(missing)
     }
 }
 

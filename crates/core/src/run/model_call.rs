@@ -9,54 +9,27 @@ use super::last_answer::Limit;
 use super::turn::AgentTurn;
 use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ToolChoice};
 use crate::error::InputError;
-use crate::finish::BudgetKind;
 use crate::ids::{AgentId, Attempt, Role, ToolName};
-use crate::limits::Limits;
 use crate::profile::{Hook, Offer};
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
 
-/// Turns in a row with an unknown tool before the run is brought to its last answer (loop rule 4).
-const MAX_UNKNOWN_TURNS: u32 = 3;
-
 impl AgentTurn<'_> {
     /// Goes on with the next turn, or with the last answer if a limit was reached (loop rules 6, 7 and 10).
     pub(super) fn go_on(&mut self) -> Result<Next, InputError> {
-        if let Some(limit) = self.limit_reached() {
+        if let Some(limit) = self.budgets().limit_reached() {
             return Ok(Next::AskLastAnswer(limit));
         }
         if self.consult(Hook::Progress)? {
             return Ok(Next::Wait);
         }
-        Ok(Next::NextTurn)
-    }
-
-    fn limit_reached(&self) -> Option<Limit> {
-        let (agent, limits) = (&*self.agent, &self.spec.limits);
-        let model_calls = limits
-            .max_turns
-            .map(|turns| turns.saturating_mul(Limits::MODEL_CALLS_PER_TURN));
-        let reached = |most: Option<u32>, used: u32| most.is_some_and(|most| used >= most);
-        let is_out_of_time = agent.closing == Some(Limit::Deadline);
-        if reached(limits.max_turns, agent.turns_used) && !is_out_of_time {
-            Some(Limit::Turns)
-        } else if agent.closing.is_some() {
-            agent.closing
-        } else if self.is_out_of_tool_calls() {
-            Some(Limit::Budget(BudgetKind::ToolCalls))
-        } else if reached(model_calls, agent.model_calls) {
-            Some(Limit::Budget(BudgetKind::ModelCalls))
-        } else if agent.unknown_turns >= MAX_UNKNOWN_TURNS {
-            Some(Limit::Budget(BudgetKind::UnknownTools))
-        } else {
-            None
-        }
+        Ok(Next::BeginTurn)
     }
 
     /// Begins the agent's next turn: with the embedder's hook, if it is to be asked, or with the model call.
-    pub(super) fn next_turn(&mut self) -> Result<Next, InputError> {
+    pub(super) fn begin_turn(&mut self) -> Result<Next, InputError> {
         self.agent.turn = self.agent.turn.next();
-        let tools = self.offered_tools();
+        let tools = self.agent.offered_tools(self.spec);
         let callable = matches!(tools, OfferedTools::Callable);
         if callable && self.consult(Hook::ToolsSelected)? {
             return Ok(Next::Wait);
@@ -64,43 +37,19 @@ impl AgentTurn<'_> {
         Ok(Next::AskForTurn(tools))
     }
 
-    fn offered_tools(&self) -> OfferedTools {
-        match self.spec.profile.offer {
-            // What was gathered is answered from, not added to.
-            _ if self.spec.gather_tool().is_some() => OfferedTools::None,
-            Offer::Never => OfferedTools::None,
-            Offer::FirstTurns(turns) if self.agent.turn.0 > turns => OfferedTools::Shown,
-            Offer::Always | Offer::FirstTurns(_) => OfferedTools::Callable,
-        }
-    }
-
     /// Plans the model call of the turn, unless a budget would not last.
     pub(super) fn ask_for_turn(&mut self, tools: OfferedTools) -> Next {
-        if let Some(kind) = self.short_of(1) {
+        if let Some(kind) = self.budgets().short_of(1) {
             return Next::AskLastAnswer(Limit::Budget(kind));
         }
         let may_call = tools.may_be_called();
-        let mut planned = PlannedCall::new(Purpose::Turn, self.role_of_turn(), tools);
+        let role = self.agent.role_of_turn(self.spec);
+        let mut planned = PlannedCall::new(Purpose::Turn, role, tools);
         if may_call {
             // Loop rule 18: for this one call.
             planned.choice = self.agent.forced.take();
         }
         Next::CallModel(planned)
-    }
-
-    fn role_of_turn(&self) -> Role {
-        let governed = self.agent.governed.as_deref();
-        if let Some(larger) = governed.and_then(|governed| governed.larger.as_ref()) {
-            return larger.clone();
-        }
-        let roles = &self.spec.profile.roles;
-        let other = if self.agent.turn.0 <= 1 {
-            &roles.first
-        } else {
-            &roles.after_calls
-        };
-        let own = || self.agent.own_role(self.spec).clone();
-        other.clone().unwrap_or_else(own)
     }
 
     /// Asks a model with the agent's conversation as it stands, or for a summary of what is to go from it.
@@ -130,6 +79,31 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
+    fn offered_tools(&self, spec: &AgentSpec) -> OfferedTools {
+        match spec.profile.offer {
+            // What was gathered is answered from, not added to.
+            _ if spec.gather_tool().is_some() => OfferedTools::None,
+            Offer::Never => OfferedTools::None,
+            Offer::FirstTurns(turns) if self.turn.0 > turns => OfferedTools::Shown,
+            Offer::Always | Offer::FirstTurns(_) => OfferedTools::Callable,
+        }
+    }
+
+    fn role_of_turn(&self, spec: &AgentSpec) -> Role {
+        let governed = self.governed.as_deref();
+        if let Some(larger) = governed.and_then(|governed| governed.larger.as_ref()) {
+            return larger.clone();
+        }
+        let roles = &spec.profile.roles;
+        let other = if self.turn.0 <= 1 {
+            &roles.first
+        } else {
+            &roles.after_calls
+        };
+        let own = || self.own_role(spec).clone();
+        other.clone().unwrap_or_else(own)
+    }
+
     /// Builds the effect of a model call, for its first attempt or after a crash.
     pub(super) fn model_effect(
         &self,

@@ -27,7 +27,7 @@ impl AgentTurn<'_> {
         self.note_failure(&call, failed);
         let purpose = call.planned.purpose;
         if purpose == Purpose::Turn {
-            self.count_failure();
+            self.agent.count_failure();
         }
         if next == NextAttempt::Follows {
             call.attempt = attempt.next();
@@ -46,7 +46,9 @@ impl AgentTurn<'_> {
     }
 
     fn note_failure(&mut self, call: &ModelCall, failed: ModelFailed) {
-        let downgraded = self.note_served(&failed.served_by, failed.downgraded.as_deref());
+        let downgraded = self
+            .state
+            .note_served(&failed.served_by, failed.downgraded.as_deref());
         let degraded = failed.degraded.clone();
         let record = LlmFailed {
             effect_id: failed.effect_id,
@@ -62,7 +64,9 @@ impl AgentTurn<'_> {
             duration: failed.duration,
         };
         self.record_at(call.content_index, RecordBody::LlmFailed(Box::new(record)));
-        self.record_downgrade(downgraded);
+        if let Some(downgraded) = downgraded {
+            self.record(RecordBody::RoleDowngraded(downgraded));
+        }
         if let Some(why) = degraded {
             self.warn("role_degraded", why);
         }

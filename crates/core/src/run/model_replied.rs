@@ -3,10 +3,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::Next;
 use super::agent::{Agent, ModelCall, OfferedTools, Phase};
 use super::batch::{Batch, Call, shown};
 use super::turn::AgentTurn;
+use super::{Next, RunState};
 use crate::effect::Purpose;
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -34,7 +34,7 @@ impl AgentTurn<'_> {
             Purpose::Turn => self.turn_replied(&call, &reply),
             Purpose::Gather => self.gather_chosen(&call, Some(&reply)),
             Purpose::Routing => self.role_chosen(Some(&reply)),
-            Purpose::LastAnswer => self.last_answer_replied(&call, &reply),
+            Purpose::LastAnswer => self.agent.last_answer_replied(self.spec, &call, &reply),
             Purpose::Compaction => self.summary_replied(call, Some(&reply)),
             Purpose::SelfCheck => Ok(self.draft_checked(&call, Some(&reply))),
         }
@@ -63,8 +63,10 @@ impl AgentTurn<'_> {
     }
 
     fn note_call(&mut self, call: &ModelCall, replied: ModelReplied) -> Result<(), InputError> {
-        let sent = self.sent(call)?;
-        let downgraded = self.note_served(&replied.served_by, replied.downgraded.as_deref());
+        let sent = self.agent.sent(call)?;
+        let downgraded = self
+            .state
+            .note_served(&replied.served_by, replied.downgraded.as_deref());
         let record = LlmCall {
             effect_id: replied.effect_id,
             attempt: replied.attempt,
@@ -81,53 +83,10 @@ impl AgentTurn<'_> {
             first_delta: replied.first_delta,
         };
         self.record_at(call.content_index, RecordBody::LlmCall(Box::new(record)));
-        self.record_downgrade(downgraded);
-        Ok(())
-    }
-
-    /// Notes who served a call. Returns what is to be recorded if another role does than the one it was for: once, until
-    /// that one serves again.
-    pub(super) fn note_served(
-        &mut self,
-        served_by: &Role,
-        downgraded: Option<&RoleDowngraded>,
-    ) -> Option<Box<RoleDowngraded>> {
-        let known = &mut self.state.downgraded;
-        let Some(downgraded) = downgraded else {
-            known.remove(served_by);
-            return None;
-        };
-        let before = known.insert(downgraded.from.clone(), downgraded.to.clone());
-        let is_new = before.as_ref() != Some(&downgraded.to);
-        is_new.then(|| Box::new(downgraded.clone()))
-    }
-
-    pub(super) fn record_downgrade(&mut self, downgraded: Option<Box<RoleDowngraded>>) {
         if let Some(downgraded) = downgraded {
             self.record(RecordBody::RoleDowngraded(downgraded));
         }
-    }
-
-    /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
-    fn sent(&mut self, call: &ModelCall) -> Result<Unrecorded, InputError> {
-        let aside = |messages: &[Arc<Message>]| Unrecorded {
-            prefix: PrefixDigest::default(),
-            results: Vec::new(),
-            messages: messages.to_vec(),
-        };
-        Ok(match (&call.making_room, call.planned.purpose) {
-            (Some(room), _) => aside(self.agent.summary_request(&room.0).messages.messages()),
-            (None, Purpose::Routing) => aside(self.agent.routing_request()?.messages.messages()),
-            (None, Purpose::SelfCheck) => {
-                let messages = Vec::from_iter(self.agent.check_prompt());
-                Unrecorded {
-                    prefix: self.agent.conversation.prefix(),
-                    results: Vec::new(),
-                    messages,
-                }
-            }
-            (None, _) => self.agent.conversation.take_unrecorded(),
-        })
+        Ok(())
     }
 
     fn turn_replied(&mut self, call: &ModelCall, reply: &Reply) -> Result<Next, InputError> {
@@ -227,7 +186,48 @@ impl AgentTurn<'_> {
     }
 }
 
+impl RunState {
+    /// Notes who served a call. Returns what is to be recorded if another role does than the one it was for: once, until
+    /// that one serves again.
+    pub(super) fn note_served(
+        &mut self,
+        served_by: &Role,
+        downgraded: Option<&RoleDowngraded>,
+    ) -> Option<Box<RoleDowngraded>> {
+        let known = &mut self.downgraded;
+        let Some(downgraded) = downgraded else {
+            known.remove(served_by);
+            return None;
+        };
+        let before = known.insert(downgraded.from.clone(), downgraded.to.clone());
+        let is_new = before.as_ref() != Some(&downgraded.to);
+        is_new.then(|| Box::new(downgraded.clone()))
+    }
+}
+
 impl Agent {
+    /// Returns what the record of a call says was sent. What is not part of the conversation is held by no other record.
+    fn sent(&mut self, call: &ModelCall) -> Result<Unrecorded, InputError> {
+        let aside = |messages: &[Arc<Message>]| Unrecorded {
+            prefix: PrefixDigest::default(),
+            results: Vec::new(),
+            messages: messages.to_vec(),
+        };
+        Ok(match (&call.making_room, call.planned.purpose) {
+            (Some(room), _) => aside(self.summary_request(&room.0).messages.messages()),
+            (None, Purpose::Routing) => aside(self.routing_request()?.messages.messages()),
+            (None, Purpose::SelfCheck) => {
+                let messages = Vec::from_iter(self.check_prompt());
+                Unrecorded {
+                    prefix: self.conversation.prefix(),
+                    results: Vec::new(),
+                    messages,
+                }
+            }
+            (None, _) => self.conversation.take_unrecorded(),
+        })
+    }
+
     /// Takes note of how large the provider says the conversation is, its reply included.
     fn measure(&mut self, usage: Usage) {
         if usage.prompt.label == CountLabel::Measured && usage.prompt.tokens > 0 {

@@ -17,45 +17,57 @@ use crate::tool::{ToolClass, ToolKind, ToolSpec};
 const NOT_IN_THIS_RUN: &str = "TOOL_NOT_ENABLED: this tool is not available in this run";
 
 impl AgentTurn<'_> {
-    /// Starts every call that may run now, one by one, because one may be over the moment it would start and make way for
-    /// the next; once all have their results, the batch is over.
+    /// Looks which calls may run now; once all have their results, the batch is over.
     pub(super) fn schedule(&mut self) -> Result<Next, InputError> {
         let profile = &self.spec.profile;
-        let stops = profile.tool_errors == ToolErrors::Stop;
-        loop {
-            // The batch of an agent whose sub-agents ended at once may be over by now.
-            let Some(batch) = self.agent.batch() else {
-                return Ok(Next::Wait);
+        let Some(batch) = self.agent.batch() else {
+            // Sub-agents that ended at once may have brought the batch to its end by now.
+            return Ok(Next::Wait);
+        };
+        if profile.tool_errors == ToolErrors::Stop && batch.has_failed() {
+            let unstarted = |call: &Call| {
+                let state = &call.state;
+                matches!(state, CallState::Ready { .. } | CallState::Asking { .. })
             };
-            if stops && batch.has_failed() {
-                let unstarted = |call: &Call| {
-                    let state = &call.state;
-                    matches!(state, CallState::Ready { .. } | CallState::Asking { .. })
-                };
-                let message = "not run: another call of the same reply failed";
-                self.refuse_each(unstarted, ToolFailure::Cancelled, message)?;
-            }
-            let batch = self.batch()?;
-            match batch.startable(profile.parallel) {
-                Some(call) => {
-                    if self.start_call(call)? == Starts::Agents {
-                        self.step.todo.push((self.agent.id, Next::Schedule));
-                        return Ok(Next::StartAgents(call));
-                    }
-                }
-                None if batch.is_over() => return Ok(Next::BatchOver),
-                None => return Ok(Next::Wait),
-            }
+            let message = "not run: another call of the same reply failed";
+            self.refuse_each(unstarted, ToolFailure::Cancelled, message)?;
         }
+        let batch = self.batch()?;
+        let startable = batch.startable(profile.parallel);
+        Ok(if !startable.is_empty() {
+            Next::Start(startable)
+        } else if batch.is_over() {
+            Next::BatchOver
+        } else {
+            Next::Wait
+        })
     }
 
-    /// Starts a call that is ready, unless agents are to work on it.
+    /// Starts calls that may run at the same time. One may be over the moment it would start and make way for another, so
+    /// that it is looked again afterwards.
+    pub(super) fn start_calls(&mut self, calls: Vec<CallIndex>) -> Result<Next, InputError> {
+        let mut calls = calls.into_iter();
+        while let Some(call) = calls.next() {
+            if self.start_call(call)? == Starts::Agents {
+                let rest = Next::Start(calls.collect());
+                self.step.todo.push((self.agent.id, rest));
+                return Ok(Next::StartAgents(call));
+            }
+        }
+        Ok(Next::Schedule)
+    }
+
+    /// Starts a call if it is still to be started, unless agents are to work on it.
     fn start_call(&mut self, index: CallIndex) -> Result<Starts, InputError> {
         let hands_over = self.run.client_tools == ClientTools::HandOver;
         let (id, spec) = (self.agent.id, self.spec);
-        let call = self.batch()?.call(index)?;
+        let call = self.agent.batch_mut().map(|batch| batch.call(index));
+        // Sub-agents that ended at once may have made way for it, or brought the batch to its end.
+        let Some(call) = call.transpose()? else {
+            return Ok(Starts::Here);
+        };
         let CallState::Ready { class } = call.state else {
-            return Err(InputError::Inconsistent("a call starts that is not ready"));
+            return Ok(Starts::Here);
         };
         let Some(tool) = spec.tool(&call.name) else {
             self.refuse(index, ToolFailure::NotEnabled, NOT_IN_THIS_RUN)?;

@@ -27,7 +27,7 @@ impl AgentTurn<'_> {
         if text.trim().is_empty() {
             return None;
         }
-        if self.short_of(1).is_some() {
+        if self.budgets().short_of(1).is_some() {
             let message = "the draft is not checked: the budget would not last";
             self.warn("not_checked", message.to_owned());
             return None;
@@ -44,7 +44,7 @@ impl AgentTurn<'_> {
         let takes_over = match reply.map(checked) {
             None => TakesOver::Nobody,
             Some(Checked::Accepted) => {
-                self.succeeded();
+                self.agent.succeeded();
                 self.sum_up(call, "The draft was checked and stands.");
                 TakesOver::Nobody
             }
@@ -52,7 +52,7 @@ impl AgentTurn<'_> {
                 self.agent.conversation.correct(&text);
                 self.sum_up(call, "The draft was checked and corrected.");
                 if may_go_on {
-                    self.count_failure();
+                    self.agent.count_failure();
                     self.take_over()
                 } else {
                     TakesOver::Nobody
@@ -74,11 +74,6 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Ends the agent with its draft, or with what a check made of it: what it said last.
-    pub(super) fn finish_with_draft(&self) -> Next {
-        Next::Finish(FinishReason::Stop, self.agent.conversation.last_text())
-    }
-
     fn sum_up(&mut self, call: &ModelCall, text: &str) {
         let text = text.to_owned();
         let summed = RecordBody::Summary(Box::new(Summarized { text }));
@@ -87,6 +82,11 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
+    /// Ends the agent with its draft, or with what a check made of it: what it said last.
+    pub(super) fn finish_with_draft(&self) -> Next {
+        Next::Finish(FinishReason::Stop, self.conversation.last_text())
+    }
+
     /// Returns how the answer of this agent is checked before a person sees it, if it is.
     pub(super) fn self_check(&self, spec: &AgentSpec) -> Option<&SelfCheck> {
         let check = self.governed.as_deref()?.self_check.as_ref();

@@ -19,7 +19,7 @@ use crate::profile::Opening;
 use crate::record::{HistoryRepaired, LOOP_VERSION, RecordBody, RunStarted};
 use crate::repair::repaired;
 use crate::reply::Reply;
-use crate::spec::RunSpec;
+use crate::spec::{AgentSpec, RunSpec};
 use crate::transcript::Transcript;
 
 impl RunTree {
@@ -109,23 +109,13 @@ impl AgentTurn<'_> {
     pub(super) fn begin(&self) -> Next {
         let governed = self.agent.governed.as_deref();
         let routing = governed.and_then(|governed| governed.routing.as_ref());
-        match routing.filter(|_| self.short_of(1).is_none()) {
+        match routing.filter(|_| self.budgets().short_of(1).is_none()) {
             Some(routing) => {
                 let (purpose, asks) = (Purpose::Routing, routing.asks.clone());
                 Next::CallAtOnce(PlannedCall::new(purpose, asks, OfferedTools::None))
             }
             None => Next::Open,
         }
-    }
-
-    /// Begins an agent's work as its profile says.
-    pub(super) fn open(&mut self) -> Next {
-        let Opening::Gather { role, .. } = &self.spec.profile.opening else {
-            return Next::NextTurn;
-        };
-        self.agent.turn = self.agent.turn.next();
-        let (purpose, role) = (Purpose::Gather, role.clone());
-        Next::CallModel(PlannedCall::new(purpose, role, OfferedTools::Gather))
     }
 
     /// The choice of the role came, or did not: begin with the role that was named, or with the decision's own.
@@ -175,6 +165,16 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
+    /// Begins an agent's work as its profile says.
+    pub(super) fn open(&mut self, spec: &AgentSpec) -> Next {
+        let Opening::Gather { role, .. } = &spec.profile.opening else {
+            return Next::BeginTurn;
+        };
+        self.turn = self.turn.next();
+        let (purpose, role) = (Purpose::Gather, role.clone());
+        Next::CallModel(PlannedCall::new(purpose, role, OfferedTools::Gather))
+    }
+
     /// Builds the request that asks which role serves: what is asked, and the user's message as a message of its own.
     pub(super) fn routing_request(&self) -> Result<ModelRequest, InputError> {
         let governed = self.governed.as_deref();

@@ -76,7 +76,7 @@ impl<'a> AgentTurn<'a> {
     ) -> Result<Result<Assignment<'a>, (ToolFailure, String)>, InputError> {
         let refused = |failure, message: &str| Ok(Err((failure, message.to_owned())));
         let (run, depth) = (self.run, self.agent.depth());
-        let so_far = self.all().count().saturating_sub(1);
+        let so_far = self.above.len() + self.below.len();
         let call = self.batch()?.call(call)?;
         let Some((tool, spec)) = agent_of(&run.agents, &call.name) else {
             let message = "TOOL_NOT_ENABLED: this tool is not available in this run";

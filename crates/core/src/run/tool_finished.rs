@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Next;
+use super::agent::Agent;
 use super::batch::{Before, Call, CallState};
 use super::turn::AgentTurn;
 use crate::decision::Taint;
@@ -14,6 +15,7 @@ use crate::outcome::{ToolFailure, ToolOutcome, ToolSignal};
 use crate::record::{
     PlanChanged, PromptReason, RecordBody, ToolCallFailed, ToolResult, ToolStatus,
 };
+use crate::spec::AgentSpec;
 use crate::tool::{ToolClass, ToolKind};
 
 /// Who ran a call that has its result: the effect, the attempt and, unless it was cut short, how long it took.
@@ -44,7 +46,7 @@ impl AgentTurn<'_> {
         }
         finished.outcome.output = finished.outcome.output.normalized();
         if kind == ToolKind::Server
-            && let Some(failure) = self.is_tried_again(class, &finished)
+            && let Some(failure) = self.agent.is_tried_again(self.spec, class, &finished)
         {
             self.try_again(index, class, failure, &finished)?;
             return Ok(Next::Wait);
@@ -53,16 +55,6 @@ impl AgentTurn<'_> {
         self.settle(index, ran, &finished.outcome)?;
         self.note_result(index, &finished.outcome)?;
         Ok(Next::Schedule)
-    }
-
-    /// Returns why a call failed that is made once more: the tool failed and might not again, twice is no more than once,
-    /// the profile lets it, and no limit was reached.
-    fn is_tried_again(&self, class: ToolClass, finished: &ToolFinished) -> Option<ToolFailure> {
-        let may = self.agent.closing.is_none()
-            && class.may_rerun()
-            && finished.attempt.0 <= self.spec.profile.tool_retries;
-        let failure = finished.outcome.failure;
-        failure.filter(|failure| may && failure.is_retryable())
     }
 
     fn try_again(
@@ -212,6 +204,23 @@ impl AgentTurn<'_> {
             from = index.next();
         }
         Ok(())
+    }
+}
+
+impl Agent {
+    /// Returns why a call failed that is made once more: the tool failed and might not again, twice is no more than once,
+    /// the profile lets it, and no limit was reached.
+    fn is_tried_again(
+        &self,
+        spec: &AgentSpec,
+        class: ToolClass,
+        finished: &ToolFinished,
+    ) -> Option<ToolFailure> {
+        let may = self.closing.is_none()
+            && class.may_rerun()
+            && finished.attempt.0 <= spec.profile.tool_retries;
+        let failure = finished.outcome.failure;
+        failure.filter(|failure| may && failure.is_retryable())
     }
 }
 

@@ -148,28 +148,6 @@ impl AgentTurn<'_> {
         batch.ok_or(InputError::Inconsistent("an agent has no calls to work on"))
     }
 
-    /// Returns this agent and those it works for, up to the root agent.
-    pub(super) fn path(&self) -> impl Iterator<Item = &Agent> {
-        std::iter::successors(Some(&*self.agent), |agent| {
-            self.above.get(place(agent.parent.as_ref()?.agent))
-        })
-    }
-
-    /// Does something to each agent that this one works for, the nearest first.
-    pub(super) fn each_above(&mut self, mut change: impl FnMut(&mut Agent)) {
-        let mut next = self.agent.parent_id();
-        while let Some(agent) = next.and_then(|id| self.above.get_mut(place(id))) {
-            change(agent);
-            next = agent.parent_id();
-        }
-    }
-
-    /// Returns all agents of the run, in the order in which they were started.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Agent> {
-        let above = self.above.iter();
-        above.chain([&*self.agent]).chain(self.below.iter())
-    }
-
     /// Returns an agent that was started after this one.
     pub(super) fn started_since(&self, id: AgentId) -> Option<&Agent> {
         let first = self.above.len() + 1;

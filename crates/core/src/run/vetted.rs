@@ -1,5 +1,6 @@
 //! Has calls checked, and handles what was found about them: run, refuse or ask (loop rules 4 and 5).
 
+use super::agent::Agent;
 use super::batch::{Batch, Before, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
@@ -11,6 +12,7 @@ use crate::input::{Vetted, Vetting};
 use crate::outcome::ToolFailure;
 use crate::profile::UnknownTool;
 use crate::record::{ApprovalRequested, RecordBody};
+use crate::spec::AgentSpec;
 use crate::tool::ToolClass;
 
 const VERDICT_OF_NO_CALL: InputError = InputError::Inconsistent("a verdict is about no call");
@@ -23,7 +25,7 @@ impl RunTree {
         vetted: Vetted,
     ) -> Result<Next, InputError> {
         let mut turn = self.turn(id, step)?;
-        turn.check_verdicts(&vetted)?;
+        turn.agent.check_verdicts(&vetted)?;
         let effect = vetted.effect_id;
         let verdicts = vetted.calls.clone();
         turn.record_in_batch(RecordBody::Verdict(Box::new(vetted)));
@@ -78,26 +80,6 @@ impl AgentTurn<'_> {
         Ok(())
     }
 
-    /// Checks that each call that was to be checked got one verdict.
-    fn check_verdicts(&self, vetted: &Vetted) -> Result<(), InputError> {
-        let effect = vetted.effect_id;
-        let calls = self.agent.calls().iter();
-        let asked = calls.filter(|call| call.is_vetted_by(effect)).count();
-        let answered = vetted.calls.len();
-        if asked == 0 {
-            let input = "verdict";
-            return Err(InputError::WrongAnswer { effect, input });
-        }
-        if asked != answered {
-            return Err(InputError::VerdictCount {
-                effect,
-                asked,
-                answered,
-            });
-        }
-        Ok(())
-    }
-
     fn apply_verdict(&mut self, index: CallIndex, verdict: Vetting) -> Result<(), InputError> {
         match verdict {
             Vetting::Run {
@@ -142,7 +124,8 @@ impl AgentTurn<'_> {
                 self.refuse(index, ToolFailure::InvalidArguments, &message)
             }
             Vetting::Unknown => {
-                let message = self.unknown_tool_message(index)?;
+                let spec = self.spec;
+                let message = self.batch()?.call(index)?.unknown(spec);
                 self.refuse(index, ToolFailure::UnknownTool, &message)
             }
             Vetting::Disabled => {
@@ -202,17 +185,27 @@ impl AgentTurn<'_> {
         self.record_in_batch(RecordBody::ApprovalRequested(Box::new(asked)));
         Ok(())
     }
+}
 
-    fn unknown_tool_message(&mut self, index: CallIndex) -> Result<String, InputError> {
-        let tools = self.spec.tools.iter();
-        let known: Vec<_> = tools.map(|tool| tool.name.as_str()).collect();
-        let known = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        };
-        let name = self.batch()?.call(index)?.shown_name();
-        Ok(format!("unknown tool {name:?}; the tools are: {known}"))
+impl Agent {
+    /// Checks that each call that was to be checked got one verdict.
+    fn check_verdicts(&self, vetted: &Vetted) -> Result<(), InputError> {
+        let effect = vetted.effect_id;
+        let calls = self.calls().iter();
+        let asked = calls.filter(|call| call.is_vetted_by(effect)).count();
+        let answered = vetted.calls.len();
+        if asked == 0 {
+            let input = "verdict";
+            return Err(InputError::WrongAnswer { effect, input });
+        }
+        if asked != answered {
+            return Err(InputError::VerdictCount {
+                effect,
+                asked,
+                answered,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -233,6 +226,19 @@ impl Batch {
 impl Call {
     fn is_vetted_by(&self, effect: EffectId) -> bool {
         matches!(self.state, CallState::Vetting { effect_id } if effect_id == effect)
+    }
+
+    /// Returns what the model is told that called a tool there is not.
+    fn unknown(&self, spec: &AgentSpec) -> String {
+        let tools = spec.tools.iter();
+        let known: Vec<_> = tools.map(|tool| tool.name.as_str()).collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
+        let name = self.shown_name();
+        format!("unknown tool {name:?}; the tools are: {known}")
     }
 
     fn to_vet(&self) -> CallToVet {
