@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use neuraxis::core::Turn;
 use neuraxis::engine::ForkOptions;
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use neuraxis::{Channel, Mode, Orchestrator, Role};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 

@@ -31,7 +31,8 @@ macro_rules! migration {
             $number,
             $name,
             include_str!(concat!(
-                "../migrations/",
+                env!("CARGO_MANIFEST_DIR"),
+                "/migrations/",
                 $folder,
                 "/000",
                 $number,

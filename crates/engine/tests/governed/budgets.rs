@@ -10,7 +10,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{ImportError, Sessions, UnfinishedRuns};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedTool, reply, spec};
 
 use crate::support::{Ran, World, later, nobody, session};

@@ -6,7 +6,7 @@ use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, InputId, Mode, Record, RecordBody, RunStatus, ToolFailure,
 };
 use neuraxis_engine::{Answer, ResumeError};
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::ScriptedApprover;
 
 use crate::support::{World, later, results};

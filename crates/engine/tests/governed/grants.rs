@@ -2,7 +2,7 @@
 
 use neuraxis_core::{ApprovalDecision, GrantScope, Mode, RecordBody, ToolFailure, Vetting};
 use neuraxis_engine::UuidV7;
-use neuraxis_ports::{ApproverReply, SessionStore};
+use neuraxis_ports::{ApproverReply, RunLog as _, SessionIndex as _};
 use neuraxis_testkit::{Fault, ScriptedApprover, StoreOperation};
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! allow.
 
 use neuraxis_core::{Mode, ToolFailure, Vetting};
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, ScriptedTool, reply, spec};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use neuraxis_engine::{
     WaitingApproval,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Approver, ApproverReply, RunLog as _, SessionStore};
+use neuraxis_ports::{Approver, ApproverReply, RunLog as _};
 use neuraxis_testkit::{
     CountingIds, ScriptedApprover, ScriptedModel, ScriptedTool, SpecBuilder, VirtualClock, reply,
     spec,

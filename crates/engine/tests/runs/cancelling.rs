@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{EffectId, Mode, Seq, Transcript};
 use neuraxis_engine::{Event, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionIndex as _};
 use neuraxis_testkit::{
     Act, Aftermath, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
 };

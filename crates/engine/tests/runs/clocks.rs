@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::jiff::SignedDuration;
 use neuraxis_core::{RunStatus, Seq, ToolFailure};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{Clock, RunLog as _, SessionStore};
+use neuraxis_ports::{Clock, RunLog as _};
 use neuraxis_testkit::{Act, Aftermath, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 
 use crate::support::{builder, request};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{Record, RecordBody, RunId, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{NoResult, OrchestratorResult, ResumeError, UserRequest};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 

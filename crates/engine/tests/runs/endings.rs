@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{Channel, FinishReason, Mode, RunStatus};
 use neuraxis_engine::RequestError;
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{assert_paired, builder, hear, history, policy, request, session, with_tools};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{ApprovalDecision, Role, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, ResumeError, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{ApproverReply, RunLog as _, SessionStore};
+use neuraxis_ports::{ApproverReply, RunLog as _};
 use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 

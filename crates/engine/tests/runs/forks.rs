@@ -7,7 +7,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{ForkError, ForkOptions, Orchestrator, RequestError};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     CountingIds, FailingStore, Fault, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{BudgetKind, FinishReason, RecordBody, RunStatus, Seq};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunBounds, RunLog as _, SessionStore};
+use neuraxis_ports::{RunBounds, RunLog as _};
 use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, request};

@@ -12,7 +12,7 @@ use neuraxis_engine::{
     AgentTool, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{
     Act, CallMode, FailingStore, ScriptedModel, ScriptedTool, VirtualClock, reply, spec,
 };

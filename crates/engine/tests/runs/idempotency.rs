@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{Channel, Mode, PendingKind, Role, RunStatus};
 use neuraxis_engine::{NoResult, Orchestrator, RequestError, RequestPart, UserRequest, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{ApproverReply, Ids, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{ApproverReply, Ids, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     Act, CountingIds, FailingStore, Fault, ScriptedApprover, ScriptedModel, ScriptedTool,
     StoreOperation, reply, spec,

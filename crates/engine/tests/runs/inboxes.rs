@@ -9,7 +9,7 @@ use neuraxis_core::{
 };
 use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{RunId, RunStatus, Seq};
 use neuraxis_engine::{NoResult, Orchestrator, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{
     Act, FailingStore, Fault, Script, ScriptedModel, ScriptedTool, StoreOperation, reply, spec,
 };

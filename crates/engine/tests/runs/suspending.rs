@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{FinishReason, RunStatus, Seq, ToolFailure, ToolResult};
 use neuraxis_engine::{Orchestrator, RequestError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionIndex as _};
 use neuraxis_testkit::{Act, Script, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::time::Instant;
 

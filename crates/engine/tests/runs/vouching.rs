@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::RunStatus;
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 
 use crate::support::{builder, hear, request, session};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentSpec, ApprovalDecided, ApprovalDecision, CallStage, GrantScope, InboxEntry, InboxInput,
-    InputId, Message, Profile, RecordBody, Role, RunId, RunSpec, RunStatus, RunTree, Seq, Stamp,
-    ToolClass, ToolFailure, ToolResult, ToolSpec, Transcript, Verdict,
+    AgentSpec, ApprovalDecided, ApprovalDecision, CallStage, EffectId, GrantScope, InboxEntry,
+    InboxInput, InputId, Message, Profile, RecordBody, Role, RunId, RunSpec, RunStatus, RunTree,
+    Seq, Stamp, ToolClass, ToolFailure, ToolResult, ToolSpec, Transcript, Verdict, Vetted,
 };
 use neuraxis_engine::{
     ApprovalKey, ImportError, Orchestrator, OrchestratorBuilder, ResumeError, Sessions,
@@ -16,10 +16,10 @@ use neuraxis_engine::{
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ApproverReply, RunLog as _, Session, SessionIndex as _, SessionStore, Tool, ToolContext,
-    ToolError, async_trait,
+    ApproverReply, RunLog as _, Session, SessionIndex as _, Tool, ToolContext, ToolError,
+    async_trait,
 };
-use neuraxis_testkit::{Act, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, RunLog, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{builder, policy, request, session};

@@ -7,7 +7,7 @@ use neuraxis_core::{
     AgentId, CallIndex, Message, Record, RecordBody, RunId, Seq, ToolCallId, run_messages,
 };
 use neuraxis_engine::{read_log, replay, write_log};
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionIndex as _};
 
 use crate::process;
 use crate::world::World;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use neuraxis_core::{Mode, RunId, RunStatus, Seq};
 use neuraxis_engine::{Orchestrator, RequestError, ResumeError, RunHandle, UserRequest};
-use neuraxis_ports::{RunLog as _, SessionStore};
+use neuraxis_ports::RunLog as _;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::people::Steered;

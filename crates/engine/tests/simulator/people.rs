@@ -7,9 +7,7 @@ use neuraxis_core::{
     RecordBody, RunId, RunTree, Seq, ToolFailure, ToolOutcome, ToolOutput,
 };
 use neuraxis_engine::{Answer, RunHandle};
-use neuraxis_ports::{
-    Approver, ApproverReply, RunLog as _, SessionIndex as _, SessionStore, async_trait,
-};
+use neuraxis_ports::{Approver, ApproverReply, RunLog as _, SessionIndex as _, async_trait};
 
 use crate::dice::Dice;
 use crate::moment;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{SessionIndex, StoreError};
+use neuraxis::ports::{SessionIndex as _, StoreError};
 use neuraxis_server::Stop;
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use serde_json::json;

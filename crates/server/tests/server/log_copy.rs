@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use neuraxis::core::Seq;
-use neuraxis::ports::{RunLog, SessionIndex};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use serde_json::json;
 use tempfile::TempDir;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use neuraxis::core::{Message, Record, Seq};
-use neuraxis::ports::{RunLog, SessionIndex};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Aftermath, FaultyModelServer, ModelFault};
 use serde_json::{Value, json};

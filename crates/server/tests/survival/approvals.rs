@@ -4,7 +4,7 @@ use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, InboxEntry, InboxInput, InputId,
     RecordBody, RunId, RunStatus,
 };
-use neuraxis::ports::{RunLog, SessionIndex};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 
 use crate::model::Said;
 use crate::world::{Kept, Program, World, until};

@@ -1,7 +1,7 @@
 //! What tests do to the database behind the server's back.
 
 use neuraxis::core::Message;
-use neuraxis::ports::{Session, SessionIndex};
+use neuraxis::ports::{Session, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::START;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use neuraxis::core::RunId;
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use neuraxis_sql::{SqlConfig, SqlStore};
 
 use crate::model::Hold;

@@ -1,7 +1,7 @@
 //! A client that sends its request again, under the same key, to whichever server is there.
 
 use neuraxis::core::RunId;
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use reqwest::StatusCode;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use neuraxis::core::Seq;
-use neuraxis::ports::{RunLog, SessionIndex};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 use rustix::process::Signal;
 
 use crate::model::{Hold, Said};

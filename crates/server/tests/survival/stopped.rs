@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use rustix::process::Signal;
 
 use crate::model::Hold;

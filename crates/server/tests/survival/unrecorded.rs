@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use neuraxis::core::RunId;
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use rustix::process::Signal;
 
 use crate::idempotency::{Answer, KEY, again};

@@ -2,7 +2,7 @@
 //! server died cannot go on from such a log, and is ended.
 
 use neuraxis::core::RunStatus;
-use neuraxis::ports::SessionIndex;
+use neuraxis::ports::SessionIndex as _;
 use neuraxis_testkit::assert_nowhere;
 
 use crate::model::{Hold, Said};

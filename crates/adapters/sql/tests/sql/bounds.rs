@@ -1,6 +1,6 @@
 //! A run is bounded in bytes as well as in records.
 
-use neuraxis_ports::{RunBounds, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunBounds, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
 
 use crate::support::{Busy, on_both, open, records};

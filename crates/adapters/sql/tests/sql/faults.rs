@@ -3,7 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant};
 
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlStore;
 use sqlx::{Connection, SqliteConnection};
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use neuraxis_core::{InboxEntry, InboxInput, InputId};
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_sql::SqlConfig;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 

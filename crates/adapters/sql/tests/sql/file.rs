@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use neuraxis_core::SessionMetrics;
-use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionFilter, SessionIndex as _};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use sqlx::{Connection, SqliteConnection};
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, SessionIndex as _};
 use neuraxis_sql::SqlStore;
 
 use crate::support::{Busy, config_in, open, records};

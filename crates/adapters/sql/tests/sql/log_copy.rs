@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use neuraxis_ports::{RunLog as _, SessionStore};
+use neuraxis_ports::RunLog as _;
 use neuraxis_sql::{LogCopy, OpenError, SqlConfig, SqlStore};
 
 use crate::support::{Busy, config_in, on_both, open};

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use neuraxis_ports::{SessionIndex as _, SessionStore};
+use neuraxis_ports::SessionIndex as _;
 use neuraxis_sql::{SqlConfig, SqlStore};
 
 use crate::support::{Busy, file_config, open, records, server_config};

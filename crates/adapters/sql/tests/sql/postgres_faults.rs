@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_sql::{OpenError, SqlConfig, SqlStore};
 use neuraxis_testkit::{Postgres, SilentProxy};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::Record;
-use neuraxis_ports::{RunLog as _, Session, SessionIndex as _, SessionStore};
+use neuraxis_ports::{RunLog as _, Session, SessionIndex as _};
 use neuraxis_testkit::{CountingIds, RunLog, START};
 use proptest::prelude::*;
 

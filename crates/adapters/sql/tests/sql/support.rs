@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use neuraxis_core::{Record, RunId, SessionId};
-use neuraxis_ports::{RunLease, RunLog as _, Session, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLease, RunLog as _, Session, SessionIndex as _, StoreError};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{CountingIds, Postgres, RunLog, START};
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use neuraxis_core::{
     ApprovalDecided, ApprovalDecision, ApprovalRequested, CallIndex, ContentHash, EffectId, Grant,
     GrantScope, InputId, JsonText, Keep, RecordBody, ToolCallId, ToolResult, ToolStatus, Vetted,
 };
-use neuraxis_ports::{RunLog as _, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::START;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
