@@ -20,6 +20,11 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 
+/// Migrations are applied, or noted only. What sqlx offers by name, `run_to` and `skip`, gives futures that no task can hold:
+/// the compiler cannot tell that they are `Send` for every connection.
+const APPLY: bool = false;
+const NOTE: bool = true;
+
 /// A value of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
@@ -226,8 +231,8 @@ impl Link {
     /// Applies migrations up to a version, those that the database does not have. However long that takes.
     pub(crate) async fn migrate(&mut self, migrator: &Migrator, to: i64) -> Result<(), Error> {
         let migrated = match self.wire()? {
-            WireMut::Sqlite(wire) => migrator.run_to(to, wire).await,
-            WireMut::Postgres(wire) => migrator.run_to(to, wire).await,
+            WireMut::Sqlite(wire) => migrator.run_direct(Some(to), wire, APPLY).await,
+            WireMut::Postgres(wire) => migrator.run_direct(Some(to), wire, APPLY).await,
         };
         migrated.map_err(of_migration)
     }
@@ -239,8 +244,8 @@ impl Link {
         to: i64,
     ) -> Result<(), Error> {
         let noted = match self.wire()? {
-            WireMut::Sqlite(wire) => migrator.skip(wire, Some(to)).await,
-            WireMut::Postgres(wire) => migrator.skip(wire, Some(to)).await,
+            WireMut::Sqlite(wire) => migrator.run_direct(Some(to), wire, NOTE).await,
+            WireMut::Postgres(wire) => migrator.run_direct(Some(to), wire, NOTE).await,
         };
         noted.map_err(of_migration)
     }

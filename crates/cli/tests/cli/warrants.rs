@@ -11,7 +11,7 @@ use neuraxis::core::{
 };
 use neuraxis::engine::{Sessions, UuidV7};
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{Ids, RunLog as _, Session, SessionIndex as _, SessionStore};
+use neuraxis::ports::{Ids, Session, SessionStore};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{reply, spec};
 

@@ -140,8 +140,13 @@ fn the_limits_of_providers_are_kept_to() {
     };
     assert!(strict(nested(10)).is_some());
     assert!(strict(nested(11)).is_none());
+    let deep = |depth: usize| {
+        let opened = r#"{"type":"object","required":["x"],"properties":{"x":"#.repeat(depth);
+        opened + r#"{"type":"string"}"# + &"}}".repeat(depth)
+    };
+    assert!(strict_schema(&deep(10)).is_some());
     assert!(
-        strict(nested(1_000)).is_none(),
+        strict_schema(&deep(1_000)).is_none(),
         "nor does it overflow the stack"
     );
     let values: Vec<usize> = (0..1_001).collect();
