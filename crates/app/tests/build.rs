@@ -300,12 +300,12 @@ async fn a_session_in_a_file_goes_on_with_the_next_process() {
     let store = neuraxis_sql::SqlStore::open(&neuraxis_sql::SqlConfig::new(&url))
         .await
         .unwrap();
-    let runs = neuraxis_ports::SessionStore::runs(&store, &session)
+    let runs = neuraxis_ports::SessionIndex::runs(&store, &session)
         .await
         .unwrap();
     let asked: Vec<_> = runs.iter().filter_map(|run| run.text.as_deref()).collect();
     assert_eq!(asked, ["What time is it?", "And in Tokyo?"]);
-    let history = neuraxis_ports::SessionStore::history(&store, &session)
+    let history = neuraxis_ports::SessionIndex::history(&store, &session)
         .await
         .unwrap();
     let said: Vec<_> = history

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_ports::{RunLog as _, RunSummary, SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{RunSummary, SessionStore, StoreError};
 
 use super::{ResumeError, Runs, Taker};
 use crate::run_handle::RunHandle;

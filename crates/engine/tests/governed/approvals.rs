@@ -76,7 +76,7 @@ async fn several_questions_are_listed_over_sessions_and_decided_one_by_one() {
     world.decide(&waiting[2], ApprovalDecision::APPROVE).await;
     assert_eq!(world.tools.send.count(), 1);
     let done = world.store.as_ref();
-    let summary = neuraxis_ports::SessionStore::run(done, second.result.run_id).await;
+    let summary = neuraxis_ports::SessionIndex::run(done, second.result.run_id).await;
     assert_eq!(summary.unwrap().status, RunStatus::Done);
 
     let reason = Some("not this one".to_owned());

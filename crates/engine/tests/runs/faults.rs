@@ -150,8 +150,7 @@ async fn a_store_that_is_briefly_away_delays_a_run_and_loses_nothing() {
     let heard = hear(&orchestrator, request("go")).await;
     heard.assert_valid(RunStatus::Done);
     let kept =
-        neuraxis_ports::SessionStore::records(&*store, heard.result.run_id, neuraxis_core::Seq(0))
-            .await;
+        neuraxis_ports::RunLog::records(&*store, heard.result.run_id, neuraxis_core::Seq(0)).await;
     assert_eq!(kept.unwrap(), heard.records());
 }
 
@@ -331,7 +330,7 @@ async fn a_session_reserved_by_a_process_that_died_before_its_run_began_can_be_r
     let orchestrator = builder(model).store(store.clone()).build().unwrap();
     orchestrator.handle(request("first")).await.unwrap();
     let dead = neuraxis_testkit::CountingIds::nth_run(99);
-    neuraxis_ports::SessionStore::begin_run(&*store, &session(), dead)
+    neuraxis_ports::RunLog::begin_run(&*store, &session(), dead)
         .await
         .unwrap();
     let Err(RequestError::Busy { run, .. }) = orchestrator.handle(request("second")).await else {

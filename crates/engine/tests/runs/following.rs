@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{FinishReason, LiveBody, RunId, RunStatus, Seq};
 use neuraxis_engine::{Event, Events, Orchestrator, ResumeError, UuidV7};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunLog as _, SessionIndex as _, StoreError};
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
 use crate::support::{builder, request, session};

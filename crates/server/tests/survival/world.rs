@@ -11,7 +11,7 @@ use neuraxis::Orchestrator;
 use neuraxis::core::{ApprovalDecided, EffectId, Record, Role, RunId, Seq};
 use neuraxis::engine::ApprovalKey;
 use neuraxis::memory::MemoryStore;
-use neuraxis::ports::{RunLog as _, SessionIndex as _, SessionStore};
+use neuraxis::ports::{RunLog as _, SessionIndex as _};
 use neuraxis_sql::{SqlConfig, SqlStore};
 use neuraxis_testkit::{Aftermath, Postgres, ScriptedModel, SilentProxy};
 use tempfile::TempDir;
