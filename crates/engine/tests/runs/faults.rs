@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Mode, Record, RunStatus};
 use neuraxis_engine::{Event, NoResult, RequestError, RetryPolicy, StepType};
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::{SessionIndex as _, SessionStore, StoreError};
+use neuraxis_ports::{SessionIndex as _, StoreError};
 use neuraxis_testkit::{FailingStore, Fault, Script, ScriptedModel, StoreOperation, reply};
 use tokio::time::Instant;
 
