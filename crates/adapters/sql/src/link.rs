@@ -8,7 +8,7 @@ use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{ContentHash, JsonText, RunId};
 use neuraxis_ports::StoreError;
 use serde::de::DeserializeOwned;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{Migrate, MigrateError, Migration};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -20,10 +20,8 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 
-/// Migrations are applied, or noted only. What sqlx offers by name, `run_to` and `skip`, gives futures that no task can hold:
-/// the compiler cannot tell that they are `Send` for every connection.
-const APPLY: bool = false;
-const NOTE: bool = true;
+/// The table in which sqlx notes which migrations a database has.
+const MIGRATIONS: &str = "_sqlx_migrations";
 
 /// A value of a statement; `None` is NULL of that type.
 #[derive(Debug, Clone, Copy)]
@@ -228,26 +226,18 @@ impl Link {
         .await
     }
 
-    /// Applies migrations up to a version, those that the database does not have. However long that takes.
-    pub(crate) async fn migrate(&mut self, migrator: &Migrator, to: i64) -> Result<(), Error> {
+    /// Applies the migrations that a database does not have, however long that takes. Those up to a version it has, whether
+    /// that is noted or not.
+    pub(crate) async fn migrate(
+        &mut self,
+        migrations: &[Migration],
+        version: i64,
+    ) -> Result<(), Error> {
         let migrated = match self.wire()? {
-            WireMut::Sqlite(wire) => migrator.run_direct(Some(to), wire, APPLY).await,
-            WireMut::Postgres(wire) => migrator.run_direct(Some(to), wire, APPLY).await,
+            WireMut::Sqlite(wire) => migrate(wire, migrations, version).await,
+            WireMut::Postgres(wire) => migrate(wire, migrations, version).await,
         };
         migrated.map_err(of_migration)
-    }
-
-    /// Notes that a database has migrations up to a version.
-    pub(crate) async fn note_migrations(
-        &mut self,
-        migrator: &Migrator,
-        to: i64,
-    ) -> Result<(), Error> {
-        let noted = match self.wire()? {
-            WireMut::Sqlite(wire) => migrator.run_direct(Some(to), wire, NOTE).await,
-            WireMut::Postgres(wire) => migrator.run_direct(Some(to), wire, NOTE).await,
-        };
-        noted.map_err(of_migration)
     }
 
     /// Says goodbye; a file is left without others beside it if this was its last connection.
@@ -291,6 +281,27 @@ impl Link {
         }
         Err(Error::PoolTimedOut)
     }
+}
+
+/// Does what a [`Migrator`](sqlx::migrate::Migrator) does, whose futures cannot be sent to another thread.
+async fn migrate(
+    wire: &mut (impl Migrate + Send),
+    migrations: &[Migration],
+    version: i64,
+) -> Result<(), MigrateError> {
+    wire.ensure_migrations_table(MIGRATIONS).await?;
+    let applied = wire.list_applied_migrations(MIGRATIONS).await?;
+    for migration in migrations {
+        match applied.iter().find(|it| it.version == migration.version) {
+            Some(applied) if applied.checksum == migration.checksum => {}
+            Some(_) => return Err(MigrateError::VersionMismatch(migration.version)),
+            None if migration.version <= version => wire.skip(MIGRATIONS, migration).await?,
+            None => {
+                wire.apply(MIGRATIONS, migration).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the database said while a migration was applied.

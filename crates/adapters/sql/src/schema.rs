@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use neuraxis_core::log::{Carried, LogSummary};
 use neuraxis_core::{JsonText, RunStatus};
 use neuraxis_ports::StoreError;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::migrate::{Migration, MigrationType};
 use sqlx::{AssertSqlSafe, Error, SqlSafeStr};
 
 use crate::database::{Database, Dialect, Header};
@@ -57,20 +57,16 @@ macro_rules! migrations {
     };
 }
 
-fn migrator(dialect: Dialect) -> Migrator {
+fn migrations(dialect: Dialect) -> [Migration; 5] {
     let migrations = match dialect {
         Dialect::Sqlite => migrations!("sqlite"),
         Dialect::Postgres => migrations!("postgres"),
     };
-    let migrations = migrations.map(|(number, name, sql)| {
-        // Without transactions of their own: all of them are one, which is begun here.
+    migrations.map(|(number, name, sql)| {
+        // Without transactions of their own: all of them are one, which is begun here and holds the lock.
         let kind = MigrationType::Simple;
         Migration::new(number, name.into(), kind, sql.into_sql_str(), true)
-    });
-    let mut migrator = Migrator::with_migrations(migrations.into());
-    // The transaction holds the lock.
-    migrator.set_locking(false);
-    migrator
+    })
 }
 
 /// Refuses a file whose header says that it is not ours, or newer than this program.
@@ -108,7 +104,7 @@ pub(crate) async fn migrate(database: &Database, link: &mut Link) -> Result<(), 
     }
     begin(dialect, link).await.map_err(not_opened)?;
     let migrated = match recognize_open(database, link).await {
-        Ok(()) => up_to(LATEST, database, link).await,
+        Ok(()) => up_to_date(database, link).await,
         Err(error) => Err(error),
     };
     let end = match migrated {
@@ -173,25 +169,20 @@ async fn header(dialect: Dialect, link: &mut Link) -> Result<Header, Error> {
     })
 }
 
-/// Applies the migrations that a database does not have, up to a version.
-async fn up_to(target: i64, database: &Database, link: &mut Link) -> Result<(), OpenError> {
+/// Applies the migrations that a database does not have.
+async fn up_to_date(database: &Database, link: &mut Link) -> Result<(), OpenError> {
     let not_opened = |error: Error| database.not_opened(error);
     let dialect = database.dialect;
     let found = version(dialect, link).await.map_err(not_opened)?;
-    let migrator = migrator(dialect);
-    if found > 0 {
-        // Versions before sqlx's notes were noted as a number alone.
-        let noted = link.note_migrations(&migrator, found).await;
-        noted.map_err(not_opened)?;
-    }
-    let migrated = link.migrate(&migrator, target).await;
+    // Versions before sqlx's notes were noted as a number alone.
+    let migrated = link.migrate(&migrations(dialect), found).await;
     migrated.map_err(not_opened)?;
     if dialect == Dialect::Sqlite {
         // A pragma takes no values.
         let mark = AssertSqlSafe(format!("PRAGMA application_id = {APPLICATION_ID}"));
         link.run(mark, &[]).await.map_err(not_opened)?;
     }
-    if (1..LATEST).contains(&found) && target == LATEST {
+    if (1..LATEST).contains(&found) {
         let summed_up = sum_up(link).await;
         summed_up.map_err(|failure| database.store_error(failure))?;
     }
