@@ -204,7 +204,6 @@ mod tests {
     use neuraxis_testkit::CountingIds;
 
     use super::*;
-    use neuraxis_ports::{RunLog as _, SessionIndex as _};
 
     const LEASE: Duration = Duration::from_millis(60);
 
