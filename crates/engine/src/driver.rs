@@ -130,7 +130,7 @@ impl Driver {
         let ReadyRun {
             tree,
             mut first,
-            records,
+            mut records,
             active,
             policy,
         } = run;
@@ -138,7 +138,7 @@ impl Driver {
         let (sender, inbox) = mpsc::channel(INBOX_SIZE);
         let (end, receiver) = watch::channel(None);
         let feed = Arc::new(Feed::default());
-        feed.publish(records);
+        feed.publish(&mut records);
         let link = RunLink {
             run_id: scope.run_id,
             inbox: sender,

@@ -42,8 +42,8 @@ struct OpenCall {
 }
 
 impl Feed {
-    /// Shows committed records, and forgets the buffers of the calls that they close.
-    pub(crate) fn publish(&self, records: Vec<Arc<Record>>) {
+    /// Takes committed records and shows them, and forgets the buffers of the calls that they close.
+    pub(crate) fn publish(&self, records: &mut Vec<Arc<Record>>) {
         let mut state = self.lock();
         for closed in records
             .iter()
@@ -51,7 +51,7 @@ impl Feed {
         {
             state.open.retain(|call| call.effect_id != closed);
         }
-        state.records.extend(records);
+        state.records.append(records);
         drop(state);
         self.news.notify_waiters();
     }

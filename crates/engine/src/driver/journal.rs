@@ -42,7 +42,8 @@ impl Journal {
             }
         }
         drop(stored);
-        self.feed.publish(std::mem::take(records));
+        // The room for them stays for the next ones.
+        self.feed.publish(records);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use neuraxis_core::{
     Attempt, BlockIndex, Input, LiveBody, ProgressSteps, RunTool, ToolCallId, ToolFailure,
     ToolFinished, ToolOutcome,
 };
-use neuraxis_ports::{Progress, ProgressSink, ToolContext, TurnContext};
+use neuraxis_ports::{Progress, ProgressSink, StoreError, ToolContext, TurnContext};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
@@ -29,15 +29,13 @@ impl Driver {
         };
         let reports = self.reports(&run);
         let ctx = self.tool_context(&run, Arc::clone(&reports));
-        self.running.push((run.effect_id, ctx.cancellation.clone()));
+        let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
         let journal = Arc::clone(&self.journal);
-        let mut call: BoxFuture<'static, Work> = Box::pin(async move {
+        let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
             let permit = permits.acquire_owned().await;
-            if let Err(error) = journal.hold().await {
-                return Work::Lost(error);
-            }
+            journal.hold().await?;
             let started = Instant::now();
             let arguments = run.arguments.clone();
             let mut called = pin!(ToolCatalog::run(tool, arguments, ctx, run.timeout));
@@ -49,15 +47,20 @@ impl Driver {
                 }
             };
             drop(permit);
-            Work::Answer(Box::new(finished(&run, outcome, started.elapsed())))
+            Ok(finished(&run, outcome, started.elapsed()))
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.
         match (&mut call).now_or_never() {
-            Some(work) => match self.work_over(work) {
-                Ok(answer) => self.ready.push_back(answer),
-                Err(error) => self.lose(error),
-            },
-            None => self.work.push(call),
+            Some(Ok(answer)) => self.ready.push_back(answer),
+            Some(Err(error)) => self.lose(error),
+            None => {
+                self.running.push((effect_id, cancellation));
+                let over = |answer: Result<Input, StoreError>| match answer {
+                    Ok(answer) => Work::Answer(Box::new(answer)),
+                    Err(error) => Work::Lost(error),
+                };
+                self.work.push(Box::pin(call.map(over)));
+            }
         }
     }
 

@@ -18,7 +18,7 @@ impl Runs {
         &self,
         session: &SessionId,
         run_id: RunId,
-        records: Vec<Arc<Record>>,
+        mut records: Vec<Arc<Record>>,
     ) -> Result<RunHandle, StoreError> {
         let view = RunView::of(&records);
         let outcome = view.outcome().cloned();
@@ -38,7 +38,7 @@ impl Runs {
             messages: Transcript::default(),
         };
         let feed = Arc::new(Feed::default());
-        feed.publish(records);
+        feed.publish(&mut records);
         feed.end();
         // Nobody takes what is sent, and nobody tells of another end.
         let (inbox, _) = mpsc::channel(1);

@@ -131,20 +131,26 @@ impl Answer {
     }
 
     async fn read(mut self, most: usize) -> Result<Bytes, LlmError> {
-        let mut pieces = Vec::new();
+        // Most documents come in one piece, which needs no copy.
+        let mut first = Bytes::new();
+        let mut more = Vec::new();
         let mut size = 0;
         while let Some(piece) = self.body.next().await.transpose()? {
             size += piece.len();
             if size > most {
                 return Err(self.invalid(&format!("sent a reply of more than {most} bytes")));
             }
-            pieces.push(piece);
+            if first.is_empty() {
+                first = piece;
+            } else {
+                more.push(piece);
+            }
         }
-        // Most documents come in one piece and need no copy.
-        match <[Bytes; 1]>::try_from(pieces) {
-            Ok([piece]) => Ok(piece),
-            Err(pieces) => Ok(pieces.concat().into()),
+        if more.is_empty() {
+            return Ok(first);
         }
+        more.insert(0, first);
+        Ok(more.concat().into())
     }
 
     fn errors(&self) -> &ServerErrors {
