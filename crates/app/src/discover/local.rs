@@ -66,7 +66,7 @@ pub enum Obstacle {
     WantsKey,
     /// It is a model server that has no model.
     NoModel,
-    /// It fails.
+    /// It answers with an error of its own, such as HTTP 500.
     Fails {
         /// The HTTP status, where there was one.
         status: Option<u16>,
