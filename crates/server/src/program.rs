@@ -73,7 +73,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }
-    take_up(&app.orchestrator).await;
+    recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
     let is_kept = app.outlives_the_process();
@@ -94,7 +94,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Lets runs go on that a process left at work when it died.
-async fn take_up(orchestrator: &Orchestrator) {
+async fn recover(orchestrator: &Orchestrator) {
     match orchestrator.runs().recover().await {
         Ok(recovered) => {
             for run in &recovered.resumed {
