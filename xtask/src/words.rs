@@ -10,7 +10,8 @@ use anyhow::{Context, bail};
 
 use crate::cargo::workspace_root;
 
-/// A file of fewer lines joins what it belongs to, unless it is the root of a module or a crate.
+/// A file of fewer lines joins what it belongs to, unless it is the root of a module or a crate, or has a name of its own
+/// ([`is_one_named_thing`]).
 const MIN_LINES: usize = 45;
 
 /// How a comment of up to three words begins that says nothing but what the name says.
@@ -43,7 +44,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
             found += 1;
         }
         let lines = text.lines().count();
-        if lines < MIN_LINES && !is_root(file) {
+        if lines < MIN_LINES && !is_root(file) && !is_one_named_thing(&text) {
             println!("{}: {lines} lines and no module's root", shown.display());
             found += 1;
         }
@@ -71,6 +72,13 @@ fn is_root(file: &Path) -> bool {
     matches!(name, Some("lib" | "main")) || file.with_extension("").is_dir()
 }
 
+/// Tells whether a file holds exactly one public trait or one exported macro: a port or a suite, which a reader looks for
+/// by its name.
+fn is_one_named_thing(text: &str) -> bool {
+    let is_named = |line: &&str| line.starts_with("pub trait ") || *line == "#[macro_export]";
+    text.lines().filter(is_named).count() == 1
+}
+
 /// Adds the files of production code below a folder.
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -93,7 +101,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_filler;
+    use super::{is_filler, is_one_named_thing};
 
     #[test]
     fn comments_that_say_nothing_are_found() {
@@ -114,5 +122,13 @@ mod tests {
         ] {
             assert!(!is_filler(line), "{line}");
         }
+    }
+
+    #[test]
+    fn one_port_or_one_suite_may_have_a_small_file() {
+        assert!(is_one_named_thing("pub trait Clock {}\npub struct Tick;"));
+        assert!(is_one_named_thing("#[macro_export]\nmacro_rules! suite {}"));
+        assert!(!is_one_named_thing("pub struct Clock;"));
+        assert!(!is_one_named_thing("pub trait Clock {}\npub trait Ids {}"));
     }
 }

@@ -333,7 +333,7 @@ pub enum BuildError {
     Model {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// What is wrong with its key, its address or its table.
         fault: ModelError,
     },
     /// This build has no such store.
@@ -359,7 +359,7 @@ pub enum BuildError {
     Database {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// What the database, or the operating system, said.
         source: OpenError,
     },
     /// There is no key by which approvals count.
@@ -375,7 +375,7 @@ pub enum BuildError {
     DatabaseBusy {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// Whether it is locked or has no room.
         source: OpenError,
     },
     /// The folder that the log is to be copied to cannot be written.
@@ -383,7 +383,7 @@ pub enum BuildError {
     LogCopy {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// What the operating system said.
         source: OpenError,
     },
     /// The file tools have no folder.
@@ -391,7 +391,7 @@ pub enum BuildError {
     ProjectRoot {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// What is wrong with the folder.
         source: ProjectError,
     },
     /// The policy names tools that there are not.

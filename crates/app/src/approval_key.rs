@@ -25,7 +25,7 @@ pub enum ApprovalKeyError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// What the operating system said.
         source: io::Error,
     },
     /// Others can read the file, or write to it.

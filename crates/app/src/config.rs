@@ -42,7 +42,7 @@ pub use secret::shown_setting;
 use sections::{RETIRED_KEY, Sections};
 pub use sections::{ServerConfig, ToolsConfig};
 pub use settings::Setting;
-pub use sources::Sources;
+pub use sources::{Sources, template};
 pub use store::StoreConfig;
 
 use crate::approval_key;

@@ -28,7 +28,7 @@ pub use local::{LocalServer, Obstacle, PassedOver};
 pub struct Discovery {
     /// The models, by the roles they serve, or why one cannot. Never empty.
     pub endpoints: BTreeMap<Role, Result<Endpoint, ModelError>>,
-    /// Why these.
+    /// Whether they were configured, found, or stand in for a model that is missing.
     pub choice: Choice,
     /// The usual places of model servers at which somebody listens who was of no use. Empty where nobody looked.
     pub passed_over: Vec<PassedOver>,
@@ -82,7 +82,7 @@ pub enum ModelError {
     Key {
         /// The role.
         role: Role,
-        /// Why not.
+        /// What is missing: a variable, a file, or a key in it.
         source: KeyError,
     },
     /// A variable that is to hold a secret header is not set.
@@ -102,7 +102,7 @@ pub enum ModelError {
     Variable {
         /// The variable.
         variable: &'static str,
-        /// Why not.
+        /// What is wrong with the address or the key.
         source: ConnectError,
     },
     /// The table contradicts itself, its server cannot be used, or its recording cannot be replayed.
@@ -112,7 +112,7 @@ pub enum ModelError {
         role: Role,
         /// The provider.
         provider: Provider,
-        /// Why not.
+        /// What is wrong with the table, its server or its recording.
         source: ConnectError,
     },
     /// No model is named, and the provider has none that would be meant by that.

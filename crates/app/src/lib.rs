@@ -34,14 +34,13 @@ mod names;
 mod providers;
 mod store;
 mod tape;
-mod template;
 mod trust;
 
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
     AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,
-    Origin, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting,
+    Origin, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting, template,
     usual_key_variables,
 };
 pub use discover::{
@@ -54,5 +53,4 @@ pub use neuraxis_sql::{Contents, OpenError};
 pub use providers::{Provider, ProviderConfig};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
-pub use template::template;
 pub use trust::{Trust, TrustError, TrustList};

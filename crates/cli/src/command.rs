@@ -27,7 +27,7 @@ Examples:
   neuraxis completions bash > ~/.local/share/bash-completion/completions/neuraxis
   neuraxis completions fish > ~/.config/fish/completions/neuraxis.fish";
 
-/// What to do.
+/// What the program is asked to do: a subcommand with its options.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Ask(ask::Ask),

@@ -12,7 +12,7 @@ use crate::error::CommandError;
 pub(crate) enum Unattended {
     /// It goes on: what is to be deleted was named.
     GoOn,
-    /// It is refused.
+    /// Nothing is deleted, and the command fails: it is to be confirmed with `--yes`.
     Refuse,
 }
 

@@ -10,7 +10,7 @@ use crate::output::Output;
 /// How many items a page has at the most, where nobody says.
 const PAGE: usize = 30;
 
-/// What to print.
+/// The form of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people

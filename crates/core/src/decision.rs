@@ -2,22 +2,22 @@
 //!
 //! The types live here, because they are recorded; the rules that make them live in `neuraxis-brainstem`.
 
+mod parts;
 mod read;
 mod remembered;
 mod taint;
 mod verdict;
-mod ways;
 
 use serde::{Deserialize, Serialize};
 
+pub use parts::{
+    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
+    Escalation, Routing, SelfCheck, SpentBudget,
+};
 pub use read::{Checked, TakesOver};
 pub use remembered::{Access, Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{AskCause, Remember, RuleRef, Verdict};
-pub use ways::{
-    ApprovalPolicy, BudgetMeasure, BudgetScope, Clarification, Complexity, ComplexityFeature,
-    Escalation, Routing, SelfCheck, SpentBudget,
-};
 
 use crate::ids::{Channel, Mode, Role, ToolName};
 use crate::json::ContentHash;

@@ -1,4 +1,6 @@
-//! Durations on the wire: whole milliseconds.
+//! Durations: whole milliseconds in records, and text with a unit where people write them.
+
+pub mod text;
 
 /// For fields of type [`std::time::Duration`].
 pub(crate) mod millis {

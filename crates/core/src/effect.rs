@@ -71,7 +71,7 @@ pub struct CallModel {
     pub role: Role,
     /// Who reads the reply.
     pub audience: Audience,
-    /// What to send.
+    /// The messages, the tools on offer, and how to reply.
     pub request: ModelRequest,
 }
 

@@ -250,7 +250,7 @@ pub enum RestoreError {
     /// Replaying gives another record than the log has.
     #[error("record {seq} is not what its causes lead to: expected {expected}, found {found}")]
     Diverged {
-        /// Where.
+        /// The first record that differs.
         seq: Seq,
         /// What replaying gives, as JSON, or "nothing".
         expected: String,
@@ -263,9 +263,9 @@ pub enum RestoreError {
     /// A recorded cause is one that the machine refuses.
     #[error("record {seq} is refused: {source}")]
     Refused {
-        /// Where.
+        /// The record of the cause.
         seq: Seq,
-        /// Why.
+        /// What the machine found wrong with it.
         source: InputError,
     },
 }

@@ -174,7 +174,7 @@ impl fmt::Display for BudgetKind {
 pub struct RunOutcome {
     /// The answer, or what there was of it.
     pub content: String,
-    /// Why it ended.
+    /// With an answer, at a limit, by a cancellation or by an error.
     pub finish_reason: FinishReason,
     /// Turns that counted.
     pub turns: u32,

@@ -21,7 +21,7 @@ use crate::record::{Record, RecordBody};
 pub struct InboxEntry {
     /// By which a repeated entry is recognized: that of the input. See [`InboxInput::id`].
     pub id: InputId,
-    /// What it says.
+    /// The message, the decision, the result or the cancellation itself.
     pub input: InboxInput,
 }
 

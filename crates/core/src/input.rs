@@ -149,7 +149,7 @@ pub struct ModelFailed {
     pub effect_id: EffectId,
     /// The attempt that failed.
     pub attempt: Attempt,
-    /// Why.
+    /// What the provider or the connection failed with.
     pub error: LlmError,
     /// Whether the driver tries again.
     pub next: NextAttempt,
@@ -211,7 +211,7 @@ impl Vetted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Vetting {
-    /// It may run.
+    /// The call may run now.
     Run {
         /// What it may change, as far as its tool is trusted.
         class: ToolClass,
@@ -230,7 +230,7 @@ pub enum Vetting {
     },
     /// The arguments are not JSON or do not fit the schema.
     Invalid {
-        /// Where and why.
+        /// The place in the arguments and what is wrong there, for the model.
         message: String,
     },
     /// There is no such tool.
@@ -264,7 +264,7 @@ pub enum Vetting {
     },
     /// Policy forbids it.
     Deny {
-        /// Why.
+        /// The sentence that the model reads in place of a result.
         reason: String,
         /// The rule that says so; none where a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -380,7 +380,7 @@ pub struct ApprovalDecided {
     pub tool_call_id: ToolCallId,
     /// The hash of the arguments that were shown.
     pub arguments_hash: ContentHash,
-    /// What was decided.
+    /// Whether the call may run, and with which arguments.
     #[serde(flatten)]
     pub decision: ApprovalDecision,
     /// Who decided, where known: a note, not proof of an identity.
@@ -409,7 +409,7 @@ impl ApprovalDecided {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum ApprovalDecision {
-    /// It may run.
+    /// The call runs once its arguments were checked again.
     Approve {
         /// With these arguments instead of those shown; they are checked again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -418,7 +418,7 @@ pub enum ApprovalDecision {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remember: Option<GrantScope>,
     },
-    /// It may not.
+    /// The call does not run; the model is told so.
     Deny {
         /// Why, for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -459,7 +459,7 @@ impl ApprovalDecision {
 pub struct Advised {
     /// The effect that asked.
     pub effect_id: EffectId,
-    /// What it said.
+    /// How the agent goes on.
     #[serde(flatten)]
     pub advice: Advice,
 }
@@ -478,7 +478,7 @@ pub enum Advice {
     },
     /// End the loop; the text so far is kept.
     Stop {
-        /// Why.
+        /// The embedder's words, kept in the record.
         reason: String,
     },
 }

@@ -49,7 +49,6 @@
 mod assemble;
 mod decision;
 mod duration;
-pub mod duration_text;
 mod effect;
 mod error;
 mod finish;
@@ -82,6 +81,7 @@ pub use decision::{
     Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,
     Routing, RuleRef, SelfCheck, SpentBudget, Taint, TaintSource, TakesOver, Verdict,
 };
+pub use duration::text as duration_text;
 pub use effect::{
     Approved, AskApproval, Audience, CallModel, CallToVet, CancelModel, CancelTool, Consult,
     Effect, ModelRequest, Purpose, ReplyFormat, RunTool, ToolChoice, Vet,

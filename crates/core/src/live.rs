@@ -28,12 +28,12 @@ pub struct LiveEvent {
     pub block: BlockIndex,
     /// Where the text begins: bytes of the same block and attempt that came before.
     pub offset: u64,
-    /// What to show.
+    /// A piece of text or of reasoning, or how far a tool has come.
     #[serde(flatten)]
     pub body: LiveBody,
 }
 
-/// What to show.
+/// A piece of text or of reasoning, or how far a tool has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

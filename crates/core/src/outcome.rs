@@ -115,7 +115,7 @@ pub enum ToolFailure {
     Permanent,
     /// It took too long and was stopped.
     Timeout,
-    /// It panicked.
+    /// Its code panicked; the run goes on.
     Panic,
     /// It was stopped because the run ended.
     Cancelled,

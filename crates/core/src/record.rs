@@ -3,7 +3,6 @@
 //! One log serves as journal, stream, audit trail and usage record. A step of the machine is one `start` or `advance`;
 //! its first record is its cause, holds the input whole and carries `active_ms`. A record is one flat JSON object.
 
-mod addressed;
 mod body;
 mod cause;
 mod kept;
@@ -45,7 +44,7 @@ pub struct Record {
     /// Set on the first record of a step, its cause: how long the run had been active, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_ms: Option<u64>,
-    /// What happened.
+    /// What happened: in JSON its fields stand beside those above, with `type`.
     #[serde(flatten)]
     pub body: RecordBody,
 }
@@ -108,5 +107,37 @@ impl<'de> Deserialize<'de> for Record {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::from_json(raw.get()).map_err(de::Error::custom)
+    }
+}
+
+/// Writes inputs that name an agent as part of a record, which names it already: once, not twice.
+mod addressed {
+    use serde::{Serialize, Serializer};
+
+    use crate::ids::AgentId;
+    use crate::input::{Cancelled, Steered};
+
+    pub(super) fn steered<S: Serializer>(
+        input: &Steered,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let agent = AgentId::ROOT;
+        let input = Steered {
+            agent,
+            ..input.clone()
+        };
+        input.serialize(serializer)
+    }
+
+    pub(super) fn cancelled<S: Serializer>(
+        input: &Cancelled,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let agent = AgentId::ROOT;
+        let input = Cancelled {
+            agent,
+            ..input.clone()
+        };
+        input.serialize(serializer)
     }
 }

@@ -53,7 +53,7 @@ pub struct RequestedCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyFinish {
-    /// It was done.
+    /// The reply is complete, and calls nothing.
     Stop,
     /// It waits for the results of its calls.
     ToolCalls,

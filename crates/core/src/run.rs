@@ -151,7 +151,7 @@ enum Next {
     /// The agent ends.
     Finish(FinishReason, String),
     /// What was under way when a process died is asked for anew.
-    TakeUp(Recheck),
+    Resume(Recheck),
     /// A limit on the agent's time is reached.
     TimePassed,
 }
@@ -234,7 +234,7 @@ impl RunTree {
                 Next::FinishWithQuestion => turn.agent.finish_with_question(),
                 Next::Finish(reason, content) => turn.finish(reason, content),
                 // What concerns several agents at once.
-                Next::TakeUp(recheck) => turn.take_up(recheck)?,
+                Next::Resume(recheck) => turn.resume(recheck)?,
                 Next::TimePassed => self.time_is_up(step, agent)?,
                 Next::Wait => match step.todo.pop() {
                     Some((other, its)) => {

@@ -32,7 +32,7 @@ pub struct Execution {
     /// Why it ended. With [`FinishReason::ClientTools`] the last message holds calls that the caller has to run: their
     /// results are to be added to the history before the next run.
     pub finish_reason: FinishReason,
-    /// What it used.
+    /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
     /// The whole conversation: what was given, and what the run added.
     pub message_history: Vec<Arc<Message>>,

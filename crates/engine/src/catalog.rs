@@ -45,7 +45,7 @@ pub enum CatalogError {
     InvalidSchema {
         /// The tool.
         name: ToolName,
-        /// What is wrong.
+        /// What the validator said of them.
         message: String,
     },
     /// A tool of somebody else's server could be taken for another's.

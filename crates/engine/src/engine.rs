@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName};
 use neuraxis_ports::{
@@ -14,13 +15,13 @@ use neuraxis_ports::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use crate::agent_tool::AgentTool;
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
 use crate::resilience::RetryPolicy;
-use crate::system::{SystemClock, UuidV7};
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
 pub(crate) const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
@@ -224,5 +225,25 @@ struct NobodyApproves;
 impl Approver for NobodyApproves {
     async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
         ApproverReply::Nobody
+    }
+}
+
+/// The clock of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Ids by RFC 9562, version 7: rising with time, unique by randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UuidV7;
+
+impl Ids for UuidV7 {
+    fn new_id(&self) -> Uuid {
+        Uuid::now_v7()
     }
 }

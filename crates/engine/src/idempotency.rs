@@ -17,7 +17,7 @@ pub use sameness::{Differences, RequestPart};
 use sameness::{check, keyed};
 
 /// What came of looking for the run of a request.
-enum Found {
+enum KeyedRun {
     /// Here it is.
     Run(RunHandle),
     /// It is just being begun or taken up here.
@@ -58,9 +58,9 @@ impl Runs {
                 None => self.begin_first(&request, &key).await?,
             };
             match found {
-                Found::Run(handle) => return Ok(handle),
-                Found::Moving => moved.await,
-                Found::Changed => {}
+                KeyedRun::Run(handle) => return Ok(handle),
+                KeyedRun::Moving => moved.await,
+                KeyedRun::Changed => {}
             }
         }
     }
@@ -85,7 +85,7 @@ impl Runs {
         &self,
         request: &UserRequest,
         key: &IdempotencyKey,
-    ) -> Result<Found, RequestError> {
+    ) -> Result<KeyedRun, RequestError> {
         let decision = self.govern(request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let spec = self.asked_spec(run_id, request, decision).await;
@@ -97,11 +97,11 @@ impl Runs {
             .await
         {
             // Somebody was quicker since it was looked for.
-            Err(StoreError::KeyTaken { .. }) => return Ok(Found::Changed),
+            Err(StoreError::KeyTaken { .. }) => return Ok(KeyedRun::Changed),
             leased => leased?,
         };
         let begun = self.launch_in(slot, spec, request.clone()).await?;
-        Ok(Found::Run(begun))
+        Ok(KeyedRun::Run(begun))
     }
 
     /// Finds out where the run of an earlier request stands.
@@ -109,13 +109,13 @@ impl Runs {
         &self,
         request: &UserRequest,
         run: &RunSummary,
-    ) -> Result<Found, RequestError> {
+    ) -> Result<KeyedRun, RequestError> {
         match self.parts.active.reach(run.run_id) {
             Reached::Here(handle) => {
                 check(request, run)?;
                 return Ok(found(handle));
             }
-            Reached::Soon => return Ok(Found::Moving),
+            Reached::Soon => return Ok(KeyedRun::Moving),
             Reached::No => {}
         }
         if run.records == 0 {
@@ -124,7 +124,7 @@ impl Runs {
         check(request, run)?;
         let records = match self.parts.store.records(run.run_id, Seq(0)).await {
             // Its session was deleted meanwhile.
-            Err(StoreError::NoSuchRun(_)) => return Ok(Found::Changed),
+            Err(StoreError::NoSuchRun(_)) => return Ok(KeyedRun::Changed),
             records => records?,
         };
         let session = &request.session_id;
@@ -150,11 +150,11 @@ impl Runs {
     }
 
     /// Tells what it means that somebody drives a run that was seen so; `None` if nobody does.
-    async fn is_driven(&self, seen: &RunSummary) -> Result<Option<Found>, RequestError> {
+    async fn is_driven(&self, seen: &RunSummary) -> Result<Option<KeyedRun>, RequestError> {
         let (session, run) = (seen.session.clone(), seen.run_id);
         let now = match self.parts.store.run(run).await {
             Ok(now) => now,
-            Err(StoreError::NoSuchRun(_)) => return Ok(Some(Found::Changed)),
+            Err(StoreError::NoSuchRun(_)) => return Ok(Some(KeyedRun::Changed)),
             Err(error) => return Err(error.into()),
         };
         if now.ended_at.is_none() && now.leased_until.is_none() {
@@ -163,41 +163,43 @@ impl Runs {
         // Or somebody drove it when it was looked for, and has come to the end.
         let stands = |run: &RunSummary| (run.status, run.records == 0);
         if self.parts.active.contains(run) || stands(&now) != stands(seen) {
-            return Ok(Some(Found::Changed));
+            return Ok(Some(KeyedRun::Changed));
         }
         let run = (seen.records > 0).then_some(run);
         Err(RequestError::AtWorkElsewhere { session, run })
     }
 
     /// Frees the session of a run that was reserved and never began, unless somebody is just about to begin it.
-    async fn never_begun(&self, seen: &RunSummary) -> Result<Found, RequestError> {
+    async fn never_begun(&self, seen: &RunSummary) -> Result<KeyedRun, RequestError> {
         if let Some(found) = self.is_driven(seen).await? {
             return Ok(found);
         }
         let (session, run) = (&seen.session, seen.run_id);
         match self.release(session, run).await {
-            Ok(()) => Ok(Found::Changed),
+            Ok(()) => Ok(KeyedRun::Changed),
             Err(error) => unresumed(seen, error),
         }
     }
 }
 
-fn found(handle: RunHandle) -> Found {
-    Found::Run(RunHandle {
+fn found(handle: RunHandle) -> KeyedRun {
+    KeyedRun::Run(RunHandle {
         is_repeat: true,
         ..handle
     })
 }
 
 /// Tells what it means for a repeated request that its run cannot be taken up here and now.
-fn unresumed(seen: &RunSummary, error: ResumeError) -> Result<Found, RequestError> {
+fn unresumed(seen: &RunSummary, error: ResumeError) -> Result<KeyedRun, RequestError> {
     let run = seen.run_id;
     match error {
         // By the time it is looked at again it has ended, or can be reached here.
         ResumeError::AtWork(_) | ResumeError::Ended(_) | ResumeError::Closed { .. } => {
-            Ok(Found::Changed)
+            Ok(KeyedRun::Changed)
         }
-        ResumeError::Store(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => Ok(Found::Changed),
+        ResumeError::Store(StoreError::Stale(_) | StoreError::NoSuchRun(_)) => {
+            Ok(KeyedRun::Changed)
+        }
         ResumeError::Store(StoreError::SessionBusy { .. }) => Err(RequestError::AtWorkElsewhere {
             session: seen.session.clone(),
             run: (seen.records > 0).then_some(run),

@@ -51,7 +51,6 @@ mod runs;
 mod sessions;
 mod steps;
 mod store_retry;
-mod system;
 mod traces;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
@@ -60,6 +59,7 @@ pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
+pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
@@ -79,5 +79,4 @@ pub use sessions::{
     read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
-pub use system::{SystemClock, UuidV7};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

@@ -78,7 +78,7 @@ pub enum ReplayError {
     OtherHistory {
         /// What the log says the history was.
         recorded: PrefixDigest,
-        /// What was given.
+        /// The digest of the history given.
         given: PrefixDigest,
     },
     /// From here on the log is not what its causes lead to: it was changed, or the loop decides otherwise.
@@ -86,7 +86,7 @@ pub enum ReplayError {
         "the log diverges at record {seq}, in {place}: replaying gives {expected}, the log has {found}"
     )]
     Diverged {
-        /// Where.
+        /// The first record that differs.
         seq: Seq,
         /// The field that differs, as a JSON pointer; `/` for the whole record.
         place: String,
@@ -98,7 +98,7 @@ pub enum ReplayError {
     /// A recorded cause is none, or one that the machine refuses.
     #[error("record {seq} cannot have caused anything{}", source.as_ref().map(|source| format!(": {source}")).unwrap_or_default())]
     Impossible {
-        /// Where.
+        /// The record that should be a cause.
         seq: Seq,
         /// What the machine said.
         source: Option<InputError>,

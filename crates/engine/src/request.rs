@@ -129,7 +129,7 @@ pub enum RequestError {
     Interrupted {
         /// The run of the request.
         run: RunId,
-        /// Why not.
+        /// What keeps it from going on.
         #[source]
         source: Box<ResumeError>,
     },
@@ -150,7 +150,7 @@ pub enum RequestError {
         session: SessionId,
         /// The run of the request.
         run: RunId,
-        /// Why.
+        /// Whether its records could not be kept, or it was stopped.
         #[source]
         source: NoResult,
     },

@@ -32,7 +32,7 @@ pub struct OrchestratorResult {
     pub finish_reason: Option<FinishReason>,
     /// Turns that counted.
     pub turns: u32,
-    /// What it used.
+    /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
     /// What it waits for, if it waits: approvals and the results of a client's tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -20,7 +20,7 @@ pub trait Approver: Debug + Send + Sync + 'static {
 pub enum ApproverReply {
     /// Somebody decided.
     Decided {
-        /// What.
+        /// Whether the call may run, and with which arguments.
         decision: ApprovalDecision,
         /// Who, where known.
         by: Option<String>,

@@ -32,7 +32,7 @@ pub trait Provider:
     /// The name by which a configuration chooses it, and by which records name its models.
     const NAME: &'static str;
 
-    /// What answers.
+    /// Whether a model answers, on this machine or elsewhere, or something that stands in for one.
     const KIND: ProviderKind;
 
     /// How it serves without any configuration, where it can.
@@ -204,7 +204,7 @@ impl Offer {
 /// Whether a provider can answer yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can.
+    /// Requests are served.
     Ready,
     /// It is still loading its model.
     Loading,

@@ -28,7 +28,6 @@
 //! ```
 
 mod address;
-mod arguments;
 mod body;
 mod events;
 mod guard;
@@ -47,8 +46,7 @@ mod turn;
 mod turns;
 
 pub use address::{ListenAddress, ListenAddressError};
-pub use arguments::Arguments;
 pub use limits::Limits;
-pub use program::{Failure, run};
+pub use program::{Arguments, Failure, run};
 pub use server::{BindError, Server, Unfinished};
 pub use stop::Stop;

@@ -19,7 +19,7 @@ macro_rules! kinds {
     ($($constant:ident = $name:literal, $status:ident, $title:literal;)*) => {$(
         pub(crate) const $constant: Kind = Kind { name: $name, status: StatusCode::$status, title: $title };
     )*
-        /// All of them.
+        /// Every kind, for the tests.
         #[cfg(test)]
         const ALL: &[Kind] = &[$($constant),*];
     };

@@ -1,14 +1,15 @@
 //! The program: from the command line to a server that listens until a signal stops it.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Parser;
 use neuraxis::Orchestrator;
 use neuraxis_app::{App, BuildError, Config, ConfigError, Environment, Origin, Sources};
 
 use crate::address::{ListenAddress, ListenAddressError};
-use crate::arguments::Arguments;
 use crate::limits::Limits;
 use crate::logs::{self, LogFilterError};
 use crate::refusal::with_causes;
@@ -17,6 +18,30 @@ use crate::stop::{self, Stop};
 
 /// The exit code of wrong usage and wrong configuration.
 const USAGE: u8 = 2;
+
+const AFTER_HELP: &str = "\
+Once it listens, it prints one line on standard output, such as: listening on http://127.0.0.1:8787
+Logs go to standard error; NEURAXIS_LOG (or RUST_LOG) says how much, such as debug or neuraxis_engine=debug.
+SIGTERM lets turns at work end for 5 seconds and leaves the others for the next server to go on with; SIGINT cancels
+them. Where sessions are in memory alone, both cancel.
+GET /healthz answers 200 as long as the process lives, GET /readyz while it takes turns.
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage or configuration.";
+
+/// Neuraxis over HTTP.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "neuraxis-server", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[non_exhaustive]
+pub struct Arguments {
+    /// Read this file, instead of neuraxis.toml here and in the user's configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Listen on this loopback address, instead of server.listen in the configuration (127.0.0.1:8787 if nothing is said);
+    /// port 0 is any that is free
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<ListenAddress>,
+}
 
 /// How often the server looks for runs that nobody drives: those of a server that died, and those that somebody posted to.
 const RECOVERY: Duration = Duration::from_secs(5);
@@ -48,7 +73,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
     for notice in &app.notices {
         tracing::warn!("{notice}");
     }
-    take_up(&app.orchestrator).await;
+    recover(&app.orchestrator).await;
     // From here on a signal no longer kills.
     let told = stop::signal()?;
     let is_kept = app.outlives_the_process();
@@ -69,7 +94,7 @@ pub async fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Lets runs go on that a process left at work when it died.
-async fn take_up(orchestrator: &Orchestrator) {
+async fn recover(orchestrator: &Orchestrator) {
     match orchestrator.runs().recover().await {
         Ok(recovered) => {
             for run in &recovered.resumed {
@@ -131,7 +156,7 @@ pub enum Failure {
     Listen {
         /// Where it is configured.
         at: Origin,
-        /// Why not.
+        /// What is wrong with the address.
         source: ListenAddressError,
     },
     /// The engine cannot be wired as the configuration says.
@@ -161,5 +186,17 @@ impl Failure {
             Self::Build(_) => ExitCode::from(USAGE),
             Self::Bind(_) | Self::Unfinished(_) | Self::System(_) => ExitCode::FAILURE,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_defined_without_contradictions() {
+        Arguments::command().debug_assert();
     }
 }

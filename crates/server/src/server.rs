@@ -70,7 +70,7 @@ pub struct Server {
 pub struct BindError {
     /// The address.
     pub address: ListenAddress,
-    /// Why not.
+    /// What the operating system said.
     #[source]
     pub source: io::Error,
 }

@@ -1,10 +1,13 @@
-//! A clock that stands still until it is told otherwise.
+//! Time and ids that are the same in every run of a test: a clock that stands still, and ids that count.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use neuraxis_core::RunId;
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_ports::Clock;
+use neuraxis_core::uuid::{Builder, Uuid};
+use neuraxis_ports::{Clock, Ids};
 
 /// The time at which tests begin: the first moment of 2026.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -74,4 +77,39 @@ impl Clock for VirtualClock {
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Makes UUIDs of version 7 that count up from 1: their time is always [`START`], their random part the number.
+#[derive(Debug, Default)]
+pub struct CountingIds(AtomicU64);
+
+impl CountingIds {
+    /// Begins to count.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns the id that is made as the given number, from 1.
+    #[must_use]
+    pub fn nth(number: u64) -> Uuid {
+        let mut random = [0; 10];
+        for (place, byte) in random.iter_mut().skip(2).zip(number.to_be_bytes()) {
+            *place = byte;
+        }
+        let millis = u64::try_from(START.as_millisecond()).unwrap_or_default();
+        Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// Returns the id that is made as the given number as that of a run.
+    #[must_use]
+    pub fn nth_run(number: u64) -> RunId {
+        RunId(Self::nth(number))
+    }
+}
+
+impl Ids for CountingIds {
+    fn new_id(&self) -> Uuid {
+        Self::nth(self.0.fetch_add(1, Ordering::SeqCst) + 1)
+    }
 }

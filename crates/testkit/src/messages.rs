@@ -1,6 +1,11 @@
-//! Messages about tool calls. Those of plain text are made by [`Message`] itself.
+//! Messages about tool calls, and requests that hold messages. Messages of plain text are made by [`Message`] itself.
 
-use neuraxis_core::{AssistantMessage, JsonText, Message, Part, ToolCall, ToolCallId, ToolMessage};
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AssistantMessage, JsonText, Message, ModelRequest, Part, ReplyFormat, ToolCall, ToolCallId,
+    ToolChoice, ToolMessage,
+};
 
 /// Makes an assistant message of tool calls, each with id, name and arguments as JSON text.
 pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Message {
@@ -27,4 +32,21 @@ pub fn result(id: &str, name: &str, value: &str) -> Message {
         name: name.into(),
         content: JsonText::from_text(value),
     })
+}
+
+/// Makes a request of one user message, without tools. Its fields are public: change them as the test needs.
+pub fn request(message: impl Into<String>) -> ModelRequest {
+    request_of([Message::user(message)])
+}
+
+/// Makes a request of the given messages, without tools.
+pub fn request_of(messages: impl IntoIterator<Item = Message>) -> ModelRequest {
+    ModelRequest {
+        messages: messages.into_iter().collect(),
+        tools: Arc::default(),
+        tool_choice: ToolChoice::Auto,
+        max_output_tokens: None,
+        temperature: None,
+        reply_format: ReplyFormat::Text,
+    }
 }

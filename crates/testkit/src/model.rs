@@ -14,7 +14,7 @@ use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait
 
 use self::playing::Playing;
 pub use self::script::Script;
-use crate::gauge::Gauge;
+use crate::call::Gauge;
 
 /// Plays one [`Script`] a call and remembers the requests. Out of scripts, it fails with an error that no retry helps.
 ///
@@ -45,7 +45,7 @@ type Improvise = dyn Fn(&ModelRequest) -> Script + Send + Sync;
 /// A call that a [`ScriptedModel`] got.
 #[derive(Debug, Clone)]
 pub struct SeenModelCall {
-    /// What was sent.
+    /// The request as the model got it.
     pub request: ModelRequest,
     /// Under which circumstances.
     pub context: CallContext,

@@ -1,6 +1,6 @@
-//! Records of a run that no machine made.
+//! Records of a run that no machine made, and a sink that keeps the records it gets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
@@ -9,6 +9,7 @@ use neuraxis_core::{
     Message, PrefixDigest, Profile, Purpose, Record, RecordBody, Reply, Role, RunId, RunOutcome,
     RunSpec, RunStarted, RunUsage, Seq, SessionId, Turn, Warning,
 };
+use neuraxis_ports::TraceSink;
 
 use crate::clock::START;
 
@@ -151,5 +152,36 @@ fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
         finish_reason,
         turns: 1,
         usage: RunUsage::default(),
+    }
+}
+
+/// Keeps every record, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct RecordingSink(Mutex<Vec<Arc<Record>>>);
+
+impl RecordingSink {
+    /// Returns the records so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Arc<Record>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Returns the types of the records so far.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<&'static str> {
+        let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        records.iter().map(|record| record.body.kind()).collect()
+    }
+}
+
+impl TraceSink for RecordingSink {
+    fn record(&self, record: &Arc<Record>) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(record));
     }
 }

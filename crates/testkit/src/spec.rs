@@ -36,7 +36,7 @@ pub fn spec(name: &str) -> SpecBuilder {
 pub struct SpecBuilder(ToolSpec);
 
 impl SpecBuilder {
-    /// It changes nothing.
+    /// Makes it a tool that changes nothing, which may run beside others.
     pub fn read_only(mut self) -> Self {
         self.0.class = ToolClass::ReadOnly;
         self

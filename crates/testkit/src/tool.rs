@@ -10,7 +10,7 @@ use neuraxis_core::{JsonText, ToolOutput, ToolSpec};
 use neuraxis_ports::{Tool, ToolContext, ToolError, TurnContext, async_trait};
 
 pub use self::act::Act;
-use crate::gauge::Gauge;
+use crate::call::Gauge;
 
 /// Plays one [`Act`] a call, counts its calls and notices how many ran at once. Out of acts, it fails.
 ///

@@ -22,7 +22,7 @@ use neuraxis_core::{
 };
 
 use self::parse::WrittenCalls;
-use self::scan::Found;
+use self::scan::TagMatch;
 
 /// The most bytes that are kept back: far more than any calls need.
 const MAX_WRITTEN: usize = 1024 * 1024;
@@ -103,13 +103,13 @@ impl MarkupFilter {
         }
         let block = piece.block;
         match scan::find(&piece.text) {
-            Found::Nothing => self.show(piece, out),
-            Found::Perhaps(at) => {
+            TagMatch::Nothing => self.show(piece, out),
+            TagMatch::Perhaps(at) => {
                 let text = piece.text.split_off(at);
                 self.show(piece, out);
                 self.held = Some(Piece { block, text });
             }
-            Found::Tag(at) => {
+            TagMatch::Tag(at) => {
                 let text = piece.text.split_off(at);
                 self.show(piece, out);
                 self.written = Some(Piece { block, text });

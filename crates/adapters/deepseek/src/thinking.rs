@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Thinking {
-    /// It does.
+    /// The request enables thinking: reasoning comes before the answer.
     On,
-    /// It does not.
+    /// The request disables thinking: the answer comes at once.
     Off,
     /// As the service has it when nothing is said, which is that it does
     /// (<https://api-docs.deepseek.com/guides/thinking_mode>).

@@ -122,7 +122,7 @@ struct Tokens {
     tokens: Vec<IgnoredAny>,
 }
 
-/// What vLLM answers.
+/// The reply of vLLM's `/tokenize`: the number of tokens, whose list is not read.
 #[derive(Deserialize)]
 struct Counted {
     count: u64,

@@ -43,7 +43,7 @@ pub struct Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerState {
-    /// It can.
+    /// The model is loaded, and requests are served.
     Ready,
     /// It is still loading its model.
     Loading,

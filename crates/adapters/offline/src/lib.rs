@@ -35,10 +35,8 @@ mod clean;
 mod help;
 mod model;
 mod named;
-mod provider;
 mod question;
 mod report;
 mod rules;
 
-pub use model::OfflineModel;
-pub use provider::OfflineConfig;
+pub use model::{OfflineConfig, OfflineModel};

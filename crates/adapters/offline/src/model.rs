@@ -1,4 +1,7 @@
-//! The model that is none: answers by rules, whole or word by word.
+//! The model that is none: answers by rules, whole or word by word; and how a configuration chooses it.
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use neuraxis_core::{
@@ -6,13 +9,15 @@ use neuraxis_core::{
     ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
 };
 use neuraxis_ports::{
-    CallContext, CancellationToken, LlmClient, ModelInfo, ReplyStream, async_trait,
+    CallContext, CancellationToken, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo,
+    ModelSource, Offer, Provider, ProviderKind, ReplyStream, async_trait,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::answer::{Response, answer};
 
 /// The provider's name in configuration and records.
-pub(crate) const PROVIDER: &str = "offline";
+const PROVIDER: &str = "offline";
 
 /// Answers by rules, at once, with nothing but the request. Its usage is zero tokens, measured: no model ran.
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,5 +134,35 @@ fn call_delta(call: RequestedCall, block: BlockIndex) -> ReplyDelta {
         provider_id: None,
         name: Some(call.name),
         arguments,
+    }
+}
+
+/// The table of rules: it has no keys but those that every table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OfflineConfig {}
+
+impl Provider for OfflineConfig {
+    const NAME: &'static str = PROVIDER;
+    const KIND: ProviderKind = ProviderKind::StandIn("rules answer, not a model");
+
+    fn base_url(&self) -> Option<&str> {
+        None
+    }
+
+    fn file_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
+        None
+    }
+
+    fn connect(self, _ctx: &ConnectContext<'_>) -> Result<Connection, ConnectError> {
+        Ok(Connection::new(OfflineModel::new()))
+    }
+}
+
+#[async_trait]
+impl ModelSource for OfflineModel {
+    async fn offer(&self, _within: Duration) -> Result<Offer, LlmError> {
+        Ok(Offer::new(vec![self.info().model.model.to_string()]))
     }
 }

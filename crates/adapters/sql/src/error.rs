@@ -24,7 +24,7 @@ pub enum OpenError {
     File {
         /// The folder or the file.
         path: PathBuf,
-        /// Why.
+        /// What the operating system said.
         #[source]
         source: std::io::Error,
     },
@@ -36,7 +36,7 @@ pub enum OpenError {
     LogCopy {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// What the operating system said.
         #[source]
         source: std::io::Error,
     },

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsafeFile {
-    /// It leads elsewhere.
+    /// The last part of the path is a symbolic link, whose target another could change.
     #[error("{} is a symbolic link: name the place itself", path.display())]
     Link {
         /// The file or folder.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::address::cause;
 pub use self::address::{EndpointError, Route};
-use self::answer::Answer;
+use self::answer::HttpReply;
 pub use self::config::{EndpointConfig, KeyHeader, MaxConcurrent};
 use crate::body::{Limits, after, given_up};
 use crate::errors::ServerErrors;
@@ -282,14 +282,14 @@ impl Endpoint {
         within: Duration,
         limits: Limits,
         cancellation: &CancellationToken,
-    ) -> Result<Answer, LlmError> {
+    ) -> Result<HttpReply, LlmError> {
         let sent = tokio::select! {
             biased;
             () = cancellation.cancelled() => return Err(given_up()),
             sent = tokio::time::timeout(within, self.client.execute(request)) => sent,
         };
         match sent {
-            Ok(Ok(response)) => Ok(Answer::new(
+            Ok(Ok(response)) => Ok(HttpReply::new(
                 response,
                 limits,
                 cancellation.clone(),

@@ -95,7 +95,7 @@ impl SystemRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Temperature {
-    /// It is.
+    /// The request has the temperature of the profile.
     Sent,
     /// It is not: the model refuses it.
     LeftOut,
@@ -114,7 +114,7 @@ pub enum StrictTools {
 /// Whether a request says that several calls in one reply are welcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParallelCalls {
-    /// It does.
+    /// `parallel_tool_calls` is true.
     Asked,
     /// It says that one call at a time is wanted.
     Declined,

@@ -72,3 +72,9 @@ impl Sources {
         &self.flags
     }
 }
+
+/// Returns the text of a `neuraxis.toml` that sets nothing and explains everything.
+#[must_use]
+pub const fn template() -> &'static str {
+    include_str!("../template.toml")
+}

@@ -34,7 +34,7 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// What the operating system said.
         source: io::Error,
     },
     /// The file holds nothing that could be a key.

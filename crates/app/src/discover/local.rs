@@ -66,7 +66,7 @@ pub enum Obstacle {
     WantsKey,
     /// It is a model server that has no model.
     NoModel,
-    /// It fails.
+    /// It answers with an error of its own, such as HTTP 500.
     Fails {
         /// The HTTP status, where there was one.
         status: Option<u16>,
@@ -150,9 +150,9 @@ pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
     let mut search = Search::default();
     for place in join_all(places.into_iter().map(ask)).await {
         match place {
-            Place::Empty => {}
-            Place::Useless(passed_over) => search.passed_over.push(passed_over),
-            Place::Model(client, server) => {
+            Probed::Empty => {}
+            Probed::Useless(passed_over) => search.passed_over.push(passed_over),
+            Probed::Model(client, server) => {
                 search.found = Some((client, server));
                 break;
             }
@@ -161,8 +161,8 @@ pub(super) async fn find(places: Vec<LlamaConfig>) -> Search {
     search
 }
 
-/// What there is at a place.
-enum Place {
+/// What answered at a place.
+enum Probed {
     /// Nobody listens.
     Empty,
     /// Somebody listens who is of no use as it stands.
@@ -171,26 +171,26 @@ enum Place {
     Model(Arc<LlamaClient>, LocalServer),
 }
 
-async fn ask(place: LlamaConfig) -> Place {
+async fn ask(place: LlamaConfig) -> Probed {
     let Some(address) = place.base_url.strip_prefix("http://").map(str::to_owned) else {
-        return Place::Empty;
+        return Probed::Empty;
     };
     // Where nothing listens this is over at once, without the cost of a client.
     let connected = timeout(CONNECT_WITHIN, TcpStream::connect(&address));
     // The connection is closed before the question: a server may take one at a time.
     if !connected.await.is_ok_and(|connection| connection.is_ok()) {
-        return Place::Empty;
+        return Probed::Empty;
     }
     let port = address
         .rsplit(':')
         .next()
         .and_then(|port| port.parse().ok());
-    let useless = |obstacle| Place::Useless(PassedOver { address, obstacle });
+    let useless = |obstacle| Probed::Useless(PassedOver { address, obstacle });
     if port.is_some_and(is_of_another_person) {
         return useless(Obstacle::OtherUser);
     }
     match question(place).await {
-        Ok(Some((client, server))) => Place::Model(client, server),
+        Ok(Some((client, server))) => Probed::Model(client, server),
         Ok(None) => useless(Obstacle::NoModel),
         Err(error) => useless(Obstacle::of(&error.kind)),
     }

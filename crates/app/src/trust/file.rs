@@ -23,11 +23,11 @@ pub enum TrustError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}", file.display())]
     Io {
-        /// What was tried.
+        /// What was tried: `read` or `write`.
         doing: &'static str,
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// What the operating system said.
         #[source]
         source: io::Error,
     },
@@ -113,7 +113,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// What becomes of a name that is a symlink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// It is followed.
+    /// The file that it leads to is opened.
     Followed,
     /// It is an error.
     Refused,

@@ -30,8 +30,8 @@ impl Policy {
     ) -> Result<RoleChoice, RequestError> {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
         let mut allowed = self.serving_roles(rule, request.roles);
-        let wish = Wish::of(channel, complexity, request);
-        let wanted = allowed.iter().find(|role| *role == wish.role);
+        let preferred = PreferredRole::of(channel, complexity, request);
+        let wanted = allowed.iter().find(|role| *role == preferred.role);
         let Some(role) = wanted.or(allowed.first()).cloned() else {
             return Err(RequestError::NoRole {
                 channel: request.channel.clone(),
@@ -40,7 +40,7 @@ impl Policy {
                 configured: request.roles.unwrap_or_default().to_vec(),
             });
         };
-        let mut reasons = vec![wish.explain(&role, rule, request)];
+        let mut reasons = vec![preferred.explain(&role, rule, request)];
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
             reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
@@ -66,12 +66,12 @@ impl Policy {
 }
 
 /// Which role would serve if it may and can, and why that one.
-struct Wish<'a> {
+struct PreferredRole<'a> {
     role: &'a Role,
     set_by: String,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> PreferredRole<'a> {
     fn of(
         channel: &'a ChannelRules,
         complexity: &Score<impl FnOnce() -> Complexity>,

@@ -26,7 +26,7 @@ const GAP: &str = "  ";
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It may run.
+    /// The call may run.
     Approve {
         /// With these arguments instead, if some are given.
         arguments: Option<JsonText>,

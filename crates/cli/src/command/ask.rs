@@ -88,7 +88,7 @@ pub(crate) struct Ask {
     tape: TapeArguments,
 }
 
-/// What to print.
+/// How much of a run is printed, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::command) enum Format {
     /// The answer

@@ -41,7 +41,7 @@ pub(crate) struct Doctor {
     format: Format,
 }
 
-/// What to print.
+/// The form of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people

@@ -17,7 +17,7 @@ use crate::interrupt::Signals;
 use crate::progress::Progress;
 
 /// Takes a run up. Where a process holds it that may have died, its lease is waited for.
-pub(in crate::command) async fn take_up(
+pub(in crate::command) async fn resume(
     app: &App,
     run: RunId,
     by: Taker,

@@ -40,7 +40,7 @@ pub(crate) struct Models {
     format: Format,
 }
 
-/// What to print.
+/// The form of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people

@@ -27,7 +27,7 @@ pub(super) struct Blocks {
     has_begun: bool,
 }
 
-/// What encloses code.
+/// The line that opens a block of code, and that another of its kind closes.
 #[derive(Debug, Clone, Copy)]
 struct Fence {
     letter: char,

@@ -7,7 +7,7 @@ use crate::ids::Role;
 /// What a self-check said about a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
-    /// It stands.
+    /// The draft is the answer.
     Accepted,
     /// This takes its place.
     Corrected(String),

@@ -113,7 +113,7 @@ pub enum GrantScope {
         /// The pattern.
         pattern: String,
     },
-    /// All of them.
+    /// Every call of the tool.
     Tool,
 }
 

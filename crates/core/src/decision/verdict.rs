@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// It may.
+    /// The call may run, and nobody is asked.
     Allow,
     /// A person has to say so first.
     Ask {
@@ -27,7 +27,7 @@ pub enum Verdict {
     },
     /// It may not, whatever a person says.
     Deny {
-        /// Why.
+        /// The sentence that the model reads in place of a result.
         reason: String,
         /// The rule that says so; none where a mode does.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -78,7 +78,7 @@ pub struct Asked<'a> {
     pub agent: AgentId,
     /// When it was asked.
     pub at: Timestamp,
-    /// What was asked.
+    /// The call with its arguments, why a person is asked, and until when.
     pub request: &'a ApprovalRequested,
 }
 
@@ -87,7 +87,7 @@ pub struct Asked<'a> {
 pub struct OpenAttempt<'a> {
     /// Its record, for the agent, the turn and the batch.
     pub record: &'a Record,
-    /// What runs.
+    /// The tool, its arguments and the number of the attempt.
     pub call: &'a ToolCallStarted,
 }
 

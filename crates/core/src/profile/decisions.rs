@@ -31,7 +31,7 @@ pub enum Parallel {
     /// Neighboring read-only calls run together, others alone; all in call order.
     #[default]
     Auto,
-    /// All at once.
+    /// All calls at once, those that change something too.
     All,
     /// One after the other.
     None,
@@ -183,7 +183,7 @@ pub struct DataPolicy {
     pub tool_calls: bool,
     /// The results of calls.
     pub tool_results: bool,
-    /// What models thought.
+    /// The reasoning of models, with the provider's state that goes with it.
     pub reasoning: bool,
 }
 

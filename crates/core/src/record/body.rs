@@ -29,7 +29,7 @@ use super::addressed;
 /// Defines the enum of bodies and how each is found by its type's name.
 macro_rules! bodies {
     ($($(#[$doc:meta])* $variant:ident($content:ty) = $kind:literal;)*) => {
-        /// What happened.
+        /// What a record says happened, by its `type`.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "type")]
         #[non_exhaustive]
@@ -199,7 +199,7 @@ pub struct LlmFailed {
     /// That the role is degraded from now on, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// Why.
+    /// What the provider or the connection failed with.
     pub error: LlmError,
     /// Whether another attempt follows.
     pub next: NextAttempt,
@@ -269,7 +269,7 @@ pub struct ToolCallFailed {
     pub effect_id: EffectId,
     /// The attempt that failed.
     pub attempt: Attempt,
-    /// Why.
+    /// Whether the tool failed, took too long, panicked or was stopped.
     pub failure: ToolFailure,
     /// What the tool said, in the form of a result.
     #[serde(with = "embedded")]
@@ -335,9 +335,9 @@ pub struct ToolResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It did.
+    /// The result is the tool's value.
     Done,
-    /// It did not.
+    /// The result says what went wrong.
     Error,
 }
 
@@ -454,7 +454,7 @@ pub struct MaxTurnsPromptInjected {
 /// The model was told something by the loop itself: a system message after the results of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptInjected {
-    /// Why.
+    /// What made the loop say it.
     pub reason: PromptReason,
     /// The system message.
     pub message: String,
@@ -517,7 +517,7 @@ pub struct RoleDowngraded {
     pub from: Role,
     /// The role that serves.
     pub to: Role,
-    /// Why.
+    /// What the role asked for failed with, or since when it is degraded.
     pub reason: String,
 }
 
@@ -537,7 +537,7 @@ pub struct Escalated {
 /// A limit other than the turn limit was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitReachedRecord {
-    /// Which.
+    /// What was used up, such as the time, the tool calls or the tokens.
     pub limit: LimitKind,
     /// The text so far.
     pub content: String,

@@ -94,7 +94,7 @@ pub(super) enum Phase {
     Consulting(Consulting),
     /// It is between two phases: what follows is done in this very step.
     Between,
-    /// It is done.
+    /// It has its answer, or was given up: nothing comes of it any more.
     Ended,
 }
 

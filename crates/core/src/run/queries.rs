@@ -48,7 +48,7 @@ pub enum CallStage {
     Asking,
     /// It was found fit to run and waits for its turn.
     Ready,
-    /// It has begun.
+    /// Its first attempt is on record.
     Begun,
 }
 

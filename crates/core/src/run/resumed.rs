@@ -34,14 +34,14 @@ impl RunTree {
         let at_work = self.agents.iter().filter(|agent| agent.is_at_work());
         let last_first = at_work.rev().map(|agent| agent.id);
         step.todo
-            .extend(last_first.map(|id| (id, Next::TakeUp(recheck))));
+            .extend(last_first.map(|id| (id, Next::Resume(recheck))));
         Ok(Next::Wait)
     }
 }
 
 impl AgentTurn<'_> {
     /// Asks anew for what an agent waits for, or settles what must not run twice.
-    pub(super) fn take_up(&mut self, recheck: Recheck) -> Result<Next, InputError> {
+    pub(super) fn resume(&mut self, recheck: Recheck) -> Result<Next, InputError> {
         match &mut self.agent.phase {
             Phase::Model(call) => {
                 call.attempt = call.attempt.next();
@@ -52,7 +52,7 @@ impl AgentTurn<'_> {
                 self.step.effects.push(effect);
             }
             Phase::Tools(_) => {
-                self.take_up_calls(recheck)?;
+                self.resume_calls(recheck)?;
                 if recheck == Recheck::Calls {
                     self.recheck_calls()?;
                 }
@@ -68,7 +68,7 @@ impl AgentTurn<'_> {
         Ok(Next::Wait)
     }
 
-    fn take_up_calls(&mut self, recheck: Recheck) -> Result<(), InputError> {
+    fn resume_calls(&mut self, recheck: Recheck) -> Result<(), InputError> {
         let mut vetting: Vec<EffectId> = Vec::new();
         let mut from = CallIndex(0);
         while let Some(index) = self.batch()?.next(from, |call| !call.is_over()) {

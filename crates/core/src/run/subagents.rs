@@ -18,7 +18,7 @@ use crate::outcome::{ToolFailure, ToolOutcome, ToolOutput};
 use crate::spec::AgentSpec;
 
 /// An agent's answer, as its parent reads it.
-enum Answer {
+enum SubAgentAnswer {
     Given(String),
     Failed(String),
 }
@@ -194,24 +194,24 @@ impl<'a> AgentTurn<'a> {
         let run = self.run;
         let of_call = agent_of(&run.agents, &self.batch()?.call(index)?.name);
         let fans_out = of_call.is_some_and(|(_, spec)| spec.fan_out.is_some());
-        let answers: Vec<Answer> = agents
+        let answers: Vec<SubAgentAnswer> = agents
             .iter()
             .filter_map(|id| self.started_since(*id)?.answer.as_ref())
-            .map(Answer::of)
+            .map(SubAgentAnswer::of)
             .collect();
         Ok(match answers.as_slice() {
-            [Answer::Given(content)] if !fans_out => {
+            [SubAgentAnswer::Given(content)] if !fans_out => {
                 ToolOutcome::done(ToolOutput::new(JsonText::string(content)))
             }
-            [Answer::Failed(why), rest @ ..]
+            [SubAgentAnswer::Failed(why), rest @ ..]
                 if rest
                     .iter()
-                    .all(|answer| matches!(answer, Answer::Failed(_))) =>
+                    .all(|answer| matches!(answer, SubAgentAnswer::Failed(_))) =>
             {
                 ToolOutcome::failed(ToolFailure::Error, why)
             }
             answers => {
-                let values: Vec<String> = answers.iter().map(Answer::json).collect();
+                let values: Vec<String> = answers.iter().map(SubAgentAnswer::json).collect();
                 let array = JsonText::from_text(format!("[{}]", values.join(",")));
                 ToolOutcome::done(ToolOutput::new(array))
             }
@@ -235,7 +235,7 @@ impl Agent {
     }
 }
 
-impl Answer {
+impl SubAgentAnswer {
     fn of(outcome: &RunOutcome) -> Self {
         let ended_well = outcome.status() == RunStatus::Done;
         if ended_well || !outcome.content.trim().is_empty() {

@@ -73,7 +73,7 @@ impl Item {
 
 /// How far a listener has read a buffer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct Position {
     item: usize,
     bytes: usize,
     /// Whether anything of the item was read, be it only a name.
@@ -166,7 +166,7 @@ impl CallBuffer {
     }
 
     /// Returns what was added since the place was last moved on, and moves it on.
-    pub(super) fn read(&self, place: &mut Place, after: Seq) -> Vec<LiveEvent> {
+    pub(super) fn read(&self, place: &mut Position, after: Seq) -> Vec<LiveEvent> {
         let items = &self.lock().items;
         let mut events = Vec::new();
         while let Some(item) = items.get(place.item) {
@@ -177,7 +177,7 @@ impl CallBuffer {
                 Content::Growing(kind, text) => {
                     let new = text.get(read..).unwrap_or_default();
                     let names = !begun && matches!(kind, LiveText::ToolCall { name: Some(_) });
-                    *place = Place {
+                    *place = Position {
                         bytes: text.len(),
                         begun: true,
                         ..*place
@@ -192,9 +192,9 @@ impl CallBuffer {
             if keeps_growing {
                 break;
             }
-            *place = Place {
+            *place = Position {
                 item: place.item + 1,
-                ..Place::default()
+                ..Position::default()
             };
         }
         events

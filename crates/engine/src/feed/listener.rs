@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::driver::stands;
 use crate::event::Event;
 use crate::feed::Feed;
-use crate::feed::buffer::{CallBuffer, Place};
+use crate::feed::buffer::{CallBuffer, Position};
 
 /// How often a listener looks for more text while it keeps coming, on average at the most. Text that comes slower is heard
 /// at once; text that comes quicker is heard together, since waking a thread for each piece costs more than making the
@@ -30,7 +30,7 @@ pub(super) struct Listener {
     next_record: usize,
     after: Seq,
     /// The calls it reads along with. A buffer stays here until its call's record was heard, so that the text is whole.
-    reading: HashMap<EffectId, (Arc<CallBuffer>, Place)>,
+    reading: HashMap<EffectId, (Arc<CallBuffer>, Position)>,
     ready: VecDeque<Event>,
     /// Until when its looks for more text last, at one every [`LOOK_EVERY`].
     looks_until: Option<Instant>,
@@ -133,7 +133,7 @@ impl Listener {
         let (_, place) = self
             .reading
             .entry(buffer.call.effect_id)
-            .or_insert_with(|| (Arc::clone(buffer), Place::default()));
+            .or_insert_with(|| (Arc::clone(buffer), Position::default()));
         let new = buffer.read(place, self.after);
         self.ready.extend(new.into_iter().map(Event::Live));
     }

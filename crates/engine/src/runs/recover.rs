@@ -75,7 +75,7 @@ impl Runs {
         let lost = &self.parts.lost;
         let is_due = |run: &&RunSummary| is_due(run) && !lost.rests(run.run_id);
         for run in self.parts.store.unfinished().await?.iter().filter(is_due) {
-            match self.take_up(run).await {
+            match self.recover_run(run).await {
                 Ok(handle) => recovered.resumed.extend(handle),
                 // It waits, or somebody else was quicker.
                 Err(ResumeError::NothingToDo | ResumeError::AtWork(_) | ResumeError::Ended(_)) => {}
@@ -87,7 +87,7 @@ impl Runs {
     }
 
     /// Takes a left run up; one that never began frees its session.
-    async fn take_up(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
+    async fn recover_run(&self, run: &RunSummary) -> Result<Option<RunHandle>, ResumeError> {
         if run.records == 0 {
             self.release(&run.session, run.run_id).await?;
             return Ok(None);

@@ -96,7 +96,7 @@ pub enum ResumeError {
     Closed {
         /// The run.
         run: RunId,
-        /// Why.
+        /// What kept it from going on, as it is recorded.
         why: String,
     },
     /// The run's session is not what was kept, so that nothing goes on from it. Only an engine that

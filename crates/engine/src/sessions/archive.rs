@@ -109,7 +109,7 @@ pub enum ArchiveFault {
     /// Something else had to come here.
     #[error("{expected} had to come here")]
     OutOfPlace {
-        /// What.
+        /// What had to come, such as `a session`.
         expected: &'static str,
     },
     /// A record does not follow the one before.

@@ -24,7 +24,7 @@ pub enum FindError {
     /// Several ids begin so.
     #[error("{prefix:?} begins several ids: {}", ids.join(", "))]
     Ambiguous {
-        /// What was typed.
+        /// The beginning of an id, as it was given.
         prefix: String,
         /// Some of the ids; `…` stands for the others, if there are more.
         ids: Vec<String>,

@@ -70,7 +70,7 @@ pub enum ImportError {
     Store {
         /// The session.
         session: SessionId,
-        /// Why not.
+        /// What the store said.
         source: StoreError,
     },
     /// A run of a session is held, and does not come free.

@@ -119,7 +119,7 @@ pub enum LogFileError {
     Io {
         /// Which line, from 1.
         line: u64,
-        /// Why not.
+        /// What the operating system said.
         source: io::Error,
     },
     /// A line is none that such a file has.

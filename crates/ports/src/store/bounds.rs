@@ -53,9 +53,9 @@ pub struct RunSize {
 /// Whether a commit holds the end of its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It does.
+    /// No record comes after it, so that it may use what is kept back for the end.
     Ends,
-    /// It does not.
+    /// More records are to come: room for the end has to stay.
     GoesOn,
 }
 

@@ -61,7 +61,7 @@ pub enum StoreError {
     /// What is to be kept cannot be. Says what, and what it has to be; not the text itself, which may be hostile.
     #[error("not a valid {what}: it must be {rule}")]
     Invalid {
-        /// What was given.
+        /// Which value it is, such as `input id`.
         what: &'static str,
         /// What it has to be.
         rule: &'static str,

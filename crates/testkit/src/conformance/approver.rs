@@ -8,7 +8,7 @@ use neuraxis_core::{
 use neuraxis_ports::Approver;
 
 use super::promptly;
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 
 /// Mounts the rules of the [`Approver`](neuraxis_ports::Approver) port as tests. The approver given must answer every
 /// question by itself.

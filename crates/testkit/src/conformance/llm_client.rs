@@ -10,7 +10,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, Reply, ReplyAssembler,
 use neuraxis_ports::{LlmClient, ReplyStream};
 
 use super::promptly;
-use crate::context::call_context;
+use crate::call::call_context;
 
 /// Mounts the rules of the [`LlmClient`](neuraxis_ports::LlmClient) port as tests. Takes a
 /// [`Subject`](crate::conformance::llm_client::Subject).

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use neuraxis_core::{Message, Record, RunId, Seq, SessionId};
 use neuraxis_ports::{RunLease, Session, SessionStore};
 
+use crate::clock::CountingIds;
 use crate::clock::START;
-use crate::ids::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 

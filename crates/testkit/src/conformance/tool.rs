@@ -7,7 +7,7 @@ use neuraxis_core::{JsonText, ToolClass, ToolOutput};
 use neuraxis_ports::{Tool, ToolError};
 
 use super::promptly;
-use crate::context::tool_context;
+use crate::call::tool_context;
 
 /// Mounts the rules of the [`Tool`](neuraxis_ports::Tool) port as tests. Takes the tool and arguments with which it
 /// succeeds, as JSON text; with them it is called several times.

@@ -7,7 +7,7 @@ use neuraxis_core::{Record, SessionId};
 use neuraxis_ports::TraceSink;
 
 use super::promptly;
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 

@@ -6,7 +6,7 @@ use neuraxis_core::{LlmError, LlmErrorKind, ReplyDelta};
 use neuraxis_ports::CancellationToken;
 
 use super::script::{Script, Step};
-use crate::gauge::Open;
+use crate::call::Open;
 
 /// What is left of a script. Dropping it gives the call up.
 pub(super) struct Playing {

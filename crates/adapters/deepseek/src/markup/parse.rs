@@ -16,7 +16,7 @@
 
 use neuraxis_core::JsonText;
 
-use super::scan::{self, BARS, Found, Opening};
+use super::scan::{self, BARS, Opening, TagMatch};
 
 /// The most calls of one reply, as many as the protocol's own may be.
 const MAX_CALLS: usize = 300;
@@ -105,8 +105,8 @@ impl<'a> Reader<'a> {
     /// Reads up to the next tag. Inside a block there may be nothing but space.
     fn text_before_tag(&mut self, is_in_block: bool) -> Result<&'a str, &'static str> {
         let end = match scan::find(self.text) {
-            Found::Tag(at) => at,
-            Found::Nothing | Found::Perhaps(_) => self.text.len(),
+            TagMatch::Tag(at) => at,
+            TagMatch::Nothing | TagMatch::Perhaps(_) => self.text.len(),
         };
         let (before, rest) = self.text.split_at_checked(end).unwrap_or((self.text, ""));
         self.text = rest;

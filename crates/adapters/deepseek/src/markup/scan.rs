@@ -11,7 +11,7 @@ const NAME: &str = "DSML";
 
 /// What a text has of the markup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TagMatch {
     /// Nothing, however it goes on.
     Nothing,
     /// At its end what may be the beginning of a tag, from this place on.
@@ -21,15 +21,15 @@ pub(super) enum Found {
 }
 
 /// Looks for the first tag in a text.
-pub(super) fn find(text: &str) -> Found {
+pub(super) fn find(text: &str) -> TagMatch {
     for (at, _) in text.match_indices('<') {
         match opening(text.get(at..).unwrap_or_default()) {
-            Opening::Whole(_) => return Found::Tag(at),
-            Opening::Begun => return Found::Perhaps(at),
+            Opening::Whole(_) => return TagMatch::Tag(at),
+            Opening::Begun => return TagMatch::Perhaps(at),
             Opening::None => {}
         }
     }
-    Found::Nothing
+    TagMatch::Nothing
 }
 
 /// What a text begins with.

@@ -61,7 +61,7 @@ pub(crate) enum Store {
 /// Whether reasoning is asked for in a form that can be sent back to a server that keeps nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EncryptedReasoning {
-    /// It is.
+    /// The request includes `reasoning.encrypted_content`.
     Asked,
     /// It is not: the model does not reason, or the server does not know the question.
     Unsaid,

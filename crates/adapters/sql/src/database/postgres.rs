@@ -10,6 +10,11 @@ use crate::lease_clock::LeaseClock;
 /// The schema in which the tables stand: a database may hold other things.
 pub(super) const SCHEMA: &str = "neuraxis";
 
+/// Prepares to connect; nothing is sent yet. [`Durability::Normal`] lets a commit return before it is on the disk.
+///
+/// # Errors
+///
+/// [`OpenError::Url`] where the URL is none of a Postgres server.
 pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),

@@ -18,19 +18,19 @@ const FRAME: u64 = 1_024;
 
 /// Histories that were read lately.
 #[derive(Debug, Default)]
-pub(crate) struct Histories(Mutex<Shelf>);
+pub(crate) struct Histories(Mutex<Cache>);
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct Cache {
     /// By the key of the session, which never comes back.
-    known: HashMap<i64, Known>,
+    histories: HashMap<i64, CachedHistory>,
     bytes: u64,
     /// Counts questions, to tell which history was not asked for the longest.
     asked: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedHistory {
     session: SessionId,
     history: Transcript,
     /// The key of the last run in it.
@@ -43,43 +43,43 @@ struct Known {
 impl Histories {
     /// Forgets sessions that are no longer there.
     pub(crate) fn forget(&self, is_gone: impl Fn(&SessionId) -> bool) {
-        let mut shelf = self.shelf();
-        shelf.known.retain(|_, known| !is_gone(&known.session));
-        shelf.bytes = shelf.known.values().map(|known| known.bytes).sum();
+        let mut cache = self.cache();
+        cache.histories.retain(|_, known| !is_gone(&known.session));
+        cache.bytes = cache.histories.values().map(|known| known.bytes).sum();
     }
 
-    fn find(&self, session: i64) -> Option<Known> {
-        let mut shelf = self.shelf();
-        shelf.asked += 1;
-        let asked = shelf.asked;
-        let known = shelf.known.get_mut(&session)?;
+    fn find(&self, session: i64) -> Option<CachedHistory> {
+        let mut cache = self.cache();
+        cache.asked += 1;
+        let asked = cache.asked;
+        let known = cache.histories.get_mut(&session)?;
         known.asked = asked;
         Some(known.clone())
     }
 
-    fn keep(&self, session: i64, mut known: Known) {
-        let mut shelf = self.shelf();
-        let newer = shelf.known.get(&session);
+    fn keep(&self, session: i64, mut known: CachedHistory) {
+        let mut cache = self.cache();
+        let newer = cache.histories.get(&session);
         if newer.is_some_and(|newer| newer.upto > known.upto) {
             return;
         }
-        known.asked = shelf.asked;
-        shelf.bytes += known.bytes;
-        if let Some(old) = shelf.known.insert(session, known) {
-            shelf.bytes -= old.bytes;
+        known.asked = cache.asked;
+        cache.bytes += known.bytes;
+        if let Some(old) = cache.histories.insert(session, known) {
+            cache.bytes -= old.bytes;
         }
-        while shelf.bytes > MAX_BYTES {
-            let oldest = shelf.known.iter().min_by_key(|(_, known)| known.asked);
+        while cache.bytes > MAX_BYTES {
+            let oldest = cache.histories.iter().min_by_key(|(_, known)| known.asked);
             let Some(oldest) = oldest.map(|(session, _)| *session) else {
                 return;
             };
-            let gone = shelf.known.remove(&oldest);
-            shelf.bytes -= gone.map_or(0, |gone| gone.bytes);
+            let gone = cache.histories.remove(&oldest);
+            cache.bytes -= gone.map_or(0, |gone| gone.bytes);
         }
     }
 
     /// Locks what is kept, for no longer than a few lookups; never across an `await`.
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +119,7 @@ async fn upto(
     let known = histories.find(key).filter(|known| known.upto <= last);
     let mut known = match known {
         Some(known) => known,
-        None => Known {
+        None => CachedHistory {
             session: id.clone(),
             history: sessions::find(link, id).await?.1.seed,
             upto: 0,

@@ -105,7 +105,7 @@ pub(super) struct CompletionDetails {
     pub(super) reasoning_tokens: Option<i64>,
 }
 
-/// What llama-server measured.
+/// The `timings` of llama-server, whose counts serve where `usage` has none.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Timings {
     /// Prompt tokens from the cache.

@@ -96,7 +96,7 @@ pub enum ReplyForm {
 /// Whether a stream is asked for its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamUsage {
-    /// It is.
+    /// By `stream_options.include_usage`: the last chunk brings the token counts.
     Asked,
     /// It is not: the server does not know the question.
     Unsaid,
@@ -105,7 +105,7 @@ pub enum StreamUsage {
 /// What a model does with tools on offer while it reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolsAndReasoning {
-    /// It takes both.
+    /// A request may have tools and ask for reasoning.
     Together,
     /// It refuses them on this protocol, so that it is asked not to reason where tools are on offer. A request for both
     /// fails before it is sent.
@@ -136,7 +136,7 @@ pub enum MissingReasoning {
 /// Which tool choices a server understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolChoices {
-    /// All of them.
+    /// `auto`, `none`, `required`, and a tool by its name.
     All,
     /// `auto`, `none` and `required`: to name a tool, it alone is offered and some call required.
     Words,

@@ -39,7 +39,7 @@ pub(super) struct Encoder {
 }
 
 /// The tools that are sent, and what is said about calling them.
-enum Offer<'a> {
+enum SentTools<'a> {
     Nothing,
     All(&'a Arc<[ToolSpec]>, Choice<'a>),
     Only(&'a ToolSpec),
@@ -82,9 +82,9 @@ impl Encoder {
         let offer = self.offer(request)?;
         let effort = self.effort(&offer)?;
         let tools = match &offer {
-            Offer::Nothing => Bytes::new(),
-            Offer::All(tools, _) => self.tools.encoded(tools)?,
-            Offer::Only(tool) => self.tools.encode(std::slice::from_ref(*tool))?,
+            SentTools::Nothing => Bytes::new(),
+            SentTools::All(tools, _) => self.tools.encoded(tools)?,
+            SentTools::Only(tool) => self.tools.encode(std::slice::from_ref(*tool))?,
         };
         let messages = request.messages.messages();
         let prefix = self.prefixes.encoded(messages, &self.rules(messages))?;
@@ -146,31 +146,31 @@ impl Encoder {
         Rules::new(self.dialect, late_as_user, messages).alternating(wants_turns)
     }
 
-    fn offer<'a>(&self, request: &'a ModelRequest) -> Result<Offer<'a>, LlmError> {
+    fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {
         let tools = &request.tools;
         check_named_tool(request)?;
         if tools.is_empty() {
-            return Ok(Offer::Nothing);
+            return Ok(SentTools::Nothing);
         }
         Ok(match (&request.tool_choice, self.dialect.tool_choices) {
-            (ToolChoice::Auto, _) => Offer::All(tools, Choice::Auto),
-            (ToolChoice::None, ToolChoices::Ignored) => Offer::Nothing,
-            (ToolChoice::None, _) => Offer::All(tools, Choice::None),
-            (ToolChoice::Required, _) => Offer::All(tools, Choice::Required),
+            (ToolChoice::Auto, _) => SentTools::All(tools, Choice::Auto),
+            (ToolChoice::None, ToolChoices::Ignored) => SentTools::Nothing,
+            (ToolChoice::None, _) => SentTools::All(tools, Choice::None),
+            (ToolChoice::Required, _) => SentTools::All(tools, Choice::Required),
             (ToolChoice::Named(name), support) => {
                 match tools.iter().find(|tool| tool.name == *name) {
-                    Some(tool) if support != ToolChoices::All => Offer::Only(tool),
-                    _ => Offer::All(tools, Choice::Named(name.as_str())),
+                    Some(tool) if support != ToolChoices::All => SentTools::Only(tool),
+                    _ => SentTools::All(tools, Choice::Named(name.as_str())),
                 }
             }
         })
     }
 
-    fn write_tools(&self, json: &mut JsonWriter<'_>, offer: &Offer<'_>, tools: &Bytes) {
+    fn write_tools(&self, json: &mut JsonWriter<'_>, offer: &SentTools<'_>, tools: &Bytes) {
         let choice = match offer {
-            Offer::Nothing => return,
-            Offer::All(_, choice) => choice,
-            Offer::Only(_) => &Choice::Required,
+            SentTools::Nothing => return,
+            SentTools::All(_, choice) => choice,
+            SentTools::Only(_) => &Choice::Required,
         };
         json.raw(r#","tools":"#);
         json.bytes(tools);
@@ -192,9 +192,9 @@ impl Encoder {
     }
 
     /// Returns how hard the model is asked to think.
-    fn effort(&self, offer: &Offer<'_>) -> Result<Option<ReasoningEffort>, LlmError> {
+    fn effort(&self, offer: &SentTools<'_>) -> Result<Option<ReasoningEffort>, LlmError> {
         let asked = self.dialect.reasoning_effort;
-        let is_free = matches!(offer, Offer::Nothing)
+        let is_free = matches!(offer, SentTools::Nothing)
             || self.dialect.tools_and_reasoning == ToolsAndReasoning::Together;
         match asked {
             _ if is_free => Ok(asked),

@@ -19,12 +19,12 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// An answer whose head has come.
-pub(super) struct Answer {
+pub(super) struct HttpReply {
     head: Parts,
     body: Body,
 }
 
-impl Answer {
+impl HttpReply {
     pub(super) fn new(
         response: reqwest::Response,
         limits: Limits,

@@ -12,7 +12,7 @@ pub struct ErrorRule {
     pub status: Option<u16>,
     /// The words.
     pub mark: Mark,
-    /// What they mean.
+    /// The kind of error that a failure with this status and these words is.
     pub meaning: Meaning,
 }
 

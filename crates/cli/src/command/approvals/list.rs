@@ -28,7 +28,7 @@ pub(crate) struct List {
     format: Format,
 }
 
-/// What to print.
+/// The form of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people

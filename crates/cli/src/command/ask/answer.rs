@@ -5,7 +5,7 @@ use neuraxis::core::{AgentId, EffectId, LiveBody, LiveEvent};
 
 /// Turns events into what to print. What is printed stays: text that becomes void is followed by what replaces it.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PrintedAnswer {
     /// What was printed and stands.
     text: String,
     /// The call that is speaking, and where its text begins.
@@ -25,7 +25,7 @@ pub(super) enum Change {
     Void(&'static str),
 }
 
-impl Default for Answer {
+impl Default for PrintedAnswer {
     fn default() -> Self {
         Self {
             text: String::new(),
@@ -35,7 +35,7 @@ impl Default for Answer {
     }
 }
 
-impl Answer {
+impl PrintedAnswer {
     /// Takes an event of the run.
     pub(super) fn hear(&mut self, event: &Event) -> Change {
         match event {

@@ -8,7 +8,7 @@ use neuraxis::core::{LlmError, LlmErrorKind};
 use neuraxis::memory::MemoryStore;
 use neuraxis_testkit::{Script, ScriptedModel, reply};
 
-use super::answer::{Answer, Change};
+use super::answer::{Change, PrintedAnswer};
 use super::follow::verdict;
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
@@ -23,7 +23,7 @@ async fn ask(model: ScriptedModel) -> (String, Result<(), CommandError>) {
         .unwrap();
     let request = UserRequest::new("s".parse().unwrap(), "How are you?");
     let (handle, mut events) = orchestrator.stream(request).await.unwrap();
-    let mut answer = Answer::default();
+    let mut answer = PrintedAnswer::default();
     let mut printed = String::new();
     while let Some(event) = events.next().await {
         match answer.hear(&event) {

@@ -7,7 +7,7 @@ use neuraxis::engine::ToolCatalog;
 use neuraxis::{Event, Events, OrchestratorResult, RunHandle, RunStatus};
 
 use super::Format;
-use super::answer::{Answer, Change};
+use super::answer::{Change, PrintedAnswer};
 use super::page::Page;
 use super::reporter::Reporter;
 use crate::approve::{self, Prompter};
@@ -21,7 +21,7 @@ pub(in crate::command) struct View {
     format: Format,
     page: Page,
     reporter: Reporter,
-    answer: Answer,
+    answer: PrintedAnswer,
     /// What was recorded before is known already.
     known: Seq,
 }
@@ -41,7 +41,7 @@ impl View {
             format,
             page,
             reporter: Reporter::new(),
-            answer: Answer::default(),
+            answer: PrintedAnswer::default(),
             known: Seq(0),
         }
     }

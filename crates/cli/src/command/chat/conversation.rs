@@ -142,7 +142,7 @@ impl Conversation {
         let records = self.app.orchestrator.sessions().records(run).await;
         let known = records.map_err(CommandError::failed)?;
         let known = known.last().map_or(Seq(0), |record| record.seq);
-        let run = match lease_progress::take_up(&self.app, run, Taker::Engine).await {
+        let run = match lease_progress::resume(&self.app, run, Taker::Engine).await {
             Ok(run) => run,
             Err(error) if error.interruption().is_some() => return unless_interrupted(Err(error)),
             Err(error) => return Err(error.hint("/new begins another session")),

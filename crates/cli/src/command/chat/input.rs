@@ -30,7 +30,7 @@ enum Source {
     Pipe,
 }
 
-/// What came.
+/// What came from the terminal or the pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// A line, or several that belong together.

@@ -63,7 +63,7 @@ pub(super) const COMMANDS: [(Slash, &str, &str, &str); 9] = [
 /// What a line means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meant<'a> {
-    /// It is empty.
+    /// An empty line, which asks for nothing.
     Nothing,
     /// A message to the model.
     Message(String),

@@ -13,7 +13,7 @@ pub(super) struct Check {
     pub(super) name: &'static str,
     /// How it is.
     pub(super) outcome: Outcome,
-    /// What was found.
+    /// The finding in words, such as a version, a path or an error.
     pub(super) detail: String,
     /// What to do about it.
     pub(super) fix: Option<String>,

@@ -60,7 +60,7 @@ pub(crate) struct Explain {
     format: Format,
 }
 
-/// What to print.
+/// The form of the explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people

@@ -61,12 +61,12 @@ impl Resume {
         };
         let mut attended = Attended::new(&loaded.config, away)?;
         let app = attended.app(&loaded, Tape::Off).await?;
-        let done = self.take_up(&app, &mut attended).await;
+        let done = self.resume(&app, &mut attended).await;
         app.close().await;
         done
     }
 
-    async fn take_up(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {
+    async fn resume(self, app: &App, attended: &mut Attended) -> Result<(), CommandError> {
         let (runs, sessions) = (app.orchestrator.runs(), app.orchestrator.sessions());
         let run = sessions.find_run(&self.id).await?;
         let id = run.run_id;
@@ -88,7 +88,7 @@ impl Resume {
             }
             false => Taker::Engine,
         };
-        let handle = lease_progress::take_up(app, id, by).await?;
+        let handle = lease_progress::resume(app, id, by).await?;
         let events = handle.events();
         watch(app, self.format, (&handle, events), attended).await
     }

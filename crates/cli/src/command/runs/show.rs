@@ -37,7 +37,7 @@ pub(super) struct Show {
     format: Format,
 }
 
-/// What to print.
+/// The form of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people

@@ -85,7 +85,7 @@ async fn print(sessions: &Sessions, named: &[SessionId]) -> Result<(), CommandEr
     tell(count)
 }
 
-/// Where it goes.
+/// Where an archive is written.
 #[derive(Debug, Clone, Copy)]
 enum Onto<'a> {
     Output,

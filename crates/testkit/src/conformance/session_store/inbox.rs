@@ -9,7 +9,7 @@ use neuraxis_core::{
 use neuraxis_ports::{MAX_INBOX_ENTRIES, MAX_INPUT_ID_BYTES, SessionStore, StoreError};
 
 use super::Busy;
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 
 fn steered(id: &str, text: &str) -> InboxEntry {
     InboxEntry::new(InboxInput::steered(InputId::new(id.to_owned()), text))

@@ -1,4 +1,7 @@
 //! Rules of the hash chain, which is the same in every store.
+//!
+//! The hash of each record covers the one before, from the session on: whoever notes a head elsewhere can tell later
+//! whether a record was changed, moved or cut off. Not for what a store does with damage in its own files.
 #![expect(clippy::expect_used, reason = "a suite tells what is wrong by a panic")]
 
 use neuraxis_ports::{ChainHead, SessionStore, StoreError};

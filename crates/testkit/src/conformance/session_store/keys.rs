@@ -5,7 +5,7 @@ use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
 use neuraxis_ports::{KeyedRequest, RunFilter, RunStart, RunSummary, SessionStore, StoreError};
 
 use super::{Busy, id, session_of};
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 use crate::run_log::RunLog;
 
 fn request(key: &str) -> KeyedRequest {

@@ -7,7 +7,7 @@ use neuraxis_core::{InboxEntry, InboxInput, InputId, RunId};
 use neuraxis_ports::{RunFilter, RunStart, SessionStore, StoreError};
 
 use super::{Busy, records};
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 
 async fn unfinished(store: &impl SessionStore) -> Vec<RunId> {
     let left = store.unfinished().await.expect("the store tells");

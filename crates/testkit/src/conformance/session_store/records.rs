@@ -8,7 +8,7 @@ use neuraxis_core::{Record, Seq};
 use neuraxis_ports::{RunBounds, RunLease, SessionStore, StoreError};
 
 use super::{Busy, history, records, session_of};
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 use crate::reply;
 use crate::run_log::RunLog;
 

@@ -9,7 +9,7 @@ use neuraxis_core::{
 use neuraxis_ports::{SessionStore, StoreError};
 
 use super::{Busy, history, id, records, session_of};
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 use crate::reply;
 
 /// While a run is at work, no other begins, and the error names the one at work.

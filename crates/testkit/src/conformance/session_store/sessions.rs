@@ -5,7 +5,7 @@ use neuraxis_core::{Message, Seq, Transcript, run_messages};
 use neuraxis_ports::{MAX_OWNER_BYTES, SessionFilter, SessionStore, StoreError};
 
 use super::{Busy, history, id, session_of};
-use crate::ids::CountingIds;
+use crate::clock::CountingIds;
 use crate::reply;
 
 /// A session comes back as it was created.

@@ -12,8 +12,8 @@ use neuraxis_core::{
 use neuraxis_ports::{RunFilter, RunSummary, SessionStore, StoreError, UsageOf};
 
 use super::{Busy, id, session_of};
+use crate::clock::CountingIds;
 use crate::clock::START;
-use crate::ids::CountingIds;
 use crate::reply;
 
 /// From its beginning to its end a run says where it stands.

@@ -71,7 +71,7 @@ proptest! {
 
     #[test]
     fn ordinary_text_passes_unharmed_and_is_held_no_longer_than_needed(
-        written in scraps().prop_filter("ordinary", |text| scan::find(text) == Found::Nothing),
+        written in scraps().prop_filter("ordinary", |text| scan::find(text) == TagMatch::Nothing),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..16),
     ) {
         let mut filter = MarkupFilter::default();
@@ -87,7 +87,7 @@ proptest! {
             // What is held is what some continuation would make a tag of, and nothing else.
             let could_be = held.is_empty() || ["｜DSML｜", "DSML｜", "SML｜", "ML｜", "L｜", "｜"]
                 .iter()
-                .any(|rest| scan::find(&format!("{held}{rest}")) == Found::Tag(0));
+                .any(|rest| scan::find(&format!("{held}{rest}")) == TagMatch::Tag(0));
             prop_assert!(could_be && held.len() <= LONGEST_OPENING, "{:?}", held);
         }
         // A reply of nothing is an error.
@@ -111,13 +111,13 @@ proptest! {
         }
         for delta in &out {
             if let ReplyDelta::Text { text, .. } = delta {
-                prop_assert!(!matches!(scan::find(text), Found::Tag(_)), "{}", text);
+                prop_assert!(!matches!(scan::find(text), TagMatch::Tag(_)), "{}", text);
             }
         }
         // Where nothing was taken out of the middle, neither do the pieces add up to one.
         if !out.iter().any(|delta| matches!(delta, ReplyDelta::ToolCall { .. })) {
             let shown = shown(out.make_contiguous());
-            prop_assert!(!matches!(scan::find(&shown), Found::Tag(_)), "{}", shown);
+            prop_assert!(!matches!(scan::find(&shown), TagMatch::Tag(_)), "{}", shown);
         }
     }
 

@@ -35,7 +35,7 @@ fn retracted(call: u32) -> Event {
 
 /// Returns everything that is printed; ‹void› stands where text became void.
 fn printed(events: &[Event], reply: &str) -> String {
-    let mut answer = Answer::default();
+    let mut answer = PrintedAnswer::default();
     let mut printed = String::new();
     for event in events {
         match answer.hear(event) {
