@@ -272,7 +272,7 @@ async fn permissions_that_nobody_gave_and_content_that_is_forgotten_are_found() 
         ),
         (
             "another plan",
-            "UPDATE sessions SET carried = '{\"plan\":[1]}' WHERE key = 2",
+            "UPDATE sessions SET carried = '{\"plan\":\"[1]\"}' WHERE key = 2",
             1,
             "is not what its records say",
         ),
