@@ -57,7 +57,7 @@ mock! {
 }
 
 mock! {
-    /// A mock of [`SessionStore`].
+    /// A mock of [`SessionStore`](neuraxis_ports::SessionStore).
     #[derive(Debug)]
     pub SessionStore {}
 
