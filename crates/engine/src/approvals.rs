@@ -154,13 +154,17 @@ impl Approvals {
         Ok(open)
     }
 
-    /// Returns what people allowed for a session, in the order in which they did.
+    /// Returns what people allowed for a session and did not take back, in the order in which they did. What stands in the
+    /// log without the code of this installation counts for nothing and is left out.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSuchSession`].
     pub async fn remembered(&self, session: &SessionId) -> Result<Remembered, StoreError> {
-        Ok(self.store().carried(session).await?.remembered)
+        let mut remembered = self.store().carried(session).await?.remembered;
+        let key = &self.parts.engine.approval_key;
+        remembered.retain(|grant| key.grants(session, grant));
+        Ok(remembered)
     }
 
     /// Takes back what a person allowed for a session; tells whether there was such an answer. The next call that it would

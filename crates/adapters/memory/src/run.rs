@@ -93,6 +93,11 @@ impl Run {
         self.records.get(start..).unwrap_or_default()
     }
 
+    /// Tells whether its records come from elsewhere: it was imported, and nobody has begun it again since.
+    pub(crate) const fn is_imported(&self) -> bool {
+        self.imported
+    }
+
     /// Gives the run to a new holder.
     pub(crate) fn lease_to(&mut self, token: u64, lease: Duration, imported: bool) {
         self.token = token;

@@ -230,11 +230,18 @@ impl State {
         known.ok_or(StoreError::NoSuchRun(run))
     }
 
-    /// Takes what a session carries out of its new records. Most say nothing of it.
-    pub(crate) fn carry(&mut self, session: &SessionId, records: &[Arc<Record>]) {
-        if let Some(conversation) = self.sessions.get_mut(session) {
+    /// Takes what a session carries out of its new records. Most say nothing of it. What a log from elsewhere allows counts
+    /// for nothing.
+    pub(crate) fn carry(&mut self, lease: &RunLease, records: &[Arc<Record>]) {
+        let run = self.runs.get(&lease.run);
+        let is_imported = run.is_some_and(|run| run.is_imported());
+        if let Some(conversation) = self.sessions.get_mut(&lease.session) {
             for record in records {
                 conversation.carried.apply(record);
+                if is_imported {
+                    let granted = Carried::granted(record).iter();
+                    conversation.revoked.extend(granted.map(|grant| grant.id));
+                }
             }
         }
     }

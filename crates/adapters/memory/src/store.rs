@@ -111,7 +111,7 @@ impl RunLog for MemoryStore {
         let mut state = self.state();
         let time = state.lease();
         let ending = state.leased(lease)?.commit(records, &self.bounds, time)?;
-        state.carry(&lease.session, records);
+        state.carry(lease, records);
         if ending == Ending::Ends {
             state.free(lease);
         }

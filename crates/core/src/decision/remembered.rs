@@ -160,10 +160,10 @@ impl Remembered {
         self.last_id
     }
 
-    /// Tells whether no further answer is remembered.
+    /// Tells whether no further answer is remembered: there are too many, or no number is left for one.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.grants.len() >= Self::MAX_GRANTS
+        self.grants.len() >= Self::MAX_GRANTS || self.last_id == u32::MAX
     }
 
     /// Remembers an answer more, if it has the next number and there is room; tells whether it does.

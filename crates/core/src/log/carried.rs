@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Remembered, Taint};
+use crate::decision::{Grant, Remembered, Taint};
 use crate::json::JsonText;
 use crate::record::{Record, RecordBody};
 
@@ -53,6 +53,18 @@ impl Carried {
                 self.taint.read(record);
                 self.taint.sources().len() > before
             }
+        }
+    }
+
+    /// Returns what a person allowed for the session by what this record says.
+    ///
+    /// A store takes what the records of an imported run allow back as it keeps them, so that it counts for nothing: a log
+    /// from elsewhere is no warrant, and what was taken back before a session was deleted stays taken back.
+    #[must_use]
+    pub fn granted(record: &Record) -> &[Grant] {
+        match &record.body {
+            RecordBody::Verdict(vetted) => &vetted.granted,
+            _ => &[],
         }
     }
 

@@ -224,8 +224,10 @@ impl RunSlot {
     ///
     /// [`StoreError::Stale`] if something is on record of the run after all.
     pub(crate) async fn abandon(&self) -> Result<(), StoreError> {
+        let abandoned = self.store().abandon_run(&self.lease.lease).await;
+        // Not before: whoever stops waiting for it leaves a lease that the slot gives back as it is dropped.
         self.note_recorded();
-        self.store().abandon_run(&self.lease.lease).await
+        abandoned
     }
 
     /// Gives the lease back if nothing is on record of the run.

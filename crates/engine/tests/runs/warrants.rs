@@ -341,6 +341,38 @@ fn a_remembered_answer_that_was_put_into_the_store_allows_nothing() {
     });
 }
 
+#[test]
+fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
+    let store = Arc::new(MemoryStore::new());
+    let model = Arc::new(calls_put());
+    process().block_on(async {
+        let given = Arc::new(put(spec("put")));
+        let approver = ScriptedApprover::new().approve_for_session(GrantScope::Tool);
+        let first = engine(&store, &model, &given).approver(Arc::new(approver));
+        let asking = || UserRequest::new(session(), "go");
+        first.build().unwrap().handle(asking()).await.unwrap();
+        assert_eq!(given.count(), 1);
+        let sessions = Sessions::new(store.clone());
+        let mut archive = Vec::new();
+        sessions.export(&session(), &mut archive).await.unwrap();
+        assert!(String::from_utf8_lossy(&archive).contains("\"granted\""));
+        sessions.delete(&session()).await.unwrap();
+        let nobody = async |_: &_| Ok::<_, ImportError>(());
+        let mut archive = Cursor::new(archive);
+        let imported = sessions.import(&mut archive, UnfinishedRuns::Taken, nobody);
+        imported.await.unwrap();
+
+        // Its code is the one that this very installation made.
+        let (model, put) = (Arc::new(calls_put()), Arc::new(put(spec("put"))));
+        let engine = engine(&store, &model, &put).build().unwrap();
+        engine.handle(asking()).await.unwrap();
+        assert_eq!(put.count(), 0);
+        let approvals = engine.approvals();
+        let remembered = approvals.remembered(&session()).await.unwrap();
+        assert!(remembered.grants().is_empty());
+    });
+}
+
 /// A tool of which nothing can be found out without a crash.
 #[derive(Debug)]
 struct Crashing {

@@ -124,6 +124,7 @@ macro_rules! session_store_suite {
         $crate::mount_rules! { $mark session_store::answers, $store, [
             untrusted_content_of_a_session_is_known
             an_answer_is_remembered_listed_and_taken_back
+            answers_that_were_imported_count_for_nothing
             numbers_of_answers_never_come_back
             a_refused_commit_lets_nothing_be_remembered
             the_last_plan_of_a_session_is_known

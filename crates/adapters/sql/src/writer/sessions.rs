@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use neuraxis_core::log::Carried;
 use neuraxis_core::{JsonText, Record, SessionId};
 use neuraxis_ports::{Session, StoreError};
 use sqlx::{AssertSqlSafe, Error};
@@ -15,6 +16,10 @@ use crate::read::sessions::carried_of;
 
 /// How many sessions one transaction prunes at the most: others want to write, too.
 const PRUNED_AT_ONCE: i64 = 1_000;
+
+/// Takes a permission of a session back, given by its number.
+const TAKE_BACK: &str =
+    "INSERT INTO revoked (session, id) VALUES ($1, $2) ON CONFLICT (session, id) DO NOTHING";
 
 impl Task {
     pub(super) async fn create(&self, link: &mut Link, session: &Session) -> Result<(), Failure> {
@@ -96,8 +101,8 @@ impl Task {
         if !grants.any(|grant| grant.id == id) {
             return Ok(false);
         }
-        let sql = "INSERT INTO revoked (session, id) VALUES ($1, $2) ON CONFLICT (session, id) DO NOTHING";
-        let revoked = link.run(sql, values![row.int(0)?, i64::from(id)]).await?;
+        let values = values![row.int(0)?, i64::from(id)];
+        let revoked = link.run(TAKE_BACK, values).await?;
         Ok(revoked > 0)
     }
 
@@ -113,7 +118,7 @@ impl Task {
             Dialect::Postgres => " FOR UPDATE OF sessions",
         };
         let sql = format!(
-            "SELECT sessions.key, carried FROM sessions JOIN runs ON runs.session = sessions.key \
+            "SELECT sessions.key, carried, CAST(imported AS BIGINT) FROM sessions JOIN runs ON runs.session = sessions.key \
              WHERE runs.key = $1{lock}"
         );
         let row = link.row(AssertSqlSafe(sql), values![run]).await?;
@@ -130,6 +135,13 @@ impl Task {
             })?;
             let sql = "UPDATE sessions SET carried = $1 WHERE key = $2";
             link.run(sql, values![json.as_str(), row.int(0)?]).await?;
+        }
+        if row.int(2)? != 0 {
+            // What a log from elsewhere allows counts for nothing.
+            for grant in records.iter().flat_map(|record| Carried::granted(record)) {
+                let values = values![row.int(0)?, i64::from(grant.id)];
+                link.run(TAKE_BACK, values).await?;
+            }
         }
         Ok(())
     }

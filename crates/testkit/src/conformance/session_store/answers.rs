@@ -8,7 +8,7 @@ use neuraxis_core::{
     Access, CallIndex, ContentHash, EffectId, Grant, GrantScope, JsonText, Keep, PlanChanged,
     Record, RecordBody, Remembered, SessionId, ToolCallId, ToolResult, ToolStatus, Vetted,
 };
-use neuraxis_ports::{SessionStore, StoreError};
+use neuraxis_ports::{RunStart, SessionStore, StoreError};
 
 use super::{Busy, id, session_of};
 use crate::clock::START;
@@ -129,6 +129,32 @@ pub async fn an_answer_is_remembered_listed_and_taken_back(store: impl SessionSt
     assert_eq!(store.revoke(&busy.session, 9).await, Ok(false));
     expected.revoke(2);
     assert_eq!(remembered(&store, &busy.session).await, expected);
+    assert!(store.verify(&busy.session, None).await.is_ok());
+}
+
+/// What the records of an imported run allow counts for nothing, not even once somebody goes on with the run; what is
+/// allowed after that does.
+pub async fn answers_that_were_imported_count_for_nothing(store: impl SessionStore) {
+    let mut busy = Busy::new(&store).await;
+    let run = busy.log.run();
+    let start = RunStart::new(busy.session.clone(), run).imported();
+    let begun = store.begin(&start).await;
+    busy.lease = begun.expect("the same store may begin it again");
+    let kept = [
+        busy.log.started("Hello?"),
+        granting(&mut busy, vec![grant(1, GrantScope::Tool)]),
+    ];
+    busy.commit(&store, &kept).await;
+    let none = remembered(&store, &busy.session).await;
+    assert_eq!((none.grants().len(), none.next_id()), (0, 2));
+    assert!(store.verify(&busy.session, None).await.is_ok());
+    assert_eq!(store.release(&busy.lease).await, Ok(()));
+    let again = store.begin_run(&busy.session, run).await;
+    busy.lease = again.expect("nobody drives it");
+    let given = [granting(&mut busy, vec![grant(2, GrantScope::Tool)])];
+    busy.commit(&store, &given).await;
+    let given = remembered(&store, &busy.session).await;
+    assert_eq!(given.grants(), [grant(2, GrantScope::Tool)]);
     assert!(store.verify(&busy.session, None).await.is_ok());
 }
 
