@@ -56,13 +56,15 @@ pub struct AnthropicConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,
     /// The most tokens of a reply, thinking included, where a request names no number: the protocol demands one. Never
-    /// more than the model can give is asked for, as far as its name tells. 32,000.
+    /// more than the model can give is asked for, as far as its name tells. Beside a `thinking_budget` half of it is the
+    /// answer's at least. 32,000.
     pub max_output_tokens: NonZeroU32,
     /// Whether the model thinks before it answers: `model_default`, `adaptive`, where it decides how much, or `off`, which
     /// some models refuse. `model_default`: nothing is said, and each model does as the service has it.
     pub thinking: Thinking,
-    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones refuse the setting and take `effort`. It is
-    /// kept below the most tokens of a reply. No thinking of this kind if nothing is said.
+    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones refuse the setting and take `effort`. It comes
+    /// on top of the most tokens that a request asks for; where the model cannot give as much, it is cut, and below 1,024
+    /// left out. No thinking of this kind if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_budget: Option<u32>,
     /// How much of its thinking is shown: `summarized`, or `omitted`. As the model has it if nothing is said, which is

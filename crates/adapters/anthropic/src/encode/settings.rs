@@ -16,13 +16,18 @@ pub(super) struct Settings {
     thinking: ThinkingMode,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
-    /// The most tokens of a reply if a request names no number, and in any case.
-    max_tokens: (u32, u32),
+    /// The most tokens of a reply, thinking included, if a request names no number.
+    usual_tokens: u32,
+    /// The most tokens that the model can give, thinking included.
+    most_tokens: u32,
     takes_temperature: bool,
+    /// Why not, where it takes none.
+    no_temperature: &'static str,
     can_be_forced: bool,
     one_call_at_a_time: bool,
     said_temperature: AtomicBool,
     said_choice: AtomicBool,
+    said_budget: AtomicBool,
 }
 
 /// Whether and how long a model thinks.
@@ -69,36 +74,33 @@ impl Settings {
             thinking,
             shown: config.show_thinking,
             effort: config.effort,
-            max_tokens: (
-                config.max_output_tokens.get(),
-                traits.max_output_tokens.unwrap_or(u32::MAX),
-            ),
+            usual_tokens: config.max_output_tokens.get(),
+            most_tokens: traits.max_output_tokens.unwrap_or(u32::MAX),
             takes_temperature: config
                 .temperature
                 .map_or(traits.takes_temperature, |said| said == Temperature::Sent),
+            no_temperature: match config.temperature {
+                Some(_) => "temperature is \"left_out\" in the configuration",
+                None => "this model takes no temperature",
+            },
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
             said_temperature: AtomicBool::new(false),
             said_choice: AtomicBool::new(false),
+            said_budget: AtomicBool::new(false),
         }
     }
 
     /// Returns what a request asks for, as far as the model takes it.
     pub(super) fn demand<'a>(&self, request: &'a ModelRequest) -> Result<Demand<'a>, LlmError> {
-        let (usual, most) = self.max_tokens;
-        let max_tokens = request.max_output_tokens.unwrap_or(usual).clamp(1, most);
         let mut said = Vec::new();
         let choice = self.choice(request, &mut said);
         let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
-        let thinking = match self.thinking {
+        let (thinking, max_tokens) = match self.thinking {
             // Which tool is called matters more to whoever asks than how it was thought about.
-            ThinkingMode::Budget(_) if is_forced => ThinkingMode::Off,
-            // The budget has to leave room for an answer.
-            ThinkingMode::Budget(budget) => match budget.min(max_tokens - 1) {
-                left if left < LEAST_BUDGET => ThinkingMode::Off,
-                left => ThinkingMode::Budget(left),
-            },
-            other => other,
+            ThinkingMode::Budget(_) if is_forced => (ThinkingMode::Off, self.room(request)),
+            ThinkingMode::Budget(budget) => self.with_budget(budget, request),
+            other => (other, self.room(request)),
         };
         Ok(Demand {
             choice,
@@ -108,6 +110,32 @@ impl Settings {
             schema: form_of(request, &mut said)?,
             said,
         })
+    }
+
+    /// Returns the most tokens of a reply that does not think for a budget.
+    fn room(&self, request: &ModelRequest) -> u32 {
+        let asked = request.max_output_tokens.unwrap_or(self.usual_tokens);
+        asked.clamp(1, self.most_tokens)
+    }
+
+    /// Returns how long the model thinks for a budget, and the most tokens of the reply, thinking included.
+    ///
+    /// What a request asks for is the answer's alone. Of what is usual, which includes thinking, half is the answer's at
+    /// least. Where the model cannot give as much, it thinks less.
+    fn with_budget(&self, budget: u32, request: &ModelRequest) -> (ThinkingMode, u32) {
+        let usual = self.usual_tokens;
+        let usual = usual.saturating_sub(budget).max(usual.div_ceil(2));
+        let answer = request.max_output_tokens.unwrap_or(usual).max(1);
+        let left = budget.min(self.most_tokens.saturating_sub(answer));
+        if left >= LEAST_BUDGET {
+            return (ThinkingMode::Budget(left), answer + left);
+        }
+        if !self.said_budget.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the most tokens that this model can give leave no room for thinking beside an answer of {answer}: it does not think"
+            );
+        }
+        (ThinkingMode::Off, self.room(request))
     }
 
     /// Returns what is said about calling tools. Definitions stay where they are, whatever the choice.
@@ -139,11 +167,13 @@ impl Settings {
     fn temperature(&self, request: &ModelRequest, thinking: ThinkingMode) -> Option<f32> {
         let asked = request.temperature.filter(|number| number.is_finite())?;
         let thinks = matches!(thinking, ThinkingMode::Adaptive | ThinkingMode::Budget(_));
-        if self.takes_temperature && !thinks {
-            return Some(asked.clamp(0.0, 1.0));
-        }
+        let reason = match (self.takes_temperature, thinks) {
+            (true, false) => return Some(asked.clamp(0.0, 1.0)),
+            (true, true) => "a model that thinks takes no temperature",
+            (false, _) => self.no_temperature,
+        };
         if !self.said_temperature.swap(true, Ordering::Relaxed) {
-            tracing::warn!("this model takes no temperature: it is left out");
+            tracing::warn!("{reason}: it is left out");
         }
         None
     }
