@@ -16,18 +16,21 @@ pub(super) struct Settings {
     thinking: ThinkingMode,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
+    /// What is said of settings that the model does not take.
+    left_out: [Option<&'static str>; 2],
     /// The most tokens of a reply, thinking included, if a request names no number.
     usual_tokens: u32,
     /// The most tokens that the model can give, thinking included.
     most_tokens: u32,
     takes_temperature: bool,
-    /// Why not, where it takes none.
-    no_temperature: &'static str,
+    /// No temperature is sent because the configuration says so.
+    is_temperature_off: bool,
     can_be_forced: bool,
     one_call_at_a_time: bool,
     said_temperature: AtomicBool,
     said_choice: AtomicBool,
     said_budget: AtomicBool,
+    said_left_out: AtomicBool,
 }
 
 /// Whether and how long a model thinks.
@@ -61,6 +64,30 @@ enum Choice<'a> {
     Tool(&'a str),
 }
 
+impl ThinkingMode {
+    /// Returns what is said where a model does not take this: it is left out.
+    const fn refused_by(self, traits: ModelTraits) -> Option<&'static str> {
+        match self {
+            Self::Budget(_) if !traits.takes_budget && traits.is_adaptive => Some(
+                "this model takes no thinking_budget: it is left out; set thinking = \"adaptive\" or effort in its place",
+            ),
+            Self::Budget(_) if !traits.takes_budget => {
+                Some("this model does not think: thinking_budget is left out")
+            }
+            Self::Adaptive if !traits.is_adaptive && traits.takes_budget => Some(
+                "this model takes no thinking = \"adaptive\": it is left out; set thinking_budget in its place",
+            ),
+            Self::Adaptive if !traits.is_adaptive => {
+                Some("this model does not think: thinking = \"adaptive\" is left out")
+            }
+            Self::Off if !traits.can_stop_thinking => Some(
+                "this model always thinks: thinking = \"off\" is left out; set effort = \"low\" in its place",
+            ),
+            _ => None,
+        }
+    }
+}
+
 impl Settings {
     pub(super) fn new(config: &AnthropicConfig) -> Self {
         let traits = ModelTraits::of(&config.model);
@@ -70,29 +97,36 @@ impl Settings {
             (Thinking::Adaptive, None) => ThinkingMode::Adaptive,
             (Thinking::Off, None) => ThinkingMode::Off,
         };
+        let not_thinking = thinking.refused_by(traits);
+        let no_effort = "this model takes no effort: it is left out";
+        let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
-            thinking,
+            thinking: not_thinking.map_or(thinking, |_| ThinkingMode::Unsaid),
             shown: config.show_thinking,
-            effort: config.effort,
+            effort: config.effort.filter(|_| traits.takes_effort),
+            left_out: [not_thinking, no_effort],
             usual_tokens: config.max_output_tokens.get(),
             most_tokens: traits.max_output_tokens.unwrap_or(u32::MAX),
             takes_temperature: config
                 .temperature
                 .map_or(traits.takes_temperature, |said| said == Temperature::Sent),
-            no_temperature: match config.temperature {
-                Some(_) => "temperature is \"left_out\" in the configuration",
-                None => "this model takes no temperature",
-            },
+            is_temperature_off: config.temperature == Some(Temperature::LeftOut),
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
             said_temperature: AtomicBool::new(false),
             said_choice: AtomicBool::new(false),
             said_budget: AtomicBool::new(false),
+            said_left_out: AtomicBool::new(false),
         }
     }
 
     /// Returns what a request asks for, as far as the model takes it.
     pub(super) fn demand<'a>(&self, request: &'a ModelRequest) -> Result<Demand<'a>, LlmError> {
+        if !self.said_left_out.swap(true, Ordering::Relaxed) {
+            for left_out in self.left_out.iter().flatten() {
+                tracing::warn!("{left_out}");
+            }
+        }
         let mut said = Vec::new();
         let choice = self.choice(request, &mut said);
         let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
@@ -167,15 +201,25 @@ impl Settings {
     fn temperature(&self, request: &ModelRequest, thinking: ThinkingMode) -> Option<f32> {
         let asked = request.temperature.filter(|number| number.is_finite())?;
         let thinks = matches!(thinking, ThinkingMode::Adaptive | ThinkingMode::Budget(_));
-        let reason = match (self.takes_temperature, thinks) {
-            (true, false) => return Some(asked.clamp(0.0, 1.0)),
-            (true, true) => "a model that thinks takes no temperature",
-            (false, _) => self.no_temperature,
+        let Some(reason) = self.no_temperature(thinks) else {
+            return Some(asked.clamp(0.0, 1.0));
         };
         if !self.said_temperature.swap(true, Ordering::Relaxed) {
             tracing::warn!("{reason}: it is left out");
         }
         None
+    }
+
+    /// Returns why no temperature is sent, if none is.
+    const fn no_temperature(&self, thinks: bool) -> Option<&'static str> {
+        match (self.takes_temperature, thinks) {
+            (true, false) => None,
+            (true, true) => Some("a model that thinks takes no temperature"),
+            (false, _) if self.is_temperature_off => {
+                Some("the configuration says that no temperature is sent")
+            }
+            (false, _) => Some("this model takes no temperature"),
+        }
     }
 
     /// Writes what a request asks for, as fields at the end of its body.
@@ -265,3 +309,6 @@ fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<Stri
     }
     Ok(native)
 }
+
+#[cfg(test)]
+mod tests;
