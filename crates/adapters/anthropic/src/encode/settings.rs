@@ -1,13 +1,16 @@
 //! What is asked of a model besides the conversation: how it thinks, what it may call, and the form of its reply.
 
+mod thinking;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, ToolChoice};
 use neuraxis_wire::Temperature;
 use neuraxis_wire::request::{JsonWriter, schema_of};
 
+use self::thinking::ThinkingMode;
 use super::schema::native_schema;
-use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking, Thinking};
+use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
 
 /// What is asked of one model. What it does not take is left out or put into words, and said once.
@@ -33,16 +36,6 @@ pub(super) struct Settings {
     said_left_out: AtomicBool,
 }
 
-/// Whether and how long a model thinks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ThinkingMode {
-    Unsaid,
-    Adaptive,
-    /// For as many tokens.
-    Budget(u32),
-    Off,
-}
-
 /// What is asked for in one request.
 #[derive(Debug)]
 pub(super) struct Demand<'a> {
@@ -64,39 +57,10 @@ enum Choice<'a> {
     Tool(&'a str),
 }
 
-impl ThinkingMode {
-    /// Returns what is said where a model does not take this: it is left out.
-    const fn refused_by(self, traits: ModelTraits) -> Option<&'static str> {
-        match self {
-            Self::Budget(_) if !traits.takes_budget && traits.is_adaptive => Some(
-                "this model takes no thinking_budget: it is left out; set thinking = \"adaptive\" or effort in its place",
-            ),
-            Self::Budget(_) if !traits.takes_budget => {
-                Some("this model does not think: thinking_budget is left out")
-            }
-            Self::Adaptive if !traits.is_adaptive && traits.takes_budget => Some(
-                "this model takes no thinking = \"adaptive\": it is left out; set thinking_budget in its place",
-            ),
-            Self::Adaptive if !traits.is_adaptive => {
-                Some("this model does not think: thinking = \"adaptive\" is left out")
-            }
-            Self::Off if !traits.can_stop_thinking => Some(
-                "this model always thinks: thinking = \"off\" is left out; set effort = \"low\" in its place",
-            ),
-            _ => None,
-        }
-    }
-}
-
 impl Settings {
     pub(super) fn new(config: &AnthropicConfig) -> Self {
         let traits = ModelTraits::of(&config.model);
-        let thinking = match (config.thinking, config.thinking_budget) {
-            (_, Some(budget)) => ThinkingMode::Budget(budget),
-            (Thinking::ModelDefault, None) => ThinkingMode::Unsaid,
-            (Thinking::Adaptive, None) => ThinkingMode::Adaptive,
-            (Thinking::Off, None) => ThinkingMode::Off,
-        };
+        let thinking = ThinkingMode::of(config);
         let not_thinking = thinking.refused_by(traits);
         let no_effort = "this model takes no effort: it is left out";
         let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);

@@ -1,6 +1,7 @@
 //! What of a configuration is left out, and what is said of it.
 
 use super::*;
+use crate::config::Thinking;
 
 fn settings(model: &str, set_up: impl FnOnce(&mut AnthropicConfig)) -> Settings {
     let mut config = AnthropicConfig::new(model);
