@@ -119,8 +119,13 @@ impl Settings {
     /// Returns how long the model thinks for a budget, and the most tokens of the reply, thinking included.
     ///
     /// What a request asks for is the answer's alone. Of what is usual, which includes thinking, half is the answer's at
-    /// least. Where the model cannot give as much, it thinks less.
+    /// least. Where the model cannot give as much, it thinks less. A request for a few words, such as which role is to serve,
+    /// is not thought about: it asks for fewer tokens than the least budget.
     fn with_budget(&self, budget: u32, request: &ModelRequest) -> (ThinkingMode, u32) {
+        let asks_for_little = |asked| asked < LEAST_BUDGET;
+        if request.max_output_tokens.is_some_and(asks_for_little) {
+            return (ThinkingMode::Off, self.room(request));
+        }
         let usual = self.usual_tokens;
         let usual = usual.saturating_sub(budget).max(usual.div_ceil(2));
         let answer = request.max_output_tokens.unwrap_or(usual).max(1);
