@@ -56,21 +56,26 @@ pub struct AnthropicConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,
     /// The most tokens of a reply, thinking included, where a request names no number: the protocol demands one. Never
-    /// more than the model can give is asked for, as far as its name tells. 32,000.
+    /// more than the model can give is asked for, as far as its name tells. Beside a `thinking_budget` half of it is the
+    /// answer's at least. 32,000.
     pub max_output_tokens: NonZeroU32,
-    /// Whether the model thinks before it answers: `model_default`, `adaptive`, where it decides how much, or `off`, which
-    /// some models refuse. `model_default`: nothing is said, and each model does as the service has it.
+    /// Whether the model thinks before it answers: `model_default`, `adaptive`, where it decides how much, or `off`.
+    /// What a model does not take, by its name, is left out with a warning: `adaptive` before 4.6, `off` on models that
+    /// always think. `model_default`: nothing is said, and each model does as the service has it.
     pub thinking: Thinking,
-    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones refuse the setting and take `effort`. It is
-    /// kept below the most tokens of a reply. No thinking of this kind if nothing is said.
+    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones do not take the
+    /// setting, which is left out with a warning, and take `thinking` and `effort`. It comes
+    /// on top of the most tokens that a request asks for; where the model cannot give as much, it is cut, and below 1,024
+    /// left out. No thinking of this kind if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_budget: Option<u32>,
-    /// How much of its thinking is shown: `summarized`, or `omitted`. As the model has it if nothing is said, which is
+    /// How much of its thinking is shown: `summarized`, or `omitted`. Needs `thinking = "adaptive"` or a `thinking_budget`,
+    /// with which it is sent. As the model has it if nothing is said, which is
     /// `omitted` from 4.7 on. A model that thinks long and shows nothing needs a longer `timeouts.output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_thinking: Option<ShownThinking>,
     /// How much work the model puts into a reply: `low`, `medium`, `high`, `xhigh` or `max`, as far as the model knows
-    /// them. As the service has it if nothing is said.
+    /// them. Left out with a warning where its name tells that it takes none: before 4.6, but for Opus 4.5. As the service has it if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// How long the service keeps the beginning of a prompt that a request marks: `5m`, `1h`, which costs more to write,

@@ -37,16 +37,19 @@ impl Context {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
     }
 
-    /// Asks the server, unless it is known or the server was asked before. A name that would lead to another place is not asked about.
+    /// Asks the server, unless it is known or the server was asked before. A name that would lead to another
+    /// place is not asked about.
     pub(crate) async fn learn(&self, endpoint: &Endpoint, model: &str) {
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-        if self.known().is_some()
-            || !model.chars().all(is_name)
-            || self.was_asked.swap(true, Ordering::Relaxed)
-        {
+        if self.known().is_some() {
             return;
         }
-        let route = endpoint.route(&format!("v1/models/{model}"));
+        let Some(segment) = path_segment(model) else {
+            return;
+        };
+        if self.was_asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let route = endpoint.route(&format!("v1/models/{segment}"));
         let told = endpoint.get(&route, TOLD_WITHIN).await;
         let told = told.map(|body| serde_json::from_slice::<Model>(&body));
         match told {
@@ -58,6 +61,56 @@ impl Context {
                 self.was_asked.store(false, Ordering::Relaxed);
             }
             _ => tracing::debug!(model, "the server does not tell the context size"),
+        }
+    }
+}
+
+/// Returns a model's name as one segment of a path, such as `anthropic%2Fclaude-sonnet-4.6`; nothing if a server might
+/// read another path in it.
+fn path_segment(model: &str) -> Option<String> {
+    let is_name = |letter: char| {
+        letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':' | '@')
+    };
+    // A server or a proxy may decode the path before it resolves `..` in it.
+    let is_safe = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(is_name)
+            && part.chars().any(|letter| letter.is_ascii_alphanumeric())
+    };
+    let encoded = || {
+        model
+            .replace('/', "%2F")
+            .replace(':', "%3A")
+            .replace('@', "%40")
+    };
+    model.split('/').all(is_safe).then(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_gateways_are_one_segment_and_none_leads_elsewhere() {
+        for (name, expected) in [
+            ("claude-opus-4-8", "claude-opus-4-8"),
+            (
+                "anthropic/claude-sonnet-4.6",
+                "anthropic%2Fclaude-sonnet-4.6",
+            ),
+            (
+                "us.anthropic.claude-opus-4-6-v1:0",
+                "us.anthropic.claude-opus-4-6-v1%3A0",
+            ),
+            ("claude-sonnet-4@20250514", "claude-sonnet-4%4020250514"),
+        ] {
+            assert_eq!(path_segment(name).as_deref(), Some(expected), "{name}");
+        }
+        for name in [
+            "", ".", "..", "../x", "x/../y", "x/..", "/x", "x/", "x//y", "x?y", "x#y", "%2e%2e",
+            "x y", "x\\y", "é",
+        ] {
+            assert_eq!(path_segment(name), None, "{name}");
         }
     }
 }

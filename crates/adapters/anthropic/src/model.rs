@@ -12,6 +12,18 @@ const FIRST_WITHOUT_TEMPERATURE: Version = (4, 7);
 /// The first version with a context of a million tokens, and with replies of twice the size.
 const FIRST_WITH_LONG_CONTEXT: Version = (4, 6);
 
+/// The first version that can be told to think for so many tokens, and the first that no longer can.
+const BUDGETS: std::ops::Range<Version> = (3, 7)..(4, 7);
+
+/// The first version that decides by itself how long it thinks.
+const FIRST_ADAPTIVE: Version = (4, 6);
+
+/// The first version of all families that takes an effort; Opus takes one from the version before.
+const FIRST_WITH_EFFORT: Version = (4, 6);
+
+/// The first version of Opus that cannot be told not to think; Fable and Mythos never can.
+const FIRST_ALWAYS_THINKING_OPUS: Version = (5, 5);
+
 /// The first version of most families that cannot be made to call a tool.
 const FIRST_UNFORCED: Version = (5, 5);
 
@@ -22,6 +34,14 @@ pub(crate) struct ModelTraits {
     pub(crate) can_be_forced: bool,
     /// It takes a temperature, as long as it does not think.
     pub(crate) takes_temperature: bool,
+    /// It can be told to think for so many tokens.
+    pub(crate) takes_budget: bool,
+    /// It can be told to think as much as it sees fit.
+    pub(crate) is_adaptive: bool,
+    /// It can be told not to think.
+    pub(crate) can_stop_thinking: bool,
+    /// It can be told how much work to put into a reply.
+    pub(crate) takes_effort: bool,
     /// The most tokens of a conversation with its reply.
     pub(crate) context_tokens: Option<u64>,
     /// The most tokens of a reply, thinking included.
@@ -29,10 +49,14 @@ pub(crate) struct ModelTraits {
 }
 
 impl ModelTraits {
-    /// What is taken for granted of a model whose name tells nothing.
+    /// What is taken for granted of a model whose name tells nothing: whoever configures it knows how it thinks.
     const UNKNOWN: Self = Self {
         can_be_forced: true,
         takes_temperature: false,
+        takes_budget: true,
+        is_adaptive: true,
+        can_stop_thinking: true,
+        takes_effort: true,
         context_tokens: None,
         max_output_tokens: None,
     };
@@ -49,10 +73,15 @@ impl ModelTraits {
         };
         let is_long = version >= FIRST_WITH_LONG_CONTEXT;
         let is_always_thinking = matches!(family, "fable" | "mythos");
+        let is_always_thinking_opus = family == "opus" && version >= FIRST_ALWAYS_THINKING_OPUS;
         let is_unforced = version >= FIRST_UNFORCED && family != "haiku";
         Self {
             can_be_forced: !is_always_thinking && !is_unforced,
             takes_temperature: version < FIRST_WITHOUT_TEMPERATURE,
+            takes_budget: BUDGETS.contains(&version),
+            is_adaptive: version >= FIRST_ADAPTIVE,
+            can_stop_thinking: !is_always_thinking && !is_always_thinking_opus,
+            takes_effort: version >= FIRST_WITH_EFFORT || (family == "opus" && version == (4, 5)),
             context_tokens: Some(if is_long { 1_000_000 } else { 200_000 }),
             max_output_tokens: Some(match version {
                 _ if is_long => 128_000,
@@ -130,13 +159,39 @@ mod tests {
             ("claude-3-5-haiku-20241022", true, true, 200_000, 8_192),
             ("claude-3-haiku-20240307", true, true, 200_000, 4_096),
         ] {
-            let expected = ModelTraits {
-                can_be_forced: forced,
-                takes_temperature: temperature,
-                context_tokens: Some(context),
-                max_output_tokens: Some(output),
-            };
-            assert_eq!(ModelTraits::of(name), expected, "{name}");
+            let traits = ModelTraits::of(name);
+            let is = (traits.can_be_forced, traits.takes_temperature);
+            assert_eq!(is, (forced, temperature), "{name}");
+            let sizes = (traits.context_tokens, traits.max_output_tokens);
+            assert_eq!(sizes, (Some(context), Some(output)), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_tell_how_models_think() {
+        for (name, budget, adaptive, stops, effort) in [
+            ("claude-fable-5-2", false, true, false, true),
+            ("claude-mythos-5", false, true, false, true),
+            ("claude-opus-5-5", false, true, false, true),
+            ("claude-sonnet-5-5", false, true, true, true),
+            ("claude-haiku-5-5", false, true, true, true),
+            ("claude-opus-5", false, true, true, true),
+            ("claude-opus-4-7", false, true, true, true),
+            ("claude-opus-4-6", true, true, true, true),
+            ("anthropic/claude-sonnet-4.6", true, true, true, true),
+            ("claude-opus-4-5-20251101", true, false, true, true),
+            ("claude-sonnet-4-5", true, false, true, false),
+            ("claude-haiku-4-5", true, false, true, false),
+            ("claude-opus-4-1", true, false, true, false),
+            ("claude-3-7-sonnet-latest", true, false, true, false),
+            ("claude-3-5-haiku-20241022", false, false, true, false),
+            ("my-gateway-model", true, true, true, true),
+        ] {
+            let traits = ModelTraits::of(name);
+            let thinks = (traits.takes_budget, traits.is_adaptive);
+            assert_eq!(thinks, (budget, adaptive), "{name}");
+            let is = (traits.can_stop_thinking, traits.takes_effort);
+            assert_eq!(is, (stops, effort), "{name}");
         }
     }
 

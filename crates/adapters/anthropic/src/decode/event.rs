@@ -132,12 +132,12 @@ impl Stop<'_> {
             "" => None,
             "end_turn" | "stop_sequence" => Some(ReplyFinish::Stop),
             "tool_use" => Some(ReplyFinish::ToolCalls),
-            "max_tokens" | "model_context_window_exceeded" => Some(ReplyFinish::Length),
             "refusal" => return Err(self.refusal(errors)),
-            // The service paused a turn of its own tools, of which none is offered; or stopped for a reason that is newer than
-            // this adapter. Each so far was one to stop early, whose calls may not be whole.
+            // Each other reason so far was one to stop early, after which calls may not be whole.
             other => {
-                tracing::warn!("the model stopped early: {}", clean(other, 60));
+                if let Some(reason) = early_end(other) {
+                    tracing::warn!("the reply may not be whole: {reason}");
+                }
                 Some(ReplyFinish::Length)
             }
         })
@@ -156,6 +156,26 @@ impl Stop<'_> {
         }
         LlmError::new(LlmErrorKind::ContentFiltered, told)
     }
+}
+
+/// Returns why a reply ended early, unless it is for the limit that the request names.
+fn early_end(reason: &str) -> Option<String> {
+    Some(match reason {
+        "max_tokens" => return None,
+        "model_context_window_exceeded" => {
+            "the conversation fills the whole context of the model (model_context_window_exceeded)"
+                .to_owned()
+        }
+        "pause_turn" => {
+            "the service paused a turn of its own tools (pause_turn), of which none is \
+             offered here, and it is not gone on with"
+                .to_owned()
+        }
+        newer => format!(
+            "it stopped for a reason that is not known here: {}",
+            clean(newer, 60)
+        ),
+    })
 }
 
 /// Returns a text that may be missing, null or empty.
@@ -196,5 +216,25 @@ impl UsageField {
     /// Returns what of the prompt was written to the cache, if that is told.
     pub(super) fn written(&self) -> Option<u64> {
         known_count(self.cache_creation_input_tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_early_end_is_told_with_its_own_reason() {
+        assert_eq!(early_end("max_tokens"), None, "the usual one");
+        for (reason, words) in [
+            ("model_context_window_exceeded", "context of the model"),
+            ("pause_turn", "(pause_turn)"),
+            ("something_new", "not known here: something_new"),
+        ] {
+            let told = early_end(reason).unwrap_or_default();
+            assert!(told.contains(words), "{told}");
+        }
+        let long = early_end(&"x\u{1b}".repeat(1_000)).unwrap_or_default();
+        assert!(!long.contains('\u{1b}'), "{long}");
     }
 }

@@ -1,13 +1,16 @@
 //! What is asked of a model besides the conversation: how it thinks, what it may call, and the form of its reply.
 
+mod thinking;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuraxis_core::{LlmError, LlmErrorKind, ModelRequest, ToolChoice};
 use neuraxis_wire::Temperature;
 use neuraxis_wire::request::{JsonWriter, schema_of};
 
+use self::thinking::ThinkingMode;
 use super::schema::native_schema;
-use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking, Thinking};
+use crate::config::{AnthropicConfig, Effort, LEAST_BUDGET, ShownThinking};
 use crate::model::ModelTraits;
 
 /// What is asked of one model. What it does not take is left out or put into words, and said once.
@@ -16,23 +19,21 @@ pub(super) struct Settings {
     thinking: ThinkingMode,
     shown: Option<ShownThinking>,
     effort: Option<Effort>,
-    /// The most tokens of a reply if a request names no number, and in any case.
-    max_tokens: (u32, u32),
+    /// What is said of settings that the model does not take.
+    left_out: [Option<&'static str>; 2],
+    /// The most tokens of a reply, thinking included, if a request names no number.
+    usual_tokens: u32,
+    /// The most tokens that the model can give, thinking included.
+    most_tokens: u32,
     takes_temperature: bool,
+    /// No temperature is sent because the configuration says so.
+    is_temperature_off: bool,
     can_be_forced: bool,
     one_call_at_a_time: bool,
     said_temperature: AtomicBool,
     said_choice: AtomicBool,
-}
-
-/// Whether and how long a model thinks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ThinkingMode {
-    Unsaid,
-    Adaptive,
-    /// For as many tokens.
-    Budget(u32),
-    Off,
+    said_budget: AtomicBool,
+    said_left_out: AtomicBool,
 }
 
 /// What is asked for in one request.
@@ -59,46 +60,45 @@ enum Choice<'a> {
 impl Settings {
     pub(super) fn new(config: &AnthropicConfig) -> Self {
         let traits = ModelTraits::of(&config.model);
-        let thinking = match (config.thinking, config.thinking_budget) {
-            (_, Some(budget)) => ThinkingMode::Budget(budget),
-            (Thinking::ModelDefault, None) => ThinkingMode::Unsaid,
-            (Thinking::Adaptive, None) => ThinkingMode::Adaptive,
-            (Thinking::Off, None) => ThinkingMode::Off,
-        };
+        let thinking = ThinkingMode::of(config);
+        let not_thinking = thinking.refused_by(traits);
+        let no_effort = "this model takes no effort: it is left out";
+        let no_effort = (config.effort.is_some() && !traits.takes_effort).then_some(no_effort);
         Self {
-            thinking,
+            thinking: not_thinking.map_or(thinking, |_| ThinkingMode::Unsaid),
             shown: config.show_thinking,
-            effort: config.effort,
-            max_tokens: (
-                config.max_output_tokens.get(),
-                traits.max_output_tokens.unwrap_or(u32::MAX),
-            ),
+            effort: config.effort.filter(|_| traits.takes_effort),
+            left_out: [not_thinking, no_effort],
+            usual_tokens: config.max_output_tokens.get(),
+            most_tokens: traits.max_output_tokens.unwrap_or(u32::MAX),
             takes_temperature: config
                 .temperature
                 .map_or(traits.takes_temperature, |said| said == Temperature::Sent),
+            is_temperature_off: config.temperature == Some(Temperature::LeftOut),
             can_be_forced: config.forced_tool_choice.unwrap_or(traits.can_be_forced),
             one_call_at_a_time: config.parallel_tool_calls == Some(false),
             said_temperature: AtomicBool::new(false),
             said_choice: AtomicBool::new(false),
+            said_budget: AtomicBool::new(false),
+            said_left_out: AtomicBool::new(false),
         }
     }
 
     /// Returns what a request asks for, as far as the model takes it.
     pub(super) fn demand<'a>(&self, request: &'a ModelRequest) -> Result<Demand<'a>, LlmError> {
-        let (usual, most) = self.max_tokens;
-        let max_tokens = request.max_output_tokens.unwrap_or(usual).clamp(1, most);
+        if !self.said_left_out.swap(true, Ordering::Relaxed) {
+            for left_out in self.left_out.iter().flatten() {
+                tracing::warn!("{left_out}");
+            }
+        }
         let mut said = Vec::new();
         let choice = self.choice(request, &mut said);
         let is_forced = matches!(choice, Some(Choice::Any | Choice::Tool(_)));
-        let thinking = match self.thinking {
+        let (thinking, max_tokens) = match self.thinking {
             // Which tool is called matters more to whoever asks than how it was thought about.
-            ThinkingMode::Budget(_) if is_forced => ThinkingMode::Off,
-            // The budget has to leave room for an answer.
-            ThinkingMode::Budget(budget) => match budget.min(max_tokens - 1) {
-                left if left < LEAST_BUDGET => ThinkingMode::Off,
-                left => ThinkingMode::Budget(left),
-            },
-            other => other,
+            ThinkingMode::Budget(_) if is_forced => (ThinkingMode::Off, self.room(request)),
+            ThinkingMode::Budget(budget) => self.with_budget(budget, request),
+            other => (other, self.room(request)),
         };
         Ok(Demand {
             choice,
@@ -108,6 +108,37 @@ impl Settings {
             schema: form_of(request, &mut said)?,
             said,
         })
+    }
+
+    /// Returns the most tokens of a reply that does not think for a budget.
+    fn room(&self, request: &ModelRequest) -> u32 {
+        let asked = request.max_output_tokens.unwrap_or(self.usual_tokens);
+        asked.clamp(1, self.most_tokens)
+    }
+
+    /// Returns how long the model thinks for a budget, and the most tokens of the reply, thinking included.
+    ///
+    /// What a request asks for is the answer's alone. Of what is usual, which includes thinking, half is the answer's at
+    /// least. Where the model cannot give as much, it thinks less. A request for a few words, such as which role is to serve,
+    /// is not thought about: it asks for fewer tokens than the least budget.
+    fn with_budget(&self, budget: u32, request: &ModelRequest) -> (ThinkingMode, u32) {
+        let asks_for_little = |asked| asked < LEAST_BUDGET;
+        if request.max_output_tokens.is_some_and(asks_for_little) {
+            return (ThinkingMode::Off, self.room(request));
+        }
+        let usual = self.usual_tokens;
+        let usual = usual.saturating_sub(budget).max(usual.div_ceil(2));
+        let answer = request.max_output_tokens.unwrap_or(usual).max(1);
+        let left = budget.min(self.most_tokens.saturating_sub(answer));
+        if left >= LEAST_BUDGET {
+            return (ThinkingMode::Budget(left), answer + left);
+        }
+        if !self.said_budget.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the most tokens that this model can give leave no room for thinking beside an answer of {answer}: it does not think"
+            );
+        }
+        (ThinkingMode::Off, self.room(request))
     }
 
     /// Returns what is said about calling tools. Definitions stay where they are, whatever the choice.
@@ -139,13 +170,25 @@ impl Settings {
     fn temperature(&self, request: &ModelRequest, thinking: ThinkingMode) -> Option<f32> {
         let asked = request.temperature.filter(|number| number.is_finite())?;
         let thinks = matches!(thinking, ThinkingMode::Adaptive | ThinkingMode::Budget(_));
-        if self.takes_temperature && !thinks {
+        let Some(reason) = self.no_temperature(thinks) else {
             return Some(asked.clamp(0.0, 1.0));
-        }
+        };
         if !self.said_temperature.swap(true, Ordering::Relaxed) {
-            tracing::warn!("this model takes no temperature: it is left out");
+            tracing::warn!("{reason}: it is left out");
         }
         None
+    }
+
+    /// Returns why no temperature is sent, if none is.
+    const fn no_temperature(&self, thinks: bool) -> Option<&'static str> {
+        match (self.takes_temperature, thinks) {
+            (true, false) => None,
+            (true, true) => Some("a model that thinks takes no temperature"),
+            (false, _) if self.is_temperature_off => {
+                Some("the configuration says that no temperature is sent")
+            }
+            (false, _) => Some("this model takes no temperature"),
+        }
     }
 
     /// Writes what a request asks for, as fields at the end of its body.
@@ -235,3 +278,6 @@ fn form_of(request: &ModelRequest, said: &mut Vec<String>) -> Result<Option<Stri
     }
     Ok(native)
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,20 @@ async fn a_server_is_asked_once_how_much_context_a_model_has() {
 }
 
 #[tokio::test]
+async fn a_gateway_is_asked_about_a_model_by_its_own_name_for_it() {
+    let server = Loopback::start(|_| Answer::json(r#"{"max_input_tokens":12345}"#)).await;
+    let mut config = config(&server);
+    config.model = "anthropic/claude-sonnet-4.6:beta".to_owned();
+    let client = AnthropicClient::new(config).unwrap();
+    client.learn_context().await;
+    assert_eq!(client.info().context_tokens, Some(12_345));
+    assert_eq!(
+        server.seen()[0].line,
+        "GET /v1/models/anthropic%2Fclaude-sonnet-4.6%3Abeta"
+    );
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_tell_is_not_asked_again_and_one_that_is_not_there_is() {
     for answer in ["{}", "[]", "nonsense"] {
         let server = Loopback::start(move |_| Answer::json(answer)).await;

@@ -165,25 +165,39 @@ async fn a_temperature_is_sent_to_older_models_that_do_not_think() {
 
 #[tokio::test]
 async fn a_budget_for_thinking_leaves_room_for_the_answer() {
-    for (most, expected) in [
-        (
-            None,
-            json!({"type": "enabled", "budget_tokens": 4_096, "display": "omitted"}),
-        ),
-        (
-            Some(2_048),
-            json!({"type": "enabled", "budget_tokens": 2_047, "display": "omitted"}),
-        ),
-        (Some(1_024), json!({"type": "disabled"})),
+    for (model, budget, asked, expected, max_tokens) in [
+        // What is asked for is the answer's.
+        ("claude-sonnet-4-5", 4_096, Some(1_024), Some(4_096), 5_120),
+        ("claude-sonnet-4-5", 8_192, Some(8_192), Some(8_192), 16_384),
+        // A few words are not thought about.
+        ("claude-sonnet-4-5", 1_024, Some(1_023), None, 1_023),
+        ("claude-sonnet-4-5", 1_024, Some(0), None, 1),
+        // What is usual includes thinking, and half of it is the answer's at least.
+        ("claude-sonnet-4-5", 4_096, None, Some(4_096), 32_000),
+        ("claude-sonnet-4-5", 40_000, None, Some(40_000), 56_000),
+        ("claude-opus-4-1", 31_999, None, Some(16_000), 32_000),
+        // The model gives no more.
+        ("claude-opus-4-1", 8_192, Some(30_000), Some(2_000), 32_000),
+        ("claude-opus-4-1", 8_192, Some(30_976), Some(1_024), 32_000),
+        ("claude-opus-4-1", 8_192, Some(30_977), None, 30_977),
+        ("claude-opus-4-1", 8_192, Some(40_000), None, 32_000),
+        ("my-model", 8_192, Some(u32::MAX), None, u32::MAX),
     ] {
         let mut request = request("hi");
-        request.max_output_tokens = most;
+        request.max_output_tokens = asked;
         let body = body(&request, |config| {
-            config.thinking_budget = Some(4_096);
+            config.model = model.to_owned();
+            config.thinking_budget = Some(budget);
             config.show_thinking = Some(ShownThinking::Omitted);
         })
         .await;
-        assert_eq!(body["thinking"], expected, "{most:?}");
+        let expected = expected.map_or_else(
+            || json!({"type": "disabled"}),
+            |tokens| json!({"type": "enabled", "budget_tokens": tokens, "display": "omitted"}),
+        );
+        let case = format!("{model} {budget} {asked:?}");
+        assert_eq!(body["thinking"], expected, "{case}");
+        assert_eq!(body["max_tokens"], max_tokens, "{case}");
     }
 }
 
