@@ -161,8 +161,8 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Makes sure that a session is what was kept, by [`SessionStore::verify`], before a request or a run that is taken up
-    /// goes on from it. One that is not is refused, and nothing is written.
+    /// Makes sure that a session is what was kept, by [`SessionIndex::verify`](neuraxis_ports::SessionIndex::verify), before a
+    /// request or a run that is resumed goes on from it. One that is not is refused, and nothing is written.
     ///
     /// A session found whole is not looked at again for 5 minutes at the least and 10 at the most: what is altered
     /// meanwhile is found after that. What verifying cannot find this does not find either: a log that was made anew as a
