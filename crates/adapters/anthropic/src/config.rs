@@ -63,19 +63,19 @@ pub struct AnthropicConfig {
     /// What a model does not take, by its name, is left out with a warning: `adaptive` before 4.6, `off` on models that
     /// always think. `model_default`: nothing is said, and each model does as the service has it.
     pub thinking: Thinking,
-    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones do not take the
-    /// setting, which is left out with a warning, and take `thinking` and `effort`. It comes
-    /// on top of the most tokens that a request asks for; where the model cannot give as much, it is cut, and below 1,024
-    /// left out. No thinking of this kind if nothing is said.
+    /// How many tokens a model up to 4.6 may think, 1,024 at least; newer ones do not take the setting, which is left out
+    /// with a warning, and take `thinking` and `effort`. It comes on top of the most tokens that a request asks for; where
+    /// the model cannot give as much, it is cut, and below 1,024 left out. No thinking of this kind if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_budget: Option<u32>,
     /// How much of its thinking is shown: `summarized`, or `omitted`. Needs `thinking = "adaptive"` or a `thinking_budget`,
-    /// with which it is sent. As the model has it if nothing is said, which is
-    /// `omitted` from 4.7 on. A model that thinks long and shows nothing needs a longer `timeouts.output`.
+    /// with which it is sent. As the model has it if nothing is said, which is `omitted` from 4.7 on. A model that thinks
+    /// long and shows nothing needs a longer `timeouts.output`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_thinking: Option<ShownThinking>,
     /// How much work the model puts into a reply: `low`, `medium`, `high`, `xhigh` or `max`, as far as the model knows
-    /// them. Left out with a warning where its name tells that it takes none: before 4.6, but for Opus 4.5. As the service has it if nothing is said.
+    /// them. Left out with a warning where its name tells that it takes none: before 4.6, but for Opus 4.5. As the service
+    /// has it if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// How long the service keeps the beginning of a prompt that a request marks: `5m`, `1h`, which costs more to write,

@@ -1,50 +1,22 @@
-//! A corpus of good and hostile streams: none makes a client panic or hang, and each is the same whole and byte by byte.
-//! Those whose names begin with `good` are replies, all others errors. The fuzz target begins with the same corpus.
+//! The corpus of streams of messages, with which the fuzz target begins, too.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neuraxis_testkit::request;
 
-use crate::loopback::{Answer, Loopback};
+use crate::loopback::Loopback;
+use crate::streams::are_replies_or_errors;
 use crate::{client, respond, stream};
-
-/// Answers a stream alternately whole and byte by byte, and a request for a whole reply with the same bytes.
-async fn serve(bytes: Vec<u8>) -> Loopback {
-    let streams = AtomicUsize::new(0);
-    Loopback::start(move |seen| {
-        if !seen.body.contains("\"stream\":true") {
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            return Answer::json(&text);
-        }
-        let is_first = streams.fetch_add(1, Ordering::SeqCst) == 0;
-        let size = if is_first { bytes.len().max(1) } else { 1 };
-        Answer::events(bytes.chunks(size))
-    })
-    .await
-}
 
 #[tokio::test]
 async fn streams_are_replies_or_errors() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/messages");
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let server = serve(std::fs::read(&path).unwrap()).await;
-        let (client, request) = (client(&server), request("hi"));
-        let whole = stream(&client, &request).await;
-        let split = stream(&client, &request).await;
-        let no_stream = respond(&client, &request).await;
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        assert_eq!(whole.is_ok(), name.starts_with("good"), "{name}: {whole:?}");
-        assert!(no_stream.is_err(), "{name}: a stream is no document");
-        match (whole, split) {
-            (Ok(whole), Ok(split)) => assert_eq!(whole, split, "{name}"),
-            (whole, split) => {
-                assert_eq!(whole.unwrap_err().kind, split.unwrap_err().kind, "{name}");
-            }
-        }
-        count += 1;
-    }
-    assert!(count >= 15, "the corpus is not where it should be");
+    let ask = async |server: &Loopback| {
+        let (client, request) = (client(server), request("hi"));
+        [
+            stream(&client, &request).await,
+            respond(&client, &request).await,
+        ]
+    };
+    are_replies_or_errors(&folder, ask).await;
 }

@@ -17,6 +17,8 @@ mod reach;
 mod replies;
 mod requests;
 mod shapes;
+#[path = "../../../wire/tests/http/streams.rs"]
+mod streams;
 mod turns;
 
 use futures_util::TryStreamExt;

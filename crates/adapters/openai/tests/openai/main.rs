@@ -15,6 +15,8 @@ mod loopback;
 mod reach;
 mod requests;
 mod shapes;
+#[path = "../../../wire/tests/http/streams.rs"]
+mod streams;
 mod traps;
 mod turns;
 

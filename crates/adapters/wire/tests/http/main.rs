@@ -13,6 +13,7 @@ mod faults;
 mod late_system;
 mod loopback;
 mod reach;
+mod streams;
 mod tls;
 
 use std::sync::Arc;

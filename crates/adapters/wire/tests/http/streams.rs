@@ -1,0 +1,49 @@
+//! What the tests of every protocol promise of a corpus of good and hostile streams: none makes a client panic or hang, and
+//! each is the same whole and byte by byte. Those whose names begin with `good` are replies, all others errors.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use neuraxis_core::{LlmError, Reply};
+
+use crate::loopback::{Answer, Loopback};
+
+/// Answers a stream alternately whole and byte by byte, and a request for a whole reply with the same bytes.
+pub(crate) async fn serve(bytes: Vec<u8>) -> Loopback {
+    let streams = AtomicUsize::new(0);
+    Loopback::start(move |seen| {
+        if !seen.body.contains("\"stream\":true") {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            return Answer::json(&text);
+        }
+        let is_first = streams.fetch_add(1, Ordering::SeqCst) == 0;
+        let size = if is_first { bytes.len().max(1) } else { 1 };
+        Answer::events(bytes.chunks(size))
+    })
+    .await
+}
+
+/// Checks each file of a folder. `ask` asks for a stream, and for a whole reply, which gets the same bytes.
+pub(crate) async fn are_replies_or_errors(
+    folder: &Path,
+    ask: impl AsyncFn(&Loopback) -> [Result<Reply, LlmError>; 2],
+) {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let server = serve(std::fs::read(&path).unwrap()).await;
+        let [whole, no_stream] = ask(&server).await;
+        let [split, _] = ask(&server).await;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert_eq!(whole.is_ok(), name.starts_with("good"), "{name}: {whole:?}");
+        assert!(no_stream.is_err(), "{name}: a stream is no document");
+        match (whole, split) {
+            (Ok(whole), Ok(split)) => assert_eq!(whole, split, "{name}"),
+            (whole, split) => {
+                assert_eq!(whole.unwrap_err().kind, split.unwrap_err().kind, "{name}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 15, "the corpus is not where it should be");
+}
