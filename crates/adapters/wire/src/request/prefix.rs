@@ -92,13 +92,6 @@ impl<R: MessageEncoder> Prefix<R> {
                 .all(|(known, message)| known.as_ptr() == Arc::as_ptr(message))
     }
 
-    /// Tells whether the messages may be those of a later run: it has the same history, but other copies of the prompt
-    /// before it and of what the earlier run said.
-    fn may_go_on_with(&self, messages: &[Arc<Message>]) -> bool {
-        let early = messages.get(EARLY).map(Arc::as_ptr);
-        early.is_some() && self.messages.get(EARLY).map(Weak::as_ptr) == early
-    }
-
     /// Drops what other rules would write differently.
     fn follow(&mut self, rules: &R) {
         if let Some(old) = &self.rules {
@@ -166,6 +159,13 @@ impl<R: MessageEncoder> Prefix<R> {
         self.messages.last().map(|message| message.as_ptr().addr())
     }
 
+    /// What a later run of the session is known by: it has the same history, but other copies of the prompt before it and
+    /// of what the earlier run said.
+    fn early_key(&self) -> Option<usize> {
+        let early = self.messages.get(EARLY);
+        early.map(|message| message.as_ptr().addr())
+    }
+
     /// Tells whether nobody has the conversation any more: no run that is at work on it, no store that keeps its history
     /// for the next one.
     fn has_ended(&self) -> bool {
@@ -191,7 +191,11 @@ impl<R: MessageEncoder> Default for PrefixCache<R> {
 
 #[derive(Debug)]
 struct Kept<R> {
+    /// By the place of their last message.
     prefixes: HashMap<usize, Prefix<R>>,
+    /// The keys of those that were kept last, by the place of an early message: thousands are kept, and a run that begins
+    /// looks at none but its own.
+    by_early: HashMap<usize, usize>,
     bytes: usize,
     clock: u64,
     sweep_at: usize,
@@ -201,6 +205,7 @@ impl<R: MessageEncoder> PrefixCache<R> {
     pub(crate) fn with_room(max_bytes: usize) -> Self {
         let kept = Kept {
             prefixes: HashMap::new(),
+            by_early: HashMap::new(),
             bytes: 0,
             clock: 0,
             sweep_at: FIRST_SWEEP,
@@ -242,6 +247,9 @@ impl<R: MessageEncoder> PrefixCache<R> {
         kept.clock += 1;
         prefix.used = kept.clock;
         kept.bytes += prefix.bytes.len();
+        if let Some(early) = prefix.early_key() {
+            kept.by_early.insert(early, key);
+        }
         if let Some(old) = kept.prefixes.insert(key, prefix) {
             kept.bytes -= old.bytes.len();
         }
@@ -258,13 +266,11 @@ impl<R: MessageEncoder> PrefixCache<R> {
         kept.take(key)
     }
 
-    /// Takes the longest conversation out that an earlier run of the same session had.
+    /// Takes the conversation out that was kept last of an earlier run of the same session.
     fn take_of_earlier_run(&self, messages: &[Arc<Message>]) -> Option<Prefix<R>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = kept.prefixes.iter();
-        let of_session = of_session.filter(|(_, prefix)| prefix.may_go_on_with(messages));
-        let longest = of_session.max_by_key(|(_, prefix)| prefix.messages.len());
-        let key = longest.map(|(key, _)| *key)?;
+        let early = Arc::as_ptr(messages.get(EARLY)?).addr();
+        let key = *kept.by_early.get(&early)?;
         kept.take(key)
     }
 }
@@ -273,18 +279,27 @@ impl<R: MessageEncoder> Kept<R> {
     fn take(&mut self, key: usize) -> Option<Prefix<R>> {
         let prefix = self.prefixes.remove(&key)?;
         self.bytes -= prefix.bytes.len();
+        if let Some(early) = prefix.early_key()
+            && self.by_early.get(&early) == Some(&key)
+        {
+            self.by_early.remove(&early);
+        }
         Some(prefix)
+    }
+
+    /// Forgets the conversations that a rule names.
+    fn forget(&mut self, goes: impl Fn(&Prefix<R>) -> bool) {
+        let prefixes = self.prefixes.extract_if(|_, prefix| goes(prefix));
+        self.bytes -= prefixes
+            .map(|(_, prefix)| prefix.bytes.len())
+            .sum::<usize>();
+        let prefixes = &self.prefixes;
+        self.by_early.retain(|_, key| prefixes.contains_key(key));
     }
 
     fn make_room(&mut self, max_bytes: usize) {
         if self.prefixes.len() >= self.sweep_at || self.bytes > max_bytes {
-            self.prefixes.retain(|_, prefix| {
-                let goes = prefix.has_ended();
-                if goes {
-                    self.bytes -= prefix.bytes.len();
-                }
-                !goes
-            });
+            self.forget(Prefix::has_ended);
             self.sweep_at = (2 * self.prefixes.len()).max(FIRST_SWEEP);
         }
         while self.bytes > max_bytes || self.prefixes.len() > MAX_PREFIXES {
@@ -298,13 +313,7 @@ impl<R: MessageEncoder> Kept<R> {
         let mut used: Vec<u64> = self.prefixes.values().map(|prefix| prefix.used).collect();
         used.sort_unstable();
         let newest_to_go = used.get(used.len() / 8).copied().unwrap_or(self.clock);
-        self.prefixes.retain(|_, prefix| {
-            let goes = prefix.used <= newest_to_go;
-            if goes {
-                self.bytes -= prefix.bytes.len();
-            }
-            !goes
-        });
+        self.forget(|prefix| prefix.used <= newest_to_go);
     }
 }
 
