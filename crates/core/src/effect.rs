@@ -181,6 +181,9 @@ pub struct CallToVet {
     pub arguments: JsonText,
     /// A person already approved exactly these arguments: an ask is answered, a deny is not.
     pub approved: Option<Approved>,
+    /// It was admitted before the run was taken up, and is checked anew: what its approval let be remembered is on record
+    /// already, and may have been taken back since.
+    pub is_rechecked: bool,
 }
 
 /// A person's approval of a call.

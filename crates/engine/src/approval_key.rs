@@ -186,6 +186,7 @@ mod tests {
             name: "pay".into(),
             arguments: JsonText::from_text(arguments),
             approved: Some(approved.clone()),
+            is_rechecked: false,
         };
         (call, approved)
     }

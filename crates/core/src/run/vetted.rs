@@ -247,6 +247,7 @@ impl Call {
             name: self.name.clone(),
             arguments: self.arguments.clone(),
             approved: self.approved.clone(),
+            is_rechecked: self.before.is_some(),
         }
     }
 }
