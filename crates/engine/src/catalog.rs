@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::media::check_result;
 use futures_util::FutureExt;
 use jsonschema::Validator;
-use crate::media::check_result;
 use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
 use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
 use serde_json::Value;

@@ -47,7 +47,9 @@ pub enum AttachmentError {
         most: usize,
     },
     /// All that is attached is too much together.
-    #[error("with it there are more than {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes")]
+    #[error(
+        "with it there are more than {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes"
+    )]
     TooMuch,
     /// Its content is none that can be sent: neither an image, a sound, a PDF nor text.
     #[error("it is {found}, and neither an image, a sound, a PDF nor text in UTF-8")]
@@ -267,14 +269,20 @@ mod tests {
         assert_eq!(attachment("x", b""), Err(AttachmentError::Empty));
         for content in [b"PK\x03\x04 zip".as_slice(), b"a\0b", b"caf\xe9"] {
             let error = attachment("x", content).unwrap_err();
-            assert!(matches!(error, AttachmentError::NotSendable { .. }), "{error}");
+            assert!(
+                matches!(error, AttachmentError::NotSendable { .. }),
+                "{error}"
+            );
         }
         let mut large = PNG.to_vec();
         large.resize(MAX_MEDIA_BYTES, 0);
         assert!(attachment("x", &large).is_ok());
         large.push(0);
         let most = MAX_MEDIA_BYTES;
-        assert_eq!(attachment("x", &large), Err(AttachmentError::TooLarge { most }));
+        assert_eq!(
+            attachment("x", &large),
+            Err(AttachmentError::TooLarge { most })
+        );
         let text = "x".repeat(MAX_TEXT_BYTES + 1);
         assert!(attachment("x", text.as_bytes()).is_err());
     }
@@ -282,21 +290,30 @@ mod tests {
     #[test]
     fn what_a_tool_returns_has_to_be_what_its_type_says_and_to_be_there() {
         assert_eq!(check_result(&[media("image/png", PNG)]), Ok(()));
-        assert_eq!(check_result(&[media("image/jpg", b"\xff\xd8\xff\xe0")]), Ok(()));
+        assert_eq!(
+            check_result(&[media("image/jpg", b"\xff\xd8\xff\xe0")]),
+            Ok(())
+        );
         let unlike = check_result(&[media("image/png", b"<html><script>")]).unwrap_err();
         assert_eq!(
             unlike.to_string(),
             "its type says image/png, and its content is text/html"
         );
         let zip = check_result(&[media("application/zip", b"PK\x03\x04")]);
-        assert!(matches!(zip, Err(AttachmentError::Unlike { .. })), "{zip:?}");
+        assert!(
+            matches!(zip, Err(AttachmentError::Unlike { .. })),
+            "{zip:?}"
+        );
         let not_base64 = MediaPart::embedded("image/png", "?!");
         assert_eq!(check_result(&[not_base64]), Err(AttachmentError::NotBase64));
         let far = MediaPart {
             media_type: "image/png".to_owned(),
             source: MediaSource::Url("https://example.com/x.png".to_owned()),
         };
-        assert_eq!(check_result(std::slice::from_ref(&far)), Err(AttachmentError::Address));
+        assert_eq!(
+            check_result(std::slice::from_ref(&far)),
+            Err(AttachmentError::Address)
+        );
         assert_eq!(check_attachments(&[Part::Media(far)]), Ok(()));
         let many = vec![media("image/png", PNG); MAX_MEDIA_PARTS + 1];
         assert_eq!(check_result(&many), Err(AttachmentError::TooMuch));

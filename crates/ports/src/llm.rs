@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
-use neuraxis_core::{Attempt, EffectId, LlmError, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta};
+use neuraxis_core::{
+    Attempt, EffectId, LlmError, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::trace::TraceContext;

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, stream};
-use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler};
+use neuraxis_core::{
+    LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler,
+};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
 
 use self::playing::Playing;

@@ -10,8 +10,8 @@ mod volatile;
 use std::collections::HashMap;
 
 use neuraxis_core::{
-    AssistantMessage, ContentHash, MediaPart, MediaSource, Message, ModelRequest, Part, ReplyFormat, Role,
-    ToolCallId, ToolChoice,
+    AssistantMessage, ContentHash, MediaPart, MediaSource, Message, ModelRequest, Part,
+    ReplyFormat, Role, ToolCallId, ToolChoice,
 };
 
 use self::volatile::Volatile;

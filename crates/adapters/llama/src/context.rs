@@ -73,10 +73,7 @@ impl Context {
         };
         let told = questions.of_slot().await;
         let is_away = told.as_ref().is_err_and(|error| {
-            matches!(
-                error.kind,
-                LlmErrorKind::Loading | LlmErrorKind::Connection
-            )
+            matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection)
         });
         if self.media().is_none() && !is_away {
             *asked = Some(Instant::now());

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use neuraxis_core::{
-    BlockIndex, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta, ReplyEnd,
-    ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
+    BlockIndex, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
+    ReplyEnd, ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
 };
 use neuraxis_ports::{
     CallContext, CancellationToken, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo,

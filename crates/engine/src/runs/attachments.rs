@@ -40,7 +40,9 @@ impl UserRequest {
     /// Checks what is attached, as far as no model has to be known.
     pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
         media::check_attachments(&self.attachments).map_err(|(number, source)| {
-            let part = number.checked_sub(1).and_then(|at| self.attachments.get(at));
+            let part = number
+                .checked_sub(1)
+                .and_then(|at| self.attachments.get(at));
             RequestError::Attachment {
                 part: named(number, part),
                 source,
@@ -74,7 +76,10 @@ impl Engine {
         let mut roles = Vec::new();
         for role in &self.roles {
             let taken = self.media_of(role).await;
-            if !request.media().any(|(_, part)| taken.refuses(&part.media_type)) {
+            if !request
+                .media()
+                .any(|(_, part)| taken.refuses(&part.media_type))
+            {
                 roles.push(role.clone());
             }
         }

@@ -5,11 +5,13 @@ mod media;
 mod message;
 mod object;
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes, Message, ModelRequest, ToolChoice, ToolSpec};
+use neuraxis_core::{
+    LlmError, LlmErrorKind, MediaTypes, Message, ModelRequest, ToolChoice, ToolSpec,
+};
 
 pub(crate) use self::message::Rules;
 use self::message::is_out_of_turn;

@@ -100,7 +100,8 @@ impl Rules {
             let name = Arc::clone(&result.name);
             (!shown.is_empty()).then_some((name, shown))
         };
-        let shown: Vec<(Arc<str>, Vec<Vec<u8>>)> = results.iter().rev().filter_map(of_one).collect();
+        let shown: Vec<(Arc<str>, Vec<Vec<u8>>)> =
+            results.iter().rev().filter_map(of_one).collect();
         if shown.is_empty() {
             return;
         }

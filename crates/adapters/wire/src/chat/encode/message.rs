@@ -3,15 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AssistantMessage, JsonText, LlmError, MediaPart, Message, Part, ToolCall,
-};
+use neuraxis_core::{AssistantMessage, JsonText, LlmError, MediaPart, Message, Part, ToolCall};
 
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text,
-    short_id, text_of, unsupported, write_user_content,
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, text_of,
+    unsupported, write_user_content,
 };
 
 /// What stands before a system message that is sent as a user message.
