@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use anyhow::anyhow;
 use neuraxis::cassette::CassetteError;
-use neuraxis::engine::{FindError, ForkError, RequestError, ResumeError};
+use neuraxis::engine::{AttachmentError, FindError, ForkError, RequestError, ResumeError};
 use neuraxis::ports::StoreError;
 use neuraxis_app::{BuildError, ConfigError, OpenError, TrustError};
 
@@ -230,6 +230,14 @@ impl From<RequestError> for CommandError {
             RequestError::EmptyMessage => {
                 "say what you want: neuraxis ask \"How is this machine?\"".to_owned()
             }
+            RequestError::Attachment { source, .. } => match source {
+                AttachmentError::NotTaken { .. } | AttachmentError::NoModel => {
+                    "give a role such as [models.reasoning] a model that takes it, or leave it out; a llama-server sees \
+                     images where it was started with --mmproj"
+                        .to_owned()
+                }
+                _ => "attach an image, a sound, a PDF or a text in UTF-8".to_owned(),
+            },
             RequestError::Policy(Refusal::ModeNotAllowed { allowed, .. }) => {
                 match allowed.first() {
                     Some(mode) => format!("add --mode {mode}"),

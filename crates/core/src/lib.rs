@@ -102,7 +102,7 @@ pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{LogEnd, closing_records, continued_history, forked_history, run_messages};
 pub use message::{
-    AssistantMessage, MediaPart, MediaSource, Message, ModelRef, Part, ProviderState,
+    AssistantMessage, MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part, ProviderState,
     ReasoningPart, TextPart, ToolCall, ToolMessage,
 };
 pub use metrics::{RunMeter, SessionMetrics};

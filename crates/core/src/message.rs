@@ -4,6 +4,9 @@
 //! it belongs to, opaque to us and only ever sent to the provider and model that gave it.
 
 mod digest;
+mod media;
+
+pub use media::MediaTypes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,6 +55,9 @@ pub struct ToolMessage {
     pub name: Arc<str>,
     /// The JSON text of the value.
     pub content: JsonText,
+    /// Images and files that the tool returned beside its value. Empty for most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediaPart>,
 }
 
 /// A provider and one of its models.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
+use crate::message::MediaPart;
 
 /// The most characters of an error's text that a model reads (loop rule 8).
 pub const MAX_ERROR_CHARS: usize = 2_000;
@@ -17,6 +18,9 @@ pub struct ToolOutput {
     pub keep: Keep,
     /// What later history keeps of the result, if not the result itself.
     pub summary: Option<String>,
+    /// Images and files beside the value, for the model to see. Each holds its content; none names an address. A model that
+    /// takes no such media is told that they are left out.
+    pub media: Vec<MediaPart>,
     /// What people and programs may want to know beside the result; no model reads it.
     pub metadata: Option<JsonText>,
     /// What the result means to the loop beyond its value.
@@ -31,9 +35,17 @@ impl ToolOutput {
             value: value.into_value(),
             keep: Keep::Result,
             summary: None,
+            media: Vec::new(),
             metadata: None,
             signal: None,
         }
+    }
+
+    /// Adds an image or a file for the model to see, beside the value.
+    #[must_use]
+    pub fn with_media(mut self, part: MediaPart) -> Self {
+        self.media.push(part);
+        self
     }
 }
 

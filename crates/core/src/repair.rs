@@ -137,6 +137,7 @@ impl Repair {
                 tool_call_id: id,
                 name,
                 content: JsonText::error(lost),
+                media: Vec::new(),
             })));
         }
         self.results.clear();
@@ -195,6 +196,7 @@ mod tests {
             tool_call_id: ToolCallId::from_text(id),
             name: "read".into(),
             content: JsonText::string(id),
+            media: Vec::new(),
         })
     }
 

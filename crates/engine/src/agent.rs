@@ -102,7 +102,8 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// [`RequestError::EmptyMessage`] without a message to answer; [`RequestError::ShuttingDown`]. However the run goes
+    /// [`RequestError::EmptyMessage`] without a message to answer; [`RequestError::Attachment`] for an image or a file that
+    /// cannot be sent; [`RequestError::ShuttingDown`]. However the run goes
     /// after that, it comes back.
     ///
     /// # Cancel safety
@@ -120,6 +121,7 @@ impl Agent {
         if messages.iter().all(is_system) {
             return Err(RequestError::EmptyMessage);
         }
+        self.engine.check_media(&messages, &Role::REASONING).await?;
         let history: Transcript = messages.into_iter().collect();
         let run_id = RunId(self.engine.ids.new_id());
         self.engine

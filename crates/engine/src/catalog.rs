@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::media::check_result;
 use futures_util::FutureExt;
 use jsonschema::Validator;
 use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
@@ -206,6 +207,10 @@ impl ToolCatalog {
                     let message = format!(
                         "the result has {size} bytes, more than {MAX_RESULT_BYTES}: ask for less"
                     );
+                    return ToolOutcome::failed(ToolFailure::Permanent, &message);
+                }
+                if let Err(error) = check_result(&output.media) {
+                    let message = format!("what the tool returned cannot be shown: {error}");
                     return ToolOutcome::failed(ToolFailure::Permanent, &message);
                 }
                 ToolOutcome::done(output)

@@ -42,6 +42,7 @@ mod foreign_tool;
 mod health;
 mod idempotency;
 mod log;
+mod media;
 mod orchestrator;
 mod request;
 mod resilience;
@@ -63,6 +64,10 @@ pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
+pub use media::{
+    AttachmentError, MAX_MEDIA_BYTES, MAX_MEDIA_BYTES_IN_ALL, MAX_MEDIA_PARTS, MAX_TEXT_BYTES,
+    attachment,
+};
 pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;

@@ -1,9 +1,10 @@
 //! What a user asks, and why it may be refused before a run exists.
 
-use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
+use neuraxis_core::{Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
 
 use crate::idempotency::Differences;
+use crate::media::AttachmentError;
 use crate::run_handle::NoResult;
 use crate::runs::ResumeError;
 
@@ -15,6 +16,8 @@ pub struct UserRequest {
     pub session_id: SessionId,
     /// What the user says.
     pub message: String,
+    /// What is attached to the message: texts, images, sounds and files, in this order after what the user says.
+    pub attachments: Vec<Part>,
     /// How much freedom the request has.
     pub mode: Mode,
     /// Where it comes from.
@@ -26,8 +29,8 @@ pub struct UserRequest {
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
     /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
-    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, mode and
-    /// channel have to be the same.
+    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, attachments,
+    /// mode and channel have to be the same.
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -47,6 +50,7 @@ impl UserRequest {
         Self {
             session_id,
             message: message.into(),
+            attachments: Vec::new(),
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
             plan: None,
@@ -102,6 +106,14 @@ pub enum RequestError {
     /// The message holds nothing to answer.
     #[error("the message is empty")]
     EmptyMessage,
+    /// Something that is attached cannot be sent, or not to a model that may serve the request.
+    #[error("{part} cannot be sent: {source}")]
+    Attachment {
+        /// Which part it is, with type and size, such as `attachment 2 (image/png, 12 KiB)`.
+        part: String,
+        /// What keeps it from being sent.
+        source: AttachmentError,
+    },
     /// Policy does not allow such a request.
     #[error(transparent)]
     Policy(#[from] neuraxis_brainstem::RequestError),

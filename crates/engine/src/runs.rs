@@ -12,6 +12,7 @@
 //! person, which [`Approvals`](crate::Approvals) does.
 
 mod attach;
+mod attachments;
 mod close;
 mod fork;
 mod govern;

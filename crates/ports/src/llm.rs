@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
-use neuraxis_core::{Attempt, EffectId, LlmError, ModelRef, ModelRequest, Reply, ReplyDelta};
+use neuraxis_core::{
+    Attempt, EffectId, LlmError, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::trace::TraceContext;
@@ -47,6 +49,11 @@ pub trait LlmClient: Debug + Send + Sync + 'static {
     /// the server said so. Called before a run begins, so it has to be over within a second or two, whatever the server
     /// does, and a server that does not tell is not asked at every run. As provided, there is nothing to ask.
     async fn learn_context(&self) {}
+
+    /// Asks the server which images, sounds and files the model takes, where [`info`](Self::info) does not tell: from then on
+    /// it does, if the server said so. Called before a run whose messages hold such; the rules are those of
+    /// [`learn_context`](Self::learn_context). As provided, there is nothing to ask.
+    async fn learn_media(&self) {}
 }
 
 /// The circumstances of a model call.
@@ -84,6 +91,8 @@ pub struct ModelInfo {
     pub model: ModelRef,
     /// The context size in tokens, where known.
     pub context_tokens: Option<u64>,
+    /// Which images, sounds and files it takes in messages, where known.
+    pub media: MediaTypes,
     /// What a user should know before trusting its answers, such as "not a language model".
     pub notice: Option<String>,
     /// How long its server may take to load it before a call fails; as the engine has it if the model says nothing.
@@ -97,6 +106,7 @@ impl ModelInfo {
         Self {
             model,
             context_tokens: None,
+            media: MediaTypes::Unknown,
             notice: None,
             loads_within: None,
         }

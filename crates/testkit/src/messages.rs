@@ -31,6 +31,7 @@ pub fn result(id: &str, name: &str, value: &str) -> Message {
         tool_call_id: ToolCallId::from_text(id),
         name: name.into(),
         content: JsonText::from_text(value),
+        media: Vec::new(),
     })
 }
 

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, stream};
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply, ReplyAssembler};
+use neuraxis_core::{
+    LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyAssembler,
+};
 use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
 
 use self::playing::Playing;
@@ -104,6 +106,13 @@ impl ScriptedModel {
     #[must_use]
     pub const fn with_context(mut self, tokens: u64) -> Self {
         self.info.context_tokens = Some(tokens);
+        self
+    }
+
+    /// Tells which media the model takes.
+    #[must_use]
+    pub const fn with_media(mut self, media: MediaTypes) -> Self {
+        self.info.media = media;
         self
     }
 

@@ -55,6 +55,7 @@ fn result(failure: Option<ToolFailure>) -> RecordBody {
         failure,
         summary: None,
         keep: Keep::default(),
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted: false,

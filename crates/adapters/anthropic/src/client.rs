@@ -11,7 +11,7 @@ use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meanin
 use crate::config::{AnthropicConfig, AnthropicError, Auth};
 use crate::context::Context;
 use crate::decode::Decoder;
-use crate::encode::Encoder;
+use crate::encode::{Encoder, MEDIA};
 use crate::list;
 use crate::thinking::RefusedThinking;
 
@@ -127,6 +127,7 @@ impl LlmClient for AnthropicClient {
     fn info(&self) -> ModelInfo {
         let mut info = self.info.clone();
         info.context_tokens = self.context.known();
+        info.media = MEDIA;
         info
     }
 

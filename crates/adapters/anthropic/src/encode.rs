@@ -15,6 +15,7 @@ use neuraxis_wire::request::{
     Delivery, JsonWriter, Prefix, PrefixCache, ToolDefinition, ToolsCache, check_named_tool,
 };
 
+pub(crate) use self::content::MEDIA;
 use self::content::write_text;
 use self::message::{Position, Rules};
 use self::schema::object_schema;

@@ -10,8 +10,8 @@ mod volatile;
 use std::collections::HashMap;
 
 use neuraxis_core::{
-    AssistantMessage, ContentHash, MediaSource, Message, ModelRequest, Part, ReplyFormat, Role,
-    ToolCallId, ToolChoice,
+    AssistantMessage, ContentHash, MediaPart, MediaSource, Message, ModelRequest, Part,
+    ReplyFormat, Role, ToolCallId, ToolChoice,
 };
 
 use self::volatile::Volatile;
@@ -116,6 +116,7 @@ impl LineBuilder {
                 self.text(&result.name);
                 if self.tool_results == ToolResults::Compare {
                     self.text(result.content.as_str());
+                    result.media.iter().for_each(|part| self.media(part));
                 }
             }
         }
@@ -139,17 +140,19 @@ impl LineBuilder {
                     self.text(&call.name);
                     self.text(call.arguments.as_str());
                 }
-                Part::Media(media) => {
-                    self.line("media".to_owned());
-                    self.text(&media.media_type);
-                    match &media.source {
-                        MediaSource::Url(url) => self.text(url),
-                        MediaSource::Base64(content) => {
-                            self.line(format!("content {}", ContentHash::of(content.as_bytes())));
-                        }
-                    }
-                }
+                Part::Media(part) => self.media(part),
                 _ => self.line("a part of an unknown kind".to_owned()),
+            }
+        }
+    }
+
+    fn media(&mut self, part: &MediaPart) {
+        self.line("media".to_owned());
+        self.text(&part.media_type);
+        match &part.source {
+            MediaSource::Url(url) => self.text(url),
+            MediaSource::Base64(content) => {
+                self.line(format!("content {}", ContentHash::of(content.as_bytes())));
             }
         }
     }

@@ -101,6 +101,10 @@ impl LlmClient for Recorder {
     async fn learn_context(&self) {
         self.client.learn_context().await;
     }
+
+    async fn learn_media(&self) {
+        self.client.learn_media().await;
+    }
 }
 
 /// A stream that is written down as it is read.

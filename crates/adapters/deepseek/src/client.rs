@@ -65,6 +65,7 @@ impl DeepSeekClient {
         let chat = ChatClient::new(Arc::clone(&endpoint), route, config.model, dialect);
         let mut info = ModelInfo::new(chat.model().clone());
         info.context_tokens = context_tokens;
+        info.media = chat.media();
         info.loads_within = Some(loads_within);
         Ok(Self {
             chat,
@@ -96,6 +97,7 @@ fn dialect(config: &DeepSeekConfig) -> Dialect {
     // the service knows.
     dialect.trailing_assistant = TrailingAssistant::Prompted;
     dialect.arguments = Arguments::MadeWhole;
+    dialect.media = config.media_types();
     dialect.gave_up_reason = Some("insufficient_system_resource");
     dialect
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use neuraxis_core::MediaTypes;
 use neuraxis_wire::{MaxConcurrent, ReasoningEcho, Secret, Timeouts};
 use serde::{Deserialize, Serialize};
 
@@ -99,12 +100,27 @@ impl DeepSeekConfig {
         let is_of_today = ["deepseek-flash", "deepseek-pro", "deepseek-v4"]
             .iter()
             .any(|name| self.model.starts_with(name));
-        let address = self.base_url.trim();
-        let is_own_service = address
-            .strip_prefix("https://api.deepseek.com")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let known = is_of_today && is_own_service;
+        let known = is_of_today && self.is_own_service();
         self.context_tokens.or_else(|| known.then_some(OF_TODAY))
+    }
+
+    /// Returns which media the model takes: the flash models see images, and the pro models read text alone
+    /// (api-docs.deepseek.com/quick_start/pricing).
+    pub(crate) fn media_types(&self) -> MediaTypes {
+        const SEEN: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
+        let is = |names: [&str; 2]| names.iter().any(|name| self.model.starts_with(name));
+        match self.is_own_service() {
+            true if is(["deepseek-flash", "deepseek-v4-flash"]) => MediaTypes::Only(SEEN),
+            true if is(["deepseek-pro", "deepseek-v4-pro"]) => MediaTypes::NONE,
+            _ => MediaTypes::Unknown,
+        }
+    }
+
+    fn is_own_service(&self) -> bool {
+        let address = self.base_url.trim();
+        address
+            .strip_prefix("https://api.deepseek.com")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Returns which reasoning is sent back.

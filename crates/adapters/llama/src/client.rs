@@ -142,6 +142,13 @@ impl LlamaClient {
         }
     }
 
+    /// Lets requests be written by what the server says that its model takes.
+    fn note_media(&self) {
+        if let Some(media) = self.context.media() {
+            self.chat.learn_media(media);
+        }
+    }
+
     /// Returns the tools of a request whose names the server spells in its own way, if it does.
     fn respelled(&self, request: &ModelRequest) -> Option<Offered> {
         let respells = self.server == Server::LmStudio && !request.tools.is_empty();
@@ -176,6 +183,7 @@ impl LlmClient for LlamaClient {
     fn info(&self) -> ModelInfo {
         let mut info = self.info.clone();
         info.context_tokens = info.context_tokens.or_else(|| self.context.known());
+        info.media = self.chat.media();
         info
     }
 
@@ -183,6 +191,12 @@ impl LlmClient for LlamaClient {
         if self.info.context_tokens.is_none() {
             let model = &self.info.model.model;
             self.context.learn(&self.endpoint, self.server, model).await;
+            self.note_media();
         }
+    }
+
+    async fn learn_media(&self) {
+        self.context.learn_media(&self.endpoint, self.server).await;
+        self.note_media();
     }
 }

@@ -1,11 +1,12 @@
-//! How much context a model has, as its server tells: asked once, when it is first needed.
+//! How much context a model has and what it sees and hears, as its server tells: asked once, when it is first needed.
 //!
 //! What a server was built or started for counts, not what its model was trained for.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use neuraxis_core::{LlmError, LlmErrorKind};
+use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes};
 use neuraxis_wire::Endpoint;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -27,11 +28,56 @@ pub(crate) struct Context {
     tokens: AtomicU64,
     /// When the server was asked in vain.
     asked: Mutex<Option<Instant>>,
+    /// What it takes besides text, once that is known.
+    media: OnceLock<MediaTypes>,
+    /// When the server was asked for that in vain.
+    asked_media: Mutex<Option<Instant>>,
 }
+
+/// What a llama-server takes with a projector that sees, that hears, and with one that does both
+/// (github.com/ggml-org/llama.cpp/blob/master/docs/multimodal.md). It reads images with stb_image, which knows no WebP.
+const SEES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/bmp"];
+const HEARS: &[&str] = &["audio/wav", "audio/x-wav", "audio/mpeg"];
+const SEES_AND_HEARS: &[&str] = &[
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/bmp",
+    "audio/wav",
+    "audio/x-wav",
+    "audio/mpeg",
+];
 
 impl Context {
     pub(crate) fn known(&self) -> Option<u64> {
         Some(self.tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+    }
+
+    pub(crate) fn media(&self) -> Option<MediaTypes> {
+        self.media.get().copied()
+    }
+
+    /// Asks the server what its model takes besides text, unless it is known already or was asked in vain a moment ago.
+    /// Only a llama-server tells.
+    pub(crate) async fn learn_media(&self, endpoint: &Endpoint, server: Server) {
+        let mut asked = self.asked_media.lock().await;
+        let in_vain = asked.is_some_and(|at| at.elapsed() < ASKED_AGAIN_AFTER);
+        if in_vain || self.media().is_some() || server != Server::LlamaServer {
+            return;
+        }
+        let questions = Questions {
+            endpoint,
+            model: "",
+            until: Instant::now() + TOLD_WITHIN,
+            media: &self.media,
+        };
+        let told = questions.of_slot().await;
+        let is_away = told.as_ref().is_err_and(|error| {
+            matches!(error.kind, LlmErrorKind::Loading | LlmErrorKind::Connection)
+        });
+        if self.media().is_none() && !is_away {
+            *asked = Some(Instant::now());
+        }
     }
 
     /// Asks the server, unless it is known already or was asked in vain a moment ago.
@@ -45,6 +91,7 @@ impl Context {
             endpoint,
             model,
             until: Instant::now() + TOLD_WITHIN,
+            media: &self.media,
         };
         match questions.ask(server).await {
             Ok(Some(tokens)) => self.tokens.store(tokens, Ordering::Relaxed),
@@ -64,6 +111,8 @@ struct Questions<'a> {
     endpoint: &'a Endpoint,
     model: &'a str,
     until: Instant,
+    /// Where is noted what the server says on the way of what its model takes.
+    media: &'a OnceLock<MediaTypes>,
 }
 
 impl Questions<'_> {
@@ -84,6 +133,10 @@ impl Questions<'_> {
     async fn of_slot(&self) -> Result<Option<u64>, LlmError> {
         match self.get::<Props>("props").await {
             Ok(props) => {
+                if let Some(modalities) = &props.modalities {
+                    // What was heard first stays.
+                    let _ = self.media.set(modalities.types());
+                }
                 let settings = props.default_generation_settings;
                 let tokens = settings.and_then(|settings| settings.n_ctx);
                 Ok(tokens.filter(|tokens| *tokens > 0))
@@ -136,7 +189,29 @@ impl Questions<'_> {
 #[derive(Deserialize)]
 struct Props {
     #[serde(default)]
+    modalities: Option<Modalities>,
+    #[serde(default)]
     default_generation_settings: Option<Meta>,
+}
+
+/// What a llama-server was started with a projector for.
+#[derive(Deserialize)]
+struct Modalities {
+    #[serde(default)]
+    vision: bool,
+    #[serde(default)]
+    audio: bool,
+}
+
+impl Modalities {
+    const fn types(&self) -> MediaTypes {
+        match (self.vision, self.audio) {
+            (true, true) => MediaTypes::Only(SEES_AND_HEARS),
+            (true, false) => MediaTypes::Only(SEES),
+            (false, true) => MediaTypes::Only(HEARS),
+            (false, false) => MediaTypes::NONE,
+        }
+    }
 }
 
 #[derive(Deserialize)]

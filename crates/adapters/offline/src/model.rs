@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use neuraxis_core::{
-    BlockIndex, LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply, ReplyDelta, ReplyEnd,
-    ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
+    BlockIndex, LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply, ReplyDelta,
+    ReplyEnd, ReplyFinish, ReplyPart, RequestedCall, TextPart, Usage,
 };
 use neuraxis_ports::{
     CallContext, CancellationToken, ConnectContext, ConnectError, Connection, LlmClient, ModelInfo,
@@ -77,6 +77,7 @@ impl LlmClient for OfflineModel {
 
     fn info(&self) -> ModelInfo {
         let mut info = ModelInfo::new(Self::model());
+        info.media = MediaTypes::NONE;
         info.notice =
             Some("not a language model: fixed rules that call the offered tools".to_owned());
         info

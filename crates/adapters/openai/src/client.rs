@@ -8,7 +8,7 @@ use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait
 use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Secret};
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
-use crate::dialect::{chat_dialect_for, responses_dialect_for};
+use crate::dialect::{chat_dialect_for, media_types, responses_dialect_for};
 use crate::errors::RULES;
 use crate::model::context_tokens;
 use crate::responses::ResponsesClient;
@@ -40,6 +40,7 @@ impl OpenAiClient {
         let (model, loads_within) = (config.model.clone(), config.timeouts.loading);
         let known = || context_tokens(&model).filter(|_| config.is_first_hand());
         let context_tokens = config.context_tokens.or_else(known);
+        let media = media_types(&config);
         let (protocol, endpoint) = match config.api {
             Api::Responses => {
                 let dialect = responses_dialect_for(&config);
@@ -62,6 +63,7 @@ impl OpenAiClient {
         };
         let mut info = ModelInfo::new(asked.clone());
         info.context_tokens = context_tokens;
+        info.media = media;
         info.loads_within = Some(loads_within);
         Ok(Self {
             protocol,

@@ -1,5 +1,6 @@
 //! What is asked of a model, from its configuration and its name.
 
+use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
     Dialect, ParallelCalls, ReasoningEffort, StrictTools, SystemRole, Temperature,
     ToolsAndReasoning,
@@ -37,7 +38,16 @@ pub(crate) fn responses_dialect_for(config: &OpenAiConfig) -> ResponsesDialect {
     dialect.parallel_calls = shared.parallel_calls;
     dialect.temperature = shared.temperature;
     dialect.service_tier = config.service_tier;
+    dialect.media = media_types(config);
     dialect
+}
+
+/// Returns which media a model takes. What a name tells of a model is told by OpenAI's own service alone.
+pub(crate) fn media_types(config: &OpenAiConfig) -> MediaTypes {
+    match config.is_first_hand() {
+        true => crate::model::media_types(&config.model),
+        false => MediaTypes::Unknown,
+    }
 }
 
 /// Returns what is asked for over Chat Completions; what a configuration leaves open goes by the model's name.
@@ -51,6 +61,7 @@ pub(crate) fn chat_dialect_for(config: &OpenAiConfig) -> Dialect {
     dialect.temperature = shared.temperature;
     dialect.service_tier = config.service_tier;
     dialect.longest_call_id = LONGEST_CHAT_CALL_ID;
+    dialect.media = media_types(config);
     if !shared.traits.reasons && !config.is_first_hand() {
         // The older name, which all servers know; only models of OpenAI that reason refuse it.
         dialect.max_tokens_field = "max_tokens";

@@ -3,6 +3,8 @@
 //! After OpenAI's guides to reasoning (platform.openai.com/docs/guides/reasoning) and, for tools on Chat Completions,
 //! github.com/openai/openai-openapi/issues/541.
 
+use neuraxis_core::MediaTypes;
+
 /// The first version of GPT that refuses function tools on Chat Completions while it reasons.
 const FIRST_TO_REFUSE_TOOLS: (u32, u32) = (5, 4);
 
@@ -63,6 +65,35 @@ pub(crate) fn context_tokens(name: &str) -> Option<u64> {
     })
 }
 
+/// Images and documents, as OpenAI's guides name them (platform.openai.com/docs/guides/images-vision and
+/// /docs/guides/pdf-files): its models that see images read PDFs, too.
+const SEEN: &[&str] = &[
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/gif",
+    "application/pdf",
+];
+
+/// Returns which media a model of OpenAI takes, by its name (platform.openai.com/docs/models). A newer GPT than those it lists
+/// sees what the newest of them do, and a name that tells nothing tells nothing of this.
+pub(crate) fn media_types(name: &str) -> MediaTypes {
+    let name = name.to_ascii_lowercase();
+    let name = name
+        .strip_prefix("ft:")
+        .map_or(&*name, |tuned| tuned.split(':').next().unwrap_or_default());
+    let is = |family: &str| name == family || name.strip_prefix(family).is_some_and(is_variant);
+    match name.strip_prefix("gpt-").and_then(version) {
+        _ if name.contains("-audio") || name.contains("-search") => MediaTypes::Unknown,
+        Some(version) if version >= (4, 1) => MediaTypes::Only(SEEN),
+        _ if is("gpt-4o") || is("gpt-4-turbo") || is("chatgpt-4o") => MediaTypes::Only(SEEN),
+        _ if is("o1-mini") || is("o1-preview") || is("o3-mini") => MediaTypes::NONE,
+        _ if is("o1") || is("o3") || is("o4") => MediaTypes::Only(SEEN),
+        _ if is("gpt-4") || is("gpt-3.5-turbo") => MediaTypes::NONE,
+        _ => MediaTypes::Unknown,
+    }
+}
+
 /// Tells whether what follows the name of a family is that of a variant of it.
 fn is_variant(rest: &str) -> bool {
     rest.starts_with('-')
@@ -104,6 +135,35 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(context_tokens(name), tokens, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_tell_which_media_models_take() {
+        for (name, images) in [
+            ("gpt-5.4-mini", Some(true)),
+            ("gpt-7", Some(true)),
+            ("gpt-4.1-nano", Some(true)),
+            ("GPT-4o-mini", Some(true)),
+            ("ft:gpt-4o-mini:me:x:1", Some(true)),
+            ("o4-mini-2026-01-01", Some(true)),
+            ("o1", Some(true)),
+            ("o3-mini", Some(false)),
+            ("o1-mini", Some(false)),
+            ("gpt-4", Some(false)),
+            ("gpt-4-0613", Some(false)),
+            ("gpt-3.5-turbo", Some(false)),
+            ("gpt-4o-audio-preview", None),
+            ("gpt-oss-120b", None),
+            ("my-deployment", None),
+            ("", None),
+        ] {
+            let media = media_types(name);
+            let known = match media {
+                MediaTypes::Unknown => None,
+                MediaTypes::Only(_) => Some(media.takes("image/png")),
+            };
+            assert_eq!(known, images, "{name}");
         }
     }
 

@@ -19,7 +19,8 @@ use neuraxis_core::{
 };
 
 pub use self::content::{
-    call_id, is_from, is_web_address, result_text, text_of, unsupported, write_user_content,
+    call_id, is_from, is_web_address, left_out, result_text, text_of, unsupported,
+    write_result_media, write_user_content,
 };
 pub use self::json::JsonWriter;
 pub use self::prefix::{MessageEncoder, Prefix, PrefixCache};

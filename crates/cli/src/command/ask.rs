@@ -1,6 +1,7 @@
 //! `neuraxis ask`: one question, one answer.
 
 mod answer;
+mod attach;
 mod attended;
 mod follow;
 mod message;
@@ -24,6 +25,7 @@ use crate::error::CommandError;
 use crate::invocation::neuraxis;
 use crate::progress::Progress;
 use crate::setup::Setup;
+use attach::AttachArguments;
 use tape::TapeArguments;
 
 pub(in crate::command) use attended::Attended;
@@ -36,6 +38,7 @@ Examples:
   neuraxis ask --channel system_health \"How is this machine?\"
   neuraxis ask --channel code_task \"Where is the turn loop?\"
   git diff | neuraxis ask -
+  neuraxis ask --attach screenshot.png \"What is wrong here?\"
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
   neuraxis ask --format events \"What time is it?\" | jq -r .type
   neuraxis ask --wait --set store.url=sqlite://sessions.db \"What time is it?\"
@@ -83,6 +86,9 @@ pub(crate) struct Ask {
     /// Where nobody can be asked for approval, leave the run waiting instead of denying the call
     #[arg(long)]
     wait: bool,
+
+    #[command(flatten)]
+    attach: AttachArguments,
 
     #[command(flatten)]
     tape: TapeArguments,
@@ -153,6 +159,7 @@ impl Ask {
 
     async fn request(self, app: &App) -> Result<UserRequest, CommandError> {
         let message = message::read(self.text)?;
+        let attachments = self.attach.read()?;
         let session = match self.session {
             Some(session) => lookup::continued(&app.orchestrator.sessions(), session).await?,
             None => new_session()?,
@@ -166,6 +173,7 @@ impl Ask {
             .mode(Mode::new(self.mode))
             .channel(Channel::new(self.channel))
             .delivery(delivery);
+        request.attachments = attachments;
         request.plan = self.plan.map(PlanName::new);
         Ok(request)
     }

@@ -9,6 +9,7 @@
 
 mod approvals;
 mod ask;
+mod attach;
 mod channels;
 mod chat;
 mod config;

@@ -92,6 +92,13 @@ impl Scripted {
         self.texts("system")
     }
 
+    /// Returns the parts of the last message of the last request.
+    pub(crate) fn parts(&self) -> Value {
+        let seen = self.seen.lock().unwrap();
+        let messages = seen.last().unwrap()["messages"].as_array().unwrap();
+        messages.last().unwrap()["content"].clone()
+    }
+
     fn texts(&self, role: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         let messages = seen.last().unwrap()["messages"].as_array().unwrap().clone();

@@ -95,6 +95,7 @@ fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
         failure: outcome.failure,
         summary: None,
         keep: outcome.output.keep,
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted: false,

@@ -238,6 +238,7 @@ impl Conversation {
             tool_call_id: result.tool_call_id.clone(),
             name: Arc::clone(&result.name),
             content,
+            media: result.media.clone(),
         }));
         let place = self
             .results
@@ -363,8 +364,10 @@ impl Conversation {
             && let Some(summary) = self.summary_of(&tool.tool_call_id)
         {
             return Arc::new(Message::Tool(ToolMessage {
+                tool_call_id: tool.tool_call_id.clone(),
+                name: Arc::clone(&tool.name),
                 content: JsonText::string(summary),
-                ..tool.clone()
+                media: Vec::new(),
             }));
         }
         Arc::clone(message)

@@ -68,11 +68,17 @@ impl Fields {
                 tool_call_id,
                 name,
                 content,
+                media,
             }) => {
                 self.choice(3);
                 self.text(tool_call_id.as_str());
                 self.text(name);
                 self.text(content.as_str());
+                // Most have none, and are hashed as they were before there could be any.
+                if !media.is_empty() {
+                    self.length(media.len());
+                    media.iter().for_each(|part| self.media(part));
+                }
             }
         }
     }
@@ -94,18 +100,22 @@ impl Fields {
                     self.choice(2);
                     self.call(call);
                 }
-                Part::Media(MediaPart { media_type, source }) => {
+                Part::Media(part) => {
                     self.choice(3);
-                    self.text(media_type);
-                    let (option, text) = match source {
-                        MediaSource::Base64(content) => (0, content.as_ref()),
-                        MediaSource::Url(address) => (1, address.as_str()),
-                    };
-                    self.choice(option);
-                    self.text(text);
+                    self.media(part);
                 }
             }
         }
+    }
+
+    fn media(&mut self, MediaPart { media_type, source }: &MediaPart) {
+        self.text(media_type);
+        let (option, text) = match source {
+            MediaSource::Base64(content) => (0, content.as_ref()),
+            MediaSource::Url(address) => (1, address.as_str()),
+        };
+        self.choice(option);
+        self.text(text);
     }
 
     fn reasoning(&mut self, reasoning: &ReasoningPart) {
@@ -222,13 +232,16 @@ mod tests {
             let media_type = media_type.to_owned();
             assistant(vec![Part::Media(MediaPart { media_type, source })])
         };
-        let tool = |id: &str, name: &str, content: &str| {
+        let tool_with = |id: &str, name: &str, content: &str, media| {
             Message::Tool(ToolMessage {
                 tool_call_id: ToolCallId::from_text(id),
                 name: name.into(),
                 content: JsonText::from_text(content),
+                media,
             })
         };
+        let tool = |id, name, content| tool_with(id, name, content, Vec::new());
+        let image = |content: &str| MediaPart::embedded("image/png", content);
         vec![
             media("a", MediaSource::Url("u".to_owned())),
             media("b", MediaSource::Url("u".to_owned())),
@@ -236,6 +249,9 @@ mod tests {
             tool("c", "n", "{}"),
             tool("d", "n", "{}"),
             tool("c", "m", "{}"),
+            tool_with("c", "n", "{}", vec![image("u")]),
+            tool_with("c", "n", "{}", vec![image("v")]),
+            tool_with("c", "n", "{}", vec![image("u"), image("v")]),
             tool("c", "n", "[]"),
         ]
     }

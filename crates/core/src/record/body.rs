@@ -17,7 +17,7 @@ use crate::input::{
 };
 use crate::json::{ContentHash, JsonText, embedded, optional_embedded};
 use crate::limits::MicroUsd;
-use crate::message::Message;
+use crate::message::{MediaPart, Message};
 use crate::outcome::{Keep, ToolFailure, ToolSignal};
 use crate::reply::Reply;
 use crate::spec::RunSpec;
@@ -308,6 +308,9 @@ pub struct ToolResult {
     /// Whether later history keeps the value.
     #[serde(default)]
     pub keep: Keep,
+    /// Images and files that the tool returned beside the value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediaPart>,
     /// What people and programs may want to know beside the value.
     #[serde(
         default,

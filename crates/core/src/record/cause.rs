@@ -86,6 +86,7 @@ impl ToolResult {
             value: self.value.clone(),
             keep: self.keep,
             summary: self.summary.clone(),
+            media: self.media.clone(),
             metadata: self.metadata.clone(),
             signal: self.signal.clone(),
         };

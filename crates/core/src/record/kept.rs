@@ -1,7 +1,7 @@
 //! What a store wants to know of a record without reading it through.
 
 use crate::ids::AgentId;
-use crate::message::{MediaSource, Message, Part};
+use crate::message::{MediaPart, MediaSource, Message, Part};
 use crate::record::{Record, RecordBody};
 use crate::reply::ReplyPart;
 
@@ -32,6 +32,7 @@ impl Record {
             RecordBody::ToolResult(result) => {
                 let metadata = result.metadata.as_ref();
                 result.value.as_str().len()
+                    + result.media.iter().map(media).sum::<usize>()
                     + result.summary.as_ref().map_or(0, String::len)
                     + metadata.map_or(0, |metadata| metadata.as_str().len())
             }
@@ -55,7 +56,9 @@ fn message(message: &Message) -> usize {
         Message::System { text } => text.len(),
         Message::User { parts } => parts.iter().map(part).sum(),
         Message::Assistant(said) => said.parts.iter().map(part).sum(),
-        Message::Tool(result) => result.content.as_str().len(),
+        Message::Tool(result) => {
+            result.content.as_str().len() + result.media.iter().map(media).sum::<usize>()
+        }
     }
 }
 
@@ -64,10 +67,14 @@ fn part(part: &Part) -> usize {
         Part::Text(text) => text.text.len(),
         Part::Reasoning(reasoning) => reasoning.text.len(),
         Part::ToolCall(call) => call.arguments.as_str().len(),
-        Part::Media(media) => match &media.source {
-            MediaSource::Base64(data) => data.len(),
-            MediaSource::Url(url) => url.len(),
-        },
+        Part::Media(part) => media(part),
+    }
+}
+
+fn media(part: &MediaPart) -> usize {
+    match &part.source {
+        MediaSource::Base64(data) => data.len(),
+        MediaSource::Url(url) => url.len(),
     }
 }
 

@@ -205,6 +205,7 @@ fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
         hide(summary, policy.tool_results);
     }
     if !policy.tool_results {
+        result.media.clear();
         result.metadata = None;
         result.signal = None;
     }
@@ -224,9 +225,13 @@ fn message(message: &Arc<Message>, policy: DataPolicy) -> Arc<Message> {
         Message::Tool(tool) => {
             let mut content = tool.content.clone();
             hide_json(&mut content, policy.tool_results);
+            let mut media = tool.media.clone();
+            media.retain(|_| policy.tool_results);
             Message::Tool(ToolMessage {
+                tool_call_id: tool.tool_call_id.clone(),
+                name: Arc::clone(&tool.name),
                 content,
-                ..tool.clone()
+                media,
             })
         }
     })

@@ -238,6 +238,7 @@ impl Call {
             failure: outcome.failure,
             summary: output.summary,
             keep: output.keep,
+            media: output.media,
             metadata: output.metadata,
             signal: output.signal,
             untrusted: false,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{Channel, ContentHash, IdempotencyKey, JsonText, Mode};
+use neuraxis_core::{Channel, ContentHash, IdempotencyKey, JsonText, Mode, Part};
 use neuraxis_ports::{KeyedRequest, RunSummary, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ use crate::request::{RequestError, UserRequest};
 pub enum RequestPart {
     /// What the user says.
     Message,
+    /// What is attached to it.
+    Attachments,
     /// How much freedom the request has.
     Mode,
     /// Where it comes from.
@@ -26,6 +28,7 @@ impl RequestPart {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Message => "message",
+            Self::Attachments => "attachments",
             Self::Mode => "mode",
             Self::Channel => "channel",
         }
@@ -55,6 +58,9 @@ impl fmt::Display for Differences {
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
     message: ContentHash,
+    /// None where nothing is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attachments: Option<ContentHash>,
     mode: Mode,
     channel: Channel,
 }
@@ -63,10 +69,17 @@ impl Asked {
     fn by(request: &UserRequest) -> Self {
         Self {
             message: ContentHash::of(request.message.as_bytes()),
+            attachments: hash_of(&request.attachments),
             mode: request.mode.clone(),
             channel: request.channel.clone(),
         }
     }
+}
+
+fn hash_of(attachments: &[Part]) -> Option<ContentHash> {
+    // Texts and numbers can be written as JSON.
+    let written = JsonText::encode(attachments).ok()?;
+    (!attachments.is_empty()).then(|| ContentHash::of(written.as_str().as_bytes()))
 }
 
 /// Describes a request with a key to a store.
@@ -92,6 +105,10 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
     let now = Asked::by(request);
     let parts = [
         (RequestPart::Message, first.message == now.message),
+        (
+            RequestPart::Attachments,
+            first.attachments == now.attachments,
+        ),
         (RequestPart::Mode, first.mode == now.mode),
         (RequestPart::Channel, first.channel == now.channel),
     ];

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Request, Spent};
+use neuraxis_brainstem::{Request, RequestError as Refusal, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentSpec, BudgetScope, Decision, Message, PlanName, RunId, RunSpec, SessionId, SessionMetrics,
+    AgentSpec, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionId, SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
@@ -16,7 +16,9 @@ use crate::request::{RequestError, UserRequest};
 
 /// What is known of a request beside what it says itself.
 #[derive(Debug, Clone, Copy, Default)]
-struct RequestFacts {
+struct RequestFacts<'a> {
+    /// The roles whose models take what is attached to it, where that is not all of them.
+    roles: Option<&'a [Role]>,
     /// How many messages its conversation has, where that matters.
     history: Option<usize>,
     /// What the runs of its session used, where that matters.
@@ -59,6 +61,18 @@ impl Runs {
         session: Option<&Session>,
     ) -> Result<Arc<Decision>, RequestError> {
         let plan = self.plan_of(request);
+        let takers = self.parts.engine.roles_that_take(request).await?;
+        if let Some(roles) = takers {
+            let mut facts = self.facts(request, session).await?;
+            facts.roles = Some(&roles);
+            let decided = self.decide_with(request, facts);
+            return decided.map(Arc::new).map_err(|error| match error {
+                RequestError::Policy(Refusal::NoRole { allowed, .. }) => {
+                    self.parts.engine.not_taken(request, &allowed)
+                }
+                error => error,
+            });
+        }
         if self
             .parts
             .engine
@@ -75,13 +89,13 @@ impl Runs {
     fn decide_with(
         &self,
         request: &UserRequest,
-        facts: RequestFacts,
+        facts: RequestFacts<'_>,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
         let mut asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
             .with_spent(facts.session, facts.day)
-            .with_roles(&engine.roles);
+            .with_roles(facts.roles.unwrap_or(&engine.roles));
         if let Some(plan) = self.plan_of(request) {
             asked = asked.with_plan(plan);
         }
@@ -108,7 +122,7 @@ impl Runs {
         &self,
         request: &UserRequest,
         session: Option<&Session>,
-    ) -> Result<RequestFacts, StoreError> {
+    ) -> Result<RequestFacts<'static>, StoreError> {
         let policy = &self.parts.engine.policy;
         let mut facts = RequestFacts::default();
         if policy.may_ask_back(&request.channel, &request.message) {
@@ -155,8 +169,7 @@ impl Runs {
         decision: Arc<Decision>,
     ) -> RunSpec {
         let mut spec = self.run_spec(run_id, request, decision).await;
-        spec.messages
-            .push(Arc::new(Message::user(request.message.as_str())));
+        spec.messages.push(Arc::new(request.user_message()));
         spec
     }
 

@@ -34,6 +34,7 @@ impl Runs {
         if request.message.trim().is_empty() {
             return Err(RequestError::EmptyMessage);
         }
+        request.check_attachments()?;
         if let Some(why) = self.alteration(&request.session_id).await? {
             let session = request.session_id;
             return Err(RequestError::Altered { session, why });

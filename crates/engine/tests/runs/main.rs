@@ -30,6 +30,7 @@ mod inboxes;
 mod isolation;
 mod leases;
 mod logs;
+mod media;
 mod sessions;
 mod stateless;
 mod support;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use neuraxis_core::{ContentHash, LlmError, MediaPart, MediaSource, Part};
+use neuraxis_core::{ContentHash, LlmError, MediaPart, MediaSource, MediaTypes, Part};
 use neuraxis_wire::request::{JsonWriter, is_web_address, unsupported};
 
 /// What stands for a message of the user without anything that could be sent: an empty one is refused.
@@ -53,8 +53,18 @@ pub(super) fn write_text<'a>(texts: impl IntoIterator<Item = &'a str>, json: &mu
     json.raw("}");
 }
 
+/// What the service takes besides text (docs.claude.com/en/docs/build-with-claude/vision and /pdf-support): all of its models
+/// do.
+pub(crate) const MEDIA: MediaTypes = MediaTypes::Only(&[
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+    "image/gif",
+    "application/pdf",
+]);
+
 /// Writes a media part as a block, as far as the protocol has a form for it.
-fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
+pub(super) fn write_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
     let (block, kind) = match part.media_type.as_str() {
         "image/jpg" => ("image", "image/jpeg"),
         kind @ ("image/jpeg" | "image/png" | "image/gif" | "image/webp") => ("image", kind),

@@ -11,12 +11,14 @@ use neuraxis_core::{
     AssistantMessage, LlmError, Message, ModelRef, Part, ReasoningPart, ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
-    JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported,
+    JsonWriter, MessageEncoder, id_of_call, is_from, result_text, unsupported, write_result_media,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::content::{known_id, tool_name, write_text, write_text_unless_blank, write_user};
+use super::content::{
+    MEDIA, known_id, tool_name, write_media, write_text, write_text_unless_blank, write_user,
+};
 use crate::config::Cache;
 use crate::thinking::BlockState;
 
@@ -163,7 +165,19 @@ impl Rules {
         json.raw(r#"{"type":"tool_result","tool_use_id":"#);
         json.string(&id.unwrap_or_else(|| known_id(result.tool_call_id.as_str())));
         json.raw(r#","content":"#);
-        json.string(result_text(result));
+        if result.media.is_empty() {
+            json.string(result_text(result));
+        } else {
+            json.raw("[");
+            write_text([result_text(result)], json);
+            let text = |text: &str, json: &mut JsonWriter<'_>| {
+                json.raw(r#"{"type":"text","text":"#);
+                json.string(text);
+                json.raw("}");
+            };
+            write_result_media(&result.media, MEDIA, write_media, text, json);
+            json.raw("]");
+        }
         if is_error(result.content.as_str()) {
             json.raw(r#","is_error":true"#);
         }

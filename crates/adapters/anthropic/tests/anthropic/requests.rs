@@ -375,3 +375,29 @@ async fn nothing_of_a_request_is_lost_when_it_is_sent_again() {
     assert_eq!(seen[0].body, seen[1].body);
     assert_eq!(json(&seen[0])["messages"].as_array().unwrap().len(), 5);
 }
+
+#[tokio::test]
+async fn what_a_tool_shows_is_a_block_of_its_result() {
+    let Message::Tool(mut result) = messages::result("c1", "camera", "\"taken\"") else {
+        unreachable!("it is a result")
+    };
+    result.media = vec![
+        MediaPart::embedded("image/png", "aGk="),
+        MediaPart::embedded("audio/wav", "aGk="),
+    ];
+    let request = request_of([
+        Message::user("look"),
+        messages::calls([("c1", "camera", "{}")]),
+        Message::Tool(result),
+    ]);
+    let body = body(&request, |config| config.cache = Cache::Off).await;
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "aGk="});
+    assert_eq!(
+        body["messages"][2]["content"][0]["content"],
+        json!([
+            {"type": "text", "text": "\"taken\""},
+            {"type": "image", "source": source},
+            {"type": "text", "text": "[audio/wav, 2 bytes: left out, since this model does not take it]"},
+        ])
+    );
+}

@@ -103,6 +103,8 @@ pub(super) struct ResultLine {
     pub(super) content: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) content_text: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) media: Vec<MediaPart>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -58,6 +58,7 @@ impl Redactor {
                 tool_call_id: message.tool_call_id.clone(),
                 name: self.owned(&message.name).into(),
                 content: self.json(&message.content),
+                media: message.media.iter().map(|part| self.media(part)).collect(),
             }),
         }
     }
@@ -156,14 +157,18 @@ impl Redactor {
                 provider_id: call.provider_id.as_deref().map(|id| self.owned(id).into()),
                 state: self.state(call.state.as_ref(), state),
             }),
-            Part::Media(media) => Part::Media(MediaPart {
-                media_type: media.media_type.clone(),
-                source: match &media.source {
-                    MediaSource::Url(url) => MediaSource::Url(self.owned(url)),
-                    content @ MediaSource::Base64(_) => content.clone(),
-                },
-            }),
+            Part::Media(part) => Part::Media(self.media(part)),
             other => other.clone(),
+        }
+    }
+
+    fn media(&self, part: &MediaPart) -> MediaPart {
+        MediaPart {
+            media_type: part.media_type.clone(),
+            source: match &part.source {
+                MediaSource::Url(url) => MediaSource::Url(self.owned(url)),
+                content @ MediaSource::Base64(_) => content.clone(),
+            },
         }
     }
 

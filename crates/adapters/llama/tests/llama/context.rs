@@ -107,3 +107,32 @@ async fn a_server_that_hangs_holds_a_run_up_for_a_second_at_the_most() {
     assert!(started.elapsed().as_secs() < 5);
     assert_eq!(client.info().context_tokens, None);
 }
+
+#[tokio::test]
+async fn a_llama_server_tells_what_its_projector_takes() {
+    const SEES: &str =
+        r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":true,"audio":false}}"#;
+    const BLIND: &str = r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":false,"audio":false}}"#;
+    const SILENT: &str = r#"{"default_generation_settings":{"n_ctx":8}}"#;
+    let pages: [(&'static [(&str, &str)], Option<bool>); 3] = [
+        (&[("GET /props", SEES)], Some(true)),
+        (&[("GET /props", BLIND)], Some(false)),
+        (&[("GET /props", SILENT)], None),
+    ];
+    for (pages, sees) in pages {
+        for asks_context_first in [true, false] {
+            let server = serving(pages).await;
+            let client = LlamaClient::new(LlamaConfig::new(server.url())).unwrap();
+            if asks_context_first {
+                client.learn_context().await;
+            }
+            client.learn_media().await;
+            let media = client.info().media;
+            assert_eq!(media.takes("image/png"), sees == Some(true), "{pages:?}");
+            assert_eq!(media.refuses("image/png"), sees == Some(false), "{pages:?}");
+            let asked = server.seen().len();
+            client.learn_media().await;
+            assert_eq!(server.seen().len(), asked, "{pages:?}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What servers that speak Responses differ in.
 
+use neuraxis_core::MediaTypes;
 use neuraxis_wire::{
     ParallelCalls, ReasoningEffort, ServiceTier, StrictTools, SystemRole, Temperature,
 };
@@ -28,6 +29,8 @@ pub(crate) struct ResponsesDialect {
     pub(crate) temperature: Temperature,
     /// How fast a request is worked on, where that is said.
     pub(crate) service_tier: Option<ServiceTier>,
+    /// Which media the model takes, as far as that is known.
+    pub(crate) media: MediaTypes,
 }
 
 impl ResponsesDialect {
@@ -45,6 +48,7 @@ impl ResponsesDialect {
             parallel_calls: ParallelCalls::Unsaid,
             temperature: Temperature::Sent,
             service_tier: None,
+            media: MediaTypes::Unknown,
         }
     }
 }

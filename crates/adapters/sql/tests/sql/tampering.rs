@@ -157,6 +157,7 @@ fn untrusted() -> RecordBody {
         failure: None,
         summary: None,
         keep: Keep::Result,
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted: true,

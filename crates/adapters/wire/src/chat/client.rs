@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use neuraxis_core::{LlmError, LlmErrorKind, ModelRef, ModelRequest, Reply};
+use neuraxis_core::{LlmError, LlmErrorKind, MediaTypes, ModelRef, ModelRequest, Reply};
 use neuraxis_ports::{CallContext, ReplyStream};
 
 use crate::chat::blocks::Blocks;
@@ -54,6 +54,17 @@ impl ChatClient {
     #[must_use]
     pub const fn model(&self) -> &ModelRef {
         &self.model
+    }
+
+    /// Takes note of what media the model takes, as its server says.
+    pub fn learn_media(&self, media: MediaTypes) {
+        self.encoder.learn_media(media);
+    }
+
+    /// Returns what media the model takes, as far as that is known.
+    #[must_use]
+    pub fn media(&self) -> MediaTypes {
+        self.encoder.media()
     }
 
     /// Answers a request whole.

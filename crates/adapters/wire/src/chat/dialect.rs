@@ -1,5 +1,6 @@
 //! What dialects of Chat Completions differ in.
 
+use neuraxis_core::MediaTypes;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{
@@ -48,6 +49,9 @@ pub struct Dialect {
     pub service_tier: Option<ServiceTier>,
     /// The most bytes of the id of a call. A longer one is replaced by a short one made from it.
     pub longest_call_id: usize,
+    /// Which media the model takes, where that is known before a server was asked. Files are sent only to a model that is
+    /// known to take them.
+    pub media: MediaTypes,
     /// The finish reason by which the server says that it gave up midway, if it has one. Such a reply fails, so that it may
     /// be asked for again.
     pub gave_up_reason: Option<&'static str>,
@@ -77,6 +81,7 @@ impl Dialect {
             tools_and_reasoning: ToolsAndReasoning::Together,
             service_tier: None,
             longest_call_id: usize::MAX,
+            media: MediaTypes::Unknown,
             gave_up_reason: None,
         }
     }

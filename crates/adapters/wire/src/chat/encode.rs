@@ -1,14 +1,17 @@
 //! Encodes requests. No message is encoded twice: what a request shares with an earlier one is taken over as bytes, which
 //! also makes sure that a prompt's beginning stays the same byte for byte.
 
+mod media;
 mod message;
 mod object;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use neuraxis_core::{LlmError, LlmErrorKind, Message, ModelRequest, ToolChoice, ToolSpec};
+use neuraxis_core::{
+    LlmError, LlmErrorKind, MediaTypes, Message, ModelRequest, ToolChoice, ToolSpec,
+};
 
 pub(crate) use self::message::Rules;
 use self::message::is_out_of_turn;
@@ -36,6 +39,8 @@ pub(super) struct Encoder {
     refuses_late_system: AtomicBool,
     /// It refused roles that do not alternate.
     wants_turns: AtomicBool,
+    /// What its server says it takes.
+    media: OnceLock<MediaTypes>,
 }
 
 /// The tools that are sent, and what is said about calling them.
@@ -66,6 +71,7 @@ impl Encoder {
             tools: ToolsCache::new(dialect.strict_tools, write_tool),
             refuses_late_system: AtomicBool::new(false),
             wants_turns: AtomicBool::new(false),
+            media: OnceLock::new(),
         }
     }
 
@@ -87,13 +93,15 @@ impl Encoder {
             SentTools::Only(tool) => self.tools.encode(std::slice::from_ref(*tool))?,
         };
         let messages = request.messages.messages();
-        let prefix = self.prefixes.encoded(messages, &self.rules(messages))?;
+        let rules = self.rules(messages);
+        let prefix = self.prefixes.encoded(messages, &rules)?;
         let encoded = prefix.bytes();
         let room = self.head.len() + encoded.len() + tools.len() + 512;
         let mut body = Vec::with_capacity(room);
         let mut json = JsonWriter::new(&mut body);
         json.raw(&self.head);
         json.bytes(encoded);
+        rules.write_shown(messages, &mut json);
         if self.dialect.trailing_assistant == TrailingAssistant::Prompted
             && matches!(
                 messages.last().map(Arc::as_ref),
@@ -136,6 +144,16 @@ impl Encoder {
         learns || is_late
     }
 
+    /// Takes note of what its server says it takes.
+    pub(super) fn learn_media(&self, media: MediaTypes) {
+        // What was heard first stays.
+        let _ = self.media.set(media);
+    }
+
+    pub(super) fn media(&self) -> MediaTypes {
+        self.media.get().copied().unwrap_or(self.dialect.media)
+    }
+
     fn rules(&self, messages: &[Arc<Message>]) -> Rules {
         let late_as_user = match self.dialect.late_system {
             LateSystem::System => false,
@@ -143,7 +161,9 @@ impl Encoder {
             LateSystem::Auto => self.refuses_late_system.load(Ordering::Relaxed),
         };
         let wants_turns = self.wants_turns.load(Ordering::Relaxed);
-        Rules::new(self.dialect, late_as_user, messages).alternating(wants_turns)
+        let mut dialect = self.dialect;
+        dialect.media = self.media();
+        Rules::new(dialect, late_as_user, messages).alternating(wants_turns)
     }
 
     fn offer<'a>(&self, request: &'a ModelRequest) -> Result<SentTools<'a>, LlmError> {

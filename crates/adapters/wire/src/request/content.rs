@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use neuraxis_core::{
-    AssistantMessage, LlmError, LlmErrorKind, MediaPart, Part, ToolCall, ToolMessage,
+    AssistantMessage, LlmError, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Part, ToolCall,
+    ToolMessage,
 };
 
 use super::{JsonWriter, short_id};
@@ -86,6 +87,38 @@ pub fn call_id<'a>(
         _ => call.id.as_str(),
     };
     short_id(id, longest)
+}
+
+/// Says in a message that a part is not in it.
+#[must_use]
+pub fn left_out(part: &MediaPart) -> String {
+    format!("[{part}: left out, since this model does not take it]")
+}
+
+/// Writes the media of a tool's result by `media`, which writes one part as JSON, and what has no form there or the model
+/// does not take as texts, by `text`. No request fails because of what a tool returned.
+pub fn write_result_media(
+    parts: &[MediaPart],
+    taken: MediaTypes,
+    media: impl Fn(&MediaPart, &mut JsonWriter<'_>) -> Result<(), LlmError>,
+    text: impl Fn(&str, &mut JsonWriter<'_>),
+    json: &mut JsonWriter<'_>,
+) {
+    for part in parts {
+        let mut written = Vec::new();
+        json.begin_item();
+        if is_sent(part, taken) && media(part, &mut JsonWriter::new(&mut written)).is_ok() {
+            json.bytes(&written);
+        } else {
+            text(&left_out(part), json);
+        }
+    }
+}
+
+/// Tells whether a part may be sent to a model that takes these types. One that stands at an address is not: a tool would
+/// decide what a server fetches.
+fn is_sent(part: &MediaPart, taken: MediaTypes) -> bool {
+    matches!(part.source, MediaSource::Base64(_)) && !taken.refuses(&part.media_type)
 }
 
 /// The error of content that the protocol has no form for.

@@ -105,7 +105,13 @@ pub(in crate::command) fn used(metrics: &SessionMetrics) -> String {
 /// Returns who said what, of what people read: results of tools are for models.
 fn said(message: &Message) -> Option<(&'static str, String)> {
     match message {
-        Message::User { .. } => Some(("user", message.text())),
+        Message::User { .. } => {
+            let mut text = message.text();
+            for part in message.media() {
+                text.push_str(&format!("\n[{part}]"));
+            }
+            Some(("user", text))
+        }
         Message::Assistant(said) => {
             let mut text = message.text();
             let calls = said.parts.iter().filter_map(|part| match part {

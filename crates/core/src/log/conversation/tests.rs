@@ -68,6 +68,7 @@ fn result(index: u32, value: &str) -> ToolResult {
         failure: None,
         summary: None,
         keep: Keep::default(),
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted: false,

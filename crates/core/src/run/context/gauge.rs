@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{MediaSource, Message, Part};
+use crate::message::{Message, Part};
 use crate::transcript::Transcript;
 
 /// Bytes a token is taken to have before a provider said otherwise: English text in common tokenizers.
@@ -114,11 +114,7 @@ fn part_bytes(part: &Part) -> u64 {
 }
 
 fn media(message: &Message) -> u64 {
-    let Message::User { parts } = message else {
-        return 0;
-    };
-    let is_media = |part: &&Part| matches!(part, Part::Media(media) if matches!(media.source, MediaSource::Base64(_) | MediaSource::Url(_)));
-    u64::try_from(parts.iter().filter(is_media).count()).unwrap_or(u64::MAX)
+    u64::try_from(message.media().count()).unwrap_or(u64::MAX)
 }
 
 fn length(text: &str) -> u64 {

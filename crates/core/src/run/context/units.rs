@@ -108,6 +108,7 @@ mod tests {
             tool_call_id: ToolCallId::from_text("c"),
             name: "read".into(),
             content: JsonText::from_text("1"),
+            media: Vec::new(),
         })
     }
 

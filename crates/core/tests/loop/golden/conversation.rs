@@ -50,6 +50,7 @@ impl Conversations {
                     tool_call_id: result.tool_call_id.clone(),
                     name: result.name.clone(),
                     content: result.value.clone(),
+                    media: result.media.clone(),
                 };
                 self.results.insert(result.tool_call_id.clone(), message);
             }

@@ -38,6 +38,7 @@ fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
         failure: None,
         summary: None,
         keep: Keep::Result,
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted,

@@ -108,6 +108,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
         failure: None,
         summary: None,
         keep: Keep::default(),
+        media: Vec::new(),
         metadata: None,
         signal: None,
         untrusted: false,

@@ -120,6 +120,7 @@ impl Block {
                     tool_call_id: result.id,
                     name: result.name.into(),
                     content: content.ok_or("a result without content")?,
+                    media: result.media,
                 });
                 self.push(message, bytes);
             }

@@ -84,6 +84,7 @@ impl<'a> Lines<'a> {
                     name: result.name.as_ref().to_owned(),
                     content,
                     content_text,
+                    media: result.media.clone(),
                 }));
             }
         }

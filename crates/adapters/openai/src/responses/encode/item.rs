@@ -8,8 +8,8 @@ use neuraxis_core::{
     ToolCall, ToolMessage,
 };
 use neuraxis_wire::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, result_text,
-    short_id, unsupported, write_user_content,
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, left_out,
+    result_text, short_id, unsupported, write_result_media, write_user_content,
 };
 
 use crate::responses::dialect::{ResponsesDialect, Store};
@@ -89,7 +89,15 @@ impl MessageEncoder for Rules {
             Message::User { parts } => {
                 json.begin_item();
                 json.role("user");
-                write_user_content(parts, "input_text", write_media, json)?;
+                let taken = self.dialect.media;
+                let media = |part: &MediaPart, json: &mut JsonWriter<'_>| {
+                    if taken.refuses(&part.media_type) {
+                        write_input_text(&left_out(part), json);
+                        return Ok(());
+                    }
+                    write_media(part, json)
+                };
+                write_user_content(parts, "input_text", media, json)?;
                 json.raw("}");
             }
             Message::Assistant(message) => self.write_assistant(message, json)?,
@@ -112,7 +120,15 @@ impl Rules {
         json.raw(r#"{"type":"function_call_output","call_id":"#);
         json.string(&id.unwrap_or_else(unknown));
         json.raw(r#","output":"#);
-        json.string(result_text(result));
+        if result.media.is_empty() {
+            json.string(result_text(result));
+        } else {
+            json.raw("[");
+            write_input_text(result_text(result), json);
+            let taken = self.dialect.media;
+            write_result_media(&result.media, taken, write_media, write_input_text, json);
+            json.raw("]");
+        }
         json.raw("}");
     }
 
@@ -242,6 +258,12 @@ fn write_text(part: &TextPart, state: Option<ItemState<'_>>, json: &mut JsonWrit
         json.raw(r#","phase":"#);
         json.string(phase);
     }
+    json.raw("}");
+}
+
+fn write_input_text(text: &str, json: &mut JsonWriter<'_>) {
+    json.raw(r#"{"type":"input_text","text":"#);
+    json.string(text);
     json.raw("}");
 }
 

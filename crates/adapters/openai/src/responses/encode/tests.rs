@@ -1,8 +1,8 @@
 //! Tests of encoded requests.
 
 use neuraxis_core::{
-    AssistantMessage, JsonText, LlmErrorKind, MediaPart, MediaSource, Message, ModelRef, Part,
-    ReasoningPart, ReplyFormat, TextPart, ToolCall, ToolCallId, ToolSpec,
+    AssistantMessage, JsonText, LlmErrorKind, MediaPart, MediaSource, MediaTypes, Message,
+    ModelRef, Part, ReasoningPart, ReplyFormat, TextPart, ToolCall, ToolCallId, ToolSpec,
 };
 use neuraxis_testkit::{messages, request, request_of, spec};
 use serde_json::{Value, json};
@@ -473,4 +473,50 @@ fn each_request_of_a_run_begins_with_the_one_before_byte_for_byte() {
             .unwrap();
         assert_eq!(kept, fresh);
     }
+}
+
+#[test]
+fn what_a_tool_shows_is_a_part_of_its_output() {
+    let Message::Tool(mut result) = messages::result("c1", "camera", "\"taken\"") else {
+        unreachable!("it is a result")
+    };
+    let far = MediaPart {
+        media_type: "image/png".to_owned(),
+        source: MediaSource::Url("https://x/y.png".to_owned()),
+    };
+    result.media = vec![MediaPart::embedded("image/png", "QUJD"), far];
+    let history = || {
+        [
+            Message::user("look"),
+            messages::calls([("c1", "camera", "{}")]),
+            Message::Tool(result.clone()),
+        ]
+    };
+    assert_eq!(
+        input(STANDARD, history())[2]["output"],
+        json!([
+            {"type": "input_text", "text": "\"taken\""},
+            {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
+            {"type": "input_text", "text": "[image/png, at an address: left out, since this model does not take it]"},
+        ])
+    );
+    let mut text_alone = STANDARD;
+    text_alone.media = MediaTypes::NONE;
+    assert_eq!(
+        input(text_alone, history())[2]["output"][1]["type"],
+        "input_text"
+    );
+}
+
+#[test]
+fn an_image_in_a_history_is_left_out_for_a_model_that_takes_none() {
+    let mut text_alone = STANDARD;
+    text_alone.media = MediaTypes::NONE;
+    let message = Message::User {
+        parts: vec![Part::Media(MediaPart::embedded("image/png", "QUJD"))],
+    };
+    assert_eq!(
+        input(text_alone, [message])[0]["content"][0],
+        json!({"type": "input_text", "text": "[image/png, 3 bytes: left out, since this model does not take it]"})
+    );
 }

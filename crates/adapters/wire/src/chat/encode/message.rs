@@ -3,30 +3,28 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AssistantMessage, JsonText, LlmError, MediaPart, MediaSource, Message, Part, ToolCall,
-};
+use neuraxis_core::{AssistantMessage, JsonText, LlmError, MediaPart, Message, Part, ToolCall};
 
 use super::object::Object;
 use crate::chat::dialect::{Arguments, Dialect, MissingReasoning, ReasoningEcho};
 use crate::request::{
-    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, is_web_address, result_text,
-    short_id, text_of, unsupported, write_user_content,
+    JsonWriter, MessageEncoder, call_id, id_of_call, is_from, result_text, short_id, text_of,
+    unsupported, write_user_content,
 };
 
 /// What stands before a system message that is sent as a user message.
 const FROM_THE_SYSTEM: &str = "[System message] ";
 
 /// What stands between two messages of the user where roles have to alternate: the request before came to no answer.
-const NO_ANSWER: &str = "(no answer)";
+pub(super) const NO_ANSWER: &str = "(no answer)";
 
 /// What decides how a message is written, besides itself and those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
-    dialect: Dialect,
+    pub(super) dialect: Dialect,
     late_system_as_user: bool,
     /// Whether user and assistant have to take turns.
-    alternating: bool,
+    pub(super) alternating: bool,
     /// How many messages there are up to the last user message.
     turn_start: usize,
 }
@@ -71,6 +69,9 @@ impl Rules {
 
 impl MessageEncoder for Rules {
     fn same_until(&self, old: &Self) -> usize {
+        if self.dialect.media != old.dialect.media {
+            return 0;
+        }
         if self.late_system_as_user != old.late_system_as_user
             || self.alternating != old.alternating
         {
@@ -92,6 +93,9 @@ impl MessageEncoder for Rules {
         before: &[Arc<Message>],
         json: &mut JsonWriter<'_>,
     ) -> Result<(), LlmError> {
+        if !matches!(message, Message::Tool(_)) {
+            self.write_shown(before, json);
+        }
         if !before.is_empty() {
             json.raw(",");
         }
@@ -136,11 +140,16 @@ fn encode_message(
         }
         Message::User { parts } => {
             json.role("user");
-            write_user_content(parts, "text", encode_media, json)?;
+            let media = |part: &MediaPart, json: &mut JsonWriter<'_>| rules.write_media(part, json);
+            write_user_content(parts, "text", media, json)?;
         }
         Message::Assistant(message) => encode_assistant(message, before.len(), rules, json)?,
         Message::Tool(result) => {
-            json.role_and_text("tool", result_text(result));
+            json.role("tool");
+            match result.media.as_slice() {
+                [] => json.string(result_text(result)),
+                media => json.joined([result_text(result), &rules.notes_on(media)]),
+            }
             json.raw(r#","tool_call_id":"#);
             let id = id_of_call(result, before, |message, call| rules.call_id(message, call));
             let unknown = || short_id(result.tool_call_id.as_str(), rules.dialect.longest_call_id);
@@ -148,39 +157,6 @@ fn encode_message(
         }
     }
     json.raw("}");
-    Ok(())
-}
-
-/// Writes a media part, as far as this protocol has a form for it.
-fn encode_media(part: &MediaPart, json: &mut JsonWriter<'_>) -> Result<(), LlmError> {
-    let sound = match part.media_type.as_str() {
-        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
-        "audio/mpeg" | "audio/mp3" => Some("mp3"),
-        _ => None,
-    };
-    match (&part.source, sound) {
-        (MediaSource::Base64(data), Some(format)) => {
-            json.raw(r#"{"type":"input_audio","input_audio":{"data":"#);
-            json.string(data);
-            json.raw(r#","format":"#);
-            json.string(format);
-        }
-        (source, None) if part.media_type.starts_with("image/") => {
-            json.raw(r#"{"type":"image_url","image_url":{"url":"#);
-            match source {
-                MediaSource::Base64(data) => {
-                    json.joined(["data:", &part.media_type, ";base64,", data]);
-                }
-                MediaSource::Url(url) if is_web_address(url) => json.string(url),
-                // A server may read its own files for whoever names them.
-                MediaSource::Url(_) => {
-                    return Err(unsupported("an image at an address that is not http(s)"));
-                }
-            }
-        }
-        _ => return Err(unsupported(&format!("media of type {}", part.media_type))),
-    }
-    json.raw("}}");
     Ok(())
 }
 

@@ -60,5 +60,6 @@ fn result(id: &str) -> Message {
         tool_call_id: ToolCallId::from_text(id),
         name: READ.into(),
         content: JsonText::string(id),
+        media: Vec::new(),
     })
 }

@@ -1,0 +1,89 @@
+//! `neuraxis ask --attach` end to end.
+
+use crate::machine::Machine;
+use crate::scripted::{Scripted, Turn};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+
+#[test]
+fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() {
+    let model = Scripted::start([Turn::Says(&["A cat."])]);
+    let machine = model
+        .machine()
+        .with_file("shot", PNG)
+        .with_file("notes.md", "It was dark.\n")
+        .with_file("other.md", "nobody named this");
+    let asked = [
+        "ask",
+        "--session",
+        "s",
+        "--set",
+        "store.url=sqlite://s.db",
+        "--attach",
+        "shot",
+        "--attach",
+        "notes.md",
+        "What is it?",
+    ];
+    assert_eq!(machine.run(asked).stdout_of(0), "A cat.\n");
+    let parts = model.parts();
+    assert_eq!(parts.as_array().unwrap().len(), 3, "{parts}");
+    assert_eq!(parts[0]["text"], "What is it?");
+    assert_eq!(
+        parts[1]["image_url"]["url"],
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+    );
+    assert_eq!(
+        parts[2]["text"],
+        "\n\n[file notes.md]\nIt was dark.\n\n[end of file notes.md]"
+    );
+    let show = ["sessions", "show", "s", "--set", "store.url=sqlite://s.db"];
+    let shown = machine.run(show).stdout_of(0);
+    assert!(shown.contains("[image/png, 16 bytes]"), "{shown}");
+    assert!(!shown.contains("iVBORw0KGgo"), "{shown}");
+}
+
+#[test]
+fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked() {
+    let model = Scripted::start([]);
+    let machine = model
+        .machine()
+        .with_file("archive.png", b"PK\x03\x04 in truth an archive\0")
+        .with_file("large.png", [PNG, &vec![0; 7 * 1024 * 1024]].concat())
+        .with_file("empty.txt", "");
+    for (file, why) in [
+        ("missing.png", "cannot attach missing.png"),
+        (".", "it is no file"),
+        (
+            "archive.png",
+            "it is application/zip, and neither an image, a sound, a PDF nor text in UTF-8",
+        ),
+        ("large.png", "it has more than 7340032 bytes"),
+        ("empty.txt", "it is empty"),
+    ] {
+        let done = machine.run(["ask", "--attach", file, "What is it?"]);
+        assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(done.stderr.contains(why), "{}", done.stderr);
+        assert!(done.stderr.contains("7 MiB"), "{}", done.stderr);
+    }
+    assert_eq!(model.asked(), 0);
+}
+
+#[test]
+fn a_model_that_takes_text_alone_is_named_with_what_to_do() {
+    let machine = Machine::new().with_file("shot.png", PNG);
+    let done = machine.run(["ask", "--attach", "shot.png", "What is it?"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(
+        done.stderr.contains(
+            "attachment 1 (image/png, 16 bytes) cannot be sent: offline/rules takes text alone"
+        ),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("[models.reasoning]"),
+        "{}",
+        done.stderr
+    );
+}

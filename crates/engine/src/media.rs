@@ -1,0 +1,331 @@
+//! What may be attached to a message or returned by a tool: content that is what its type says, and not too much of it.
+//!
+//! Types are told from the content and never from a name: a file's name, a tool and a server may say what they like. Not for
+//! which model is asked about it, which `runs/attachments.rs` decides, nor for how it is written to a provider.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use neuraxis_core::{MediaPart, MediaSource, MediaTypes, Message, ModelRef, Part};
+
+/// The most bytes of one image, sound or file: in base64 it stays below the 10 MB that Anthropic takes of one
+/// (docs.claude.com/en/docs/build-with-claude/vision), the least of the providers.
+pub const MAX_MEDIA_BYTES: usize = 7 * 1024 * 1024;
+
+/// The most bytes of all images, sounds and files of one message or result: in base64 they stay below the 32 MB that Anthropic
+/// takes of a request and well below what a run may record.
+pub const MAX_MEDIA_BYTES_IN_ALL: usize = 20 * 1024 * 1024;
+
+/// The most images, sounds and files of one message or result: up to there Anthropic takes images of full size.
+pub const MAX_MEDIA_PARTS: usize = 20;
+
+/// The most bytes of a text that is attached.
+pub const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// The most characters of a file's name that a model is told.
+const MAX_NAME_CHARS: usize = 120;
+
+/// Names of types that mean the same: what is written, and what content is recognized as.
+const SAME: [(&str, &str); 5] = [
+    ("image/jpg", "image/jpeg"),
+    ("audio/wav", "audio/x-wav"),
+    ("audio/wave", "audio/x-wav"),
+    ("audio/mp3", "audio/mpeg"),
+    ("image/x-ms-bmp", "image/bmp"),
+];
+
+/// Why something cannot be attached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachmentError {
+    /// There is nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// It is too large.
+    #[error("it has more than {most} bytes")]
+    TooLarge {
+        /// The most bytes.
+        most: usize,
+    },
+    /// All that is attached is too much together.
+    #[error(
+        "with it there are more than {MAX_MEDIA_PARTS} parts or {MAX_MEDIA_BYTES_IN_ALL} bytes"
+    )]
+    TooMuch,
+    /// Its content is none that can be sent: neither an image, a sound, a PDF nor text.
+    #[error("it is {found}, and neither an image, a sound, a PDF nor text in UTF-8")]
+    NotSendable {
+        /// What it looks like.
+        found: String,
+    },
+    /// Its content is not what its type says.
+    #[error("its type says {declared}, and its content is {found}")]
+    Unlike {
+        /// The type that it is said to have.
+        declared: String,
+        /// What its content looks like.
+        found: String,
+    },
+    /// Its content is not base64.
+    #[error("its content is not base64")]
+    NotBase64,
+    /// It stands at an address that nobody may be sent to.
+    #[error("its address is not http(s)")]
+    Address,
+    /// It is no part of what a user says.
+    #[error("a user's message holds text, images, sounds and files alone")]
+    NotOfAUser,
+    /// No model may serve the request that takes it.
+    #[error("no model takes it that may serve this request")]
+    NoModel,
+    /// The model that answers does not take it.
+    #[error("{model} takes {takes}")]
+    NotTaken {
+        /// The model.
+        model: ModelRef,
+        /// What it takes.
+        takes: MediaTypes,
+    },
+}
+
+/// Makes a part of a file's content, as it is attached to a message. Its type is told from the content: an image, a sound or
+/// a PDF becomes media, and text in UTF-8 a text that says the file's name.
+///
+/// ```
+/// use neuraxis_core::Part;
+/// use neuraxis_engine::attachment;
+///
+/// let notes = attachment("notes.txt", b"Buy milk.")?;
+/// assert_eq!(notes, Part::text("\n\n[file notes.txt]\nBuy milk.\n[end of file notes.txt]"));
+/// assert!(attachment("picture.png", b"PK\x03\x04, in truth an archive").is_err());
+/// # Ok::<(), neuraxis_engine::AttachmentError>(())
+/// ```
+///
+/// # Errors
+///
+/// An [`AttachmentError`] if it is empty, too large or of a kind that no model takes.
+pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
+    if content.is_empty() {
+        return Err(AttachmentError::Empty);
+    }
+    let found = recognized(content);
+    match found {
+        Some(found) if is_media(found) => {
+            let most = MAX_MEDIA_BYTES;
+            if content.len() > most {
+                return Err(AttachmentError::TooLarge { most });
+            }
+            let part = MediaPart::embedded(found, STANDARD.encode(content));
+            Ok(Part::Media(part))
+        }
+        found => text(name, content, found),
+    }
+}
+
+fn text(name: &str, content: &[u8], found: Option<&str>) -> Result<Part, AttachmentError> {
+    let not_text = || AttachmentError::NotSendable {
+        found: found.unwrap_or("of an unknown kind").to_owned(),
+    };
+    let text = std::str::from_utf8(content).map_err(|_| not_text())?;
+    if text.contains('\0') {
+        return Err(not_text());
+    }
+    let most = MAX_TEXT_BYTES;
+    if text.len() > most {
+        return Err(AttachmentError::TooLarge { most });
+    }
+    let letters = name.chars().filter(|letter| !letter.is_control());
+    let name: String = letters.take(MAX_NAME_CHARS).collect();
+    Ok(Part::text(format!(
+        "\n\n[file {name}]\n{text}\n[end of file {name}]"
+    )))
+}
+
+/// Checks the parts that a user attaches. An error comes with the number of the part, from 1.
+pub(crate) fn check_attachments(parts: &[Part]) -> Result<(), (usize, AttachmentError)> {
+    let mut sum = Sum::default();
+    for (number, part) in (1..).zip(parts) {
+        let checked = match part {
+            Part::Text(text) if text.text.len() > MAX_TEXT_BYTES => {
+                let most = MAX_TEXT_BYTES;
+                Err(AttachmentError::TooLarge { most })
+            }
+            Part::Text(_) => Ok(()),
+            Part::Media(part) => check(part).and_then(|()| sum.add(part)),
+            _ => Err(AttachmentError::NotOfAUser),
+        };
+        checked.map_err(|error| (number, error))?;
+    }
+    Ok(())
+}
+
+/// Checks what a tool returned beside its value: it holds its content, since what stands at an address would let the tool
+/// decide what a provider fetches.
+pub(crate) fn check_result(media: &[MediaPart]) -> Result<(), AttachmentError> {
+    let mut sum = Sum::default();
+    for part in media {
+        if let MediaSource::Url(_) = part.source {
+            return Err(AttachmentError::Address);
+        }
+        check(part)?;
+        sum.add(part)?;
+    }
+    Ok(())
+}
+
+/// Returns the media of what a conversation was given since a model spoke last.
+pub(crate) fn latest(messages: &[Message]) -> impl Iterator<Item = &MediaPart> {
+    let latest = messages.iter().rev();
+    let given = latest.take_while(|message| !matches!(message, Message::Assistant(_)));
+    given.flat_map(Message::media)
+}
+
+/// Counts parts and bytes.
+#[derive(Debug, Default)]
+struct Sum {
+    parts: usize,
+    bytes: usize,
+}
+
+impl Sum {
+    fn add(&mut self, part: &MediaPart) -> Result<(), AttachmentError> {
+        self.parts += 1;
+        self.bytes = self.bytes.saturating_add(part.bytes().unwrap_or(0));
+        match self.parts > MAX_MEDIA_PARTS || self.bytes > MAX_MEDIA_BYTES_IN_ALL {
+            true => Err(AttachmentError::TooMuch),
+            false => Ok(()),
+        }
+    }
+}
+
+fn check(part: &MediaPart) -> Result<(), AttachmentError> {
+    let content = match &part.source {
+        MediaSource::Base64(content) => content,
+        MediaSource::Url(url) => {
+            let url = url.trim_start().to_ascii_lowercase();
+            let is_web = url.starts_with("https://") || url.starts_with("http://");
+            return is_web.then_some(()).ok_or(AttachmentError::Address);
+        }
+    };
+    if part.bytes().is_some_and(|bytes| bytes > MAX_MEDIA_BYTES) {
+        let most = MAX_MEDIA_BYTES;
+        return Err(AttachmentError::TooLarge { most });
+    }
+    let content = STANDARD.decode(content.as_bytes());
+    let content = content.map_err(|_| AttachmentError::NotBase64)?;
+    if content.is_empty() {
+        return Err(AttachmentError::Empty);
+    }
+    let declared = part.media_type.as_str();
+    let found = recognized(&content);
+    if found == Some(usual(declared)) && is_media(usual(declared)) {
+        return Ok(());
+    }
+    Err(AttachmentError::Unlike {
+        declared: declared.chars().take(MAX_NAME_CHARS).collect(),
+        found: found.unwrap_or("of an unknown kind").to_owned(),
+    })
+}
+
+fn usual(media_type: &str) -> &str {
+    let same = SAME.iter().find(|(name, _)| *name == media_type);
+    same.map_or(media_type, |(_, usual)| usual)
+}
+
+/// Recognizes content by its beginning.
+fn recognized(content: &[u8]) -> Option<&'static str> {
+    infer::get(content).map(|format| format.mime_type())
+}
+
+fn is_media(media_type: &str) -> bool {
+    media_type.starts_with("image/")
+        || media_type.starts_with("audio/")
+        || media_type == "application/pdf"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+
+    fn media(media_type: &str, content: &[u8]) -> MediaPart {
+        MediaPart::embedded(media_type, STANDARD.encode(content))
+    }
+
+    #[test]
+    fn types_are_told_from_content_and_never_from_names() {
+        let part = attachment("report.txt", PNG).unwrap();
+        assert_eq!(part, Part::Media(media("image/png", PNG)));
+        let pdf = attachment("x", b"%PDF-1.7\n").unwrap();
+        assert!(matches!(pdf, Part::Media(part) if part.media_type == "application/pdf"));
+        let Part::Text(text) = attachment("a\u{1b}[2J\n.md", "é".as_bytes()).unwrap() else {
+            panic!("no text");
+        };
+        assert_eq!(text.text, "\n\n[file a[2J.md]\né\n[end of file a[2J.md]");
+    }
+
+    #[test]
+    fn what_is_empty_too_large_or_of_no_use_is_refused() {
+        assert_eq!(attachment("x", b""), Err(AttachmentError::Empty));
+        for content in [b"PK\x03\x04 zip".as_slice(), b"a\0b", b"caf\xe9"] {
+            let error = attachment("x", content).unwrap_err();
+            assert!(
+                matches!(error, AttachmentError::NotSendable { .. }),
+                "{error}"
+            );
+        }
+        let mut large = PNG.to_vec();
+        large.resize(MAX_MEDIA_BYTES, 0);
+        assert!(attachment("x", &large).is_ok());
+        large.push(0);
+        let most = MAX_MEDIA_BYTES;
+        assert_eq!(
+            attachment("x", &large),
+            Err(AttachmentError::TooLarge { most })
+        );
+        let text = "x".repeat(MAX_TEXT_BYTES + 1);
+        assert!(attachment("x", text.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_a_tool_returns_has_to_be_what_its_type_says_and_to_be_there() {
+        assert_eq!(check_result(&[media("image/png", PNG)]), Ok(()));
+        assert_eq!(
+            check_result(&[media("image/jpg", b"\xff\xd8\xff\xe0")]),
+            Ok(())
+        );
+        let unlike = check_result(&[media("image/png", b"<html><script>")]).unwrap_err();
+        assert_eq!(
+            unlike.to_string(),
+            "its type says image/png, and its content is text/html"
+        );
+        let zip = check_result(&[media("application/zip", b"PK\x03\x04")]);
+        assert!(
+            matches!(zip, Err(AttachmentError::Unlike { .. })),
+            "{zip:?}"
+        );
+        let not_base64 = MediaPart::embedded("image/png", "?!");
+        assert_eq!(check_result(&[not_base64]), Err(AttachmentError::NotBase64));
+        let far = MediaPart {
+            media_type: "image/png".to_owned(),
+            source: MediaSource::Url("https://example.com/x.png".to_owned()),
+        };
+        assert_eq!(
+            check_result(std::slice::from_ref(&far)),
+            Err(AttachmentError::Address)
+        );
+        assert_eq!(check_attachments(&[Part::Media(far)]), Ok(()));
+        let many = vec![media("image/png", PNG); MAX_MEDIA_PARTS + 1];
+        assert_eq!(check_result(&many), Err(AttachmentError::TooMuch));
+    }
+
+    #[test]
+    fn a_user_attaches_text_and_media_and_an_error_names_which() {
+        let call = Part::Reasoning(neuraxis_core::ReasoningPart::default());
+        let parts = [Part::text("a"), call];
+        assert_eq!(
+            check_attachments(&parts),
+            Err((2, AttachmentError::NotOfAUser))
+        );
+    }
+}

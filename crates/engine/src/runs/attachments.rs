@@ -1,0 +1,167 @@
+//! Finds the models that take what is attached to a request, before a run exists.
+//!
+//! Not whether the content is what its type says (`media`), nor which of those models serves, which governance decides.
+
+use neuraxis_core::{MediaPart, MediaTypes, Message, Part, Role};
+
+use crate::engine::Engine;
+use crate::media::{self, AttachmentError};
+use crate::request::{RequestError, UserRequest};
+
+impl UserRequest {
+    /// Adds an image, a sound, a file or a text that the message is about. See [`attachment`](crate::attachment), which makes
+    /// one of a file's content.
+    ///
+    /// It is kept and sent as a part of the message, after its text. Only roles whose models take it serve the request.
+    ///
+    /// ```
+    /// use neuraxis_core::SessionId;
+    /// use neuraxis_engine::{UserRequest, attachment};
+    ///
+    /// let session: SessionId = "main".parse()?;
+    /// let notes = attachment("notes.txt", b"Buy milk.")?;
+    /// let request = UserRequest::new(session, "What is to be bought?").attach(notes);
+    /// assert_eq!(request.attachments.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn attach(mut self, part: impl Into<Part>) -> Self {
+        self.attachments.push(part.into());
+        self
+    }
+
+    /// Returns the message as a model is sent it: what the user says, and what is attached to it.
+    pub(crate) fn user_message(&self) -> Message {
+        let mut parts = vec![Part::text(self.message.as_str())];
+        parts.extend(self.attachments.iter().cloned());
+        Message::User { parts }
+    }
+
+    /// Checks what is attached, as far as no model has to be known.
+    pub(crate) fn check_attachments(&self) -> Result<(), RequestError> {
+        media::check_attachments(&self.attachments).map_err(|(number, source)| {
+            let part = number
+                .checked_sub(1)
+                .and_then(|at| self.attachments.get(at));
+            RequestError::Attachment {
+                part: named(number, part),
+                source,
+            }
+        })
+    }
+
+    /// Returns the media that are attached, with their numbers from 1.
+    fn media(&self) -> impl Iterator<Item = (usize, &MediaPart)> {
+        let numbered = (1..).zip(&self.attachments);
+        numbered.filter_map(|(number, part)| match part {
+            Part::Media(part) => Some((number, part)),
+            _ => None,
+        })
+    }
+}
+
+impl Engine {
+    /// Returns the roles whose models take what is attached to a request; `None` if nothing is that a model could refuse.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Attachment`] if there is no such model.
+    pub(crate) async fn roles_that_take(
+        &self,
+        request: &UserRequest,
+    ) -> Result<Option<Vec<Role>>, RequestError> {
+        if request.media().next().is_none() {
+            return Ok(None);
+        }
+        let mut roles = Vec::new();
+        for role in &self.roles {
+            let taken = self.media_of(role).await;
+            if !request
+                .media()
+                .any(|(_, part)| taken.refuses(&part.media_type))
+            {
+                roles.push(role.clone());
+            }
+        }
+        if roles.is_empty() {
+            return Err(self.not_taken(request, &[Role::REASONING]));
+        }
+        Ok(Some(roles))
+    }
+
+    /// Returns the error of a request to which something is attached that none of the models takes that may serve it: the
+    /// first of those roles stands for them all.
+    pub(crate) fn not_taken(&self, request: &UserRequest, roles: &[Role]) -> RequestError {
+        let models = roles.iter().filter_map(|role| self.model(role, None));
+        let infos = models.map(|(_, model)| model.info());
+        let mut refusals = infos.filter_map(|info| {
+            let mut media = request.media();
+            let (number, part) = media.find(|(_, part)| info.media.refuses(&part.media_type))?;
+            let part = Part::Media(part.clone());
+            Some(RequestError::Attachment {
+                part: named(number, Some(&part)),
+                source: AttachmentError::NotTaken {
+                    model: info.model,
+                    takes: info.media,
+                },
+            })
+        });
+        refusals.next().unwrap_or_else(|| RequestError::Attachment {
+            part: named(1, request.attachments.first()),
+            source: AttachmentError::NoModel,
+        })
+    }
+
+    /// Checks the media that a conversation was given since a model spoke last, and that a role's model takes them.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Attachment`].
+    pub(crate) async fn check_media(
+        &self,
+        messages: &[Message],
+        role: &Role,
+    ) -> Result<(), RequestError> {
+        if media::latest(messages).next().is_none() {
+            return Ok(());
+        }
+        let taken = self.media_of(role).await;
+        for part in media::latest(messages) {
+            let checked = media::check_attachments(&[Part::Media(part.clone())]);
+            let checked = checked.map_err(|(_, source)| source);
+            let fits = checked.and_then(|()| match self.model(role, None) {
+                Some((_, model)) if taken.refuses(&part.media_type) => {
+                    Err(AttachmentError::NotTaken {
+                        model: model.info().model,
+                        takes: taken,
+                    })
+                }
+                _ => Ok(()),
+            });
+            fits.map_err(|source| RequestError::Attachment {
+                part: part.to_string(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns which media the model takes that serves a role; its server is asked if that is not known.
+    async fn media_of(&self, role: &Role) -> MediaTypes {
+        let Some((_, model)) = self.model(role, None) else {
+            return MediaTypes::Unknown;
+        };
+        if model.info().media == MediaTypes::Unknown {
+            model.learn_media().await;
+        }
+        model.info().media
+    }
+}
+
+/// Names an attachment to people.
+fn named(number: usize, part: Option<&Part>) -> String {
+    match part {
+        Some(Part::Media(part)) => format!("attachment {number} ({part})"),
+        _ => format!("attachment {number}"),
+    }
+}

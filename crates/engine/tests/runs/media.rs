@@ -1,0 +1,200 @@
+//! Images and files, attached to messages and returned by tools.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::{Policy, PolicyConfig};
+use neuraxis_core::{
+    MediaPart, MediaTypes, Message, ModelRef, Part, Role, RunStatus, ToolOutput, Transcript,
+};
+use neuraxis_engine::{RequestError, RequestPart, attachment, replay};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::SessionIndex as _;
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
+
+use crate::support::{builder, hear, history, request, session, with_tools};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+const IMAGES: MediaTypes = MediaTypes::Only(&["image/png"]);
+
+fn picture() -> MediaPart {
+    let Part::Media(part) = attachment("x.png", PNG).unwrap() else {
+        unreachable!("a PNG is media")
+    };
+    part
+}
+
+fn named(name: &str, media: MediaTypes) -> ScriptedModel {
+    let model = ScriptedModel::always(reply::text(name));
+    model.named(ModelRef::new("test", name)).with_media(media)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_attached_is_sent_and_kept_as_a_part_of_the_message() {
+    let store = Arc::new(MemoryStore::new());
+    let model = Arc::new(named("seer", IMAGES));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let notes = attachment("notes.txt", b"Buy milk.").unwrap();
+    let asked = request("What is it?")
+        .attach(picture())
+        .attach(notes.clone());
+    let heard = hear(&orchestrator, asked).await;
+    heard.assert_valid(RunStatus::Done);
+    let parts = vec![Part::text("What is it?"), Part::Media(picture()), notes];
+    let message = Message::User { parts };
+    let sent = model.requests().pop().unwrap();
+    assert_eq!(sent.messages.messages().last().unwrap().as_ref(), &message);
+    assert_eq!(
+        history(store.as_ref()).await.messages()[0].as_ref(),
+        &message
+    );
+    // The log holds it whole: replayed, the run is the same.
+    replay(&Transcript::default(), &heard.records()).unwrap();
+    let run = store.runs(&session()).await.unwrap();
+    assert_eq!(
+        run[0].log.text.as_deref(),
+        Some("What is it?\n\n[file notes.txt]\nBuy milk.\n[end of file notes.txt]")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_takes_text_alone_is_not_asked_and_the_error_names_it_and_the_part() {
+    let orchestrator = builder(named("reader", MediaTypes::NONE)).build().unwrap();
+    let asked = || {
+        request("What is it?")
+            .attach(Part::text("a"))
+            .attach(picture())
+    };
+    let error = orchestrator.stream(asked()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "attachment 2 (image/png, 16 bytes) cannot be sent: test/reader takes text alone"
+    );
+    // What is text is taken by every model.
+    let asked = request("What is it?").attach(Part::text("a"));
+    hear(&orchestrator, asked)
+        .await
+        .assert_valid(RunStatus::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_whose_model_takes_it_serves_instead_of_one_whose_model_does_not() {
+    let router = Arc::new(named("router", MediaTypes::NONE));
+    let seer = Arc::new(named("seer", IMAGES));
+    let routed = "channels.chat.role = 'router'\nchannels.chat.simple_role = 'router'\n";
+    let routed = PolicyConfig::from_toml(routed);
+    let orchestrator = builder(ScriptedModel::new())
+        .policy(Policy::layered(routed.unwrap()).unwrap())
+        .model(Role::ROUTER, router.clone())
+        .model(Role::REASONING, seer.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("What is it?").attach(picture())).await;
+    assert_eq!(heard.result.reply, "seer");
+    assert!(router.requests().is_empty());
+    let heard = hear(&orchestrator, request("And now?")).await;
+    assert_eq!(heard.result.reply, "router");
+}
+
+#[tokio::test(start_paused = true)]
+async fn content_that_is_not_what_its_type_says_begins_no_run() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = builder(named("seer", IMAGES))
+        .store(store.clone())
+        .build()
+        .unwrap();
+    let asked = request("What is it?").attach(MediaPart::embedded("image/png", "PGh0bWw+"));
+    let error = orchestrator.stream(asked).await.unwrap_err();
+    assert!(matches!(error, RequestError::Attachment { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("attachment 1 (image/png, 6 bytes)"),
+        "{error}"
+    );
+    assert!(store.session(&session()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_another_attachment_is_not_the_same_request_made_again() {
+    let orchestrator = builder(named("seer", IMAGES)).build().unwrap();
+    let asked = || request("What is it?").idempotency_key("k".parse().unwrap());
+    let first = hear(&orchestrator, asked().attach(picture())).await;
+    let again = hear(&orchestrator, asked().attach(picture())).await;
+    assert_eq!(first.result.run_id, again.result.run_id);
+    let error = orchestrator.stream(asked()).await.unwrap_err();
+    let RequestError::KeyReused(differences) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(differences.parts(), [RequestPart::Attachments]);
+}
+
+/// A tool that takes a picture, as it returns it.
+fn camera(picture: MediaPart) -> ScriptedTool {
+    ScriptedTool::answering(spec("camera").read_only(), move |_| {
+        let value = neuraxis_core::JsonText::string("taken");
+        Act::output(ToolOutput::new(value).with_media(picture.clone()))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_shows_the_model_a_picture_beside_its_value() {
+    let model = Arc::new(
+        ScriptedModel::new()
+            .then(reply::calls([("camera", "{}")]))
+            .then(reply::text("A cat.")),
+    );
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .tool(Arc::new(camera(picture())))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("What is there?")).await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.results()[0].media, [picture()]);
+    let sent = model.requests().pop().unwrap();
+    let Message::Tool(result) = sent.messages.messages().last().unwrap().as_ref() else {
+        panic!("no result")
+    };
+    assert_eq!(
+        (result.content.as_str(), &*result.media),
+        ("\"taken\"", &[picture()][..])
+    );
+    replay(&Transcript::default(), &heard.records()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_whose_picture_is_none_fails_and_the_run_goes_on() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("camera", "{}")]))
+        .then(reply::text("No picture."));
+    let page = MediaPart::embedded("image/png", "PGh0bWw+");
+    let orchestrator = with_tools(model, vec![Arc::new(camera(page))]);
+    let heard = hear(&orchestrator, request("What is there?")).await;
+    heard.assert_valid(RunStatus::Done);
+    let value = heard.results()[0].value.as_str().to_owned();
+    assert!(
+        value.contains("its type says image/png, and its content is text/html"),
+        "{value}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_without_a_session_checks_what_it_is_given_too() {
+    let agent = neuraxis_engine::Orchestrator::builder()
+        .model(Role::REASONING, Arc::new(named("reader", MediaTypes::NONE)))
+        .build_agent()
+        .unwrap();
+    let parts = vec![Part::text("What is it?"), Part::Media(picture())];
+    let error = agent
+        .run(vec![Message::User { parts }], None)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "image/png, 16 bytes cannot be sent: test/reader takes text alone"
+    );
+}
