@@ -188,6 +188,24 @@ impl Message {
         })
     }
 
+    /// Makes the message with the result of a tool call, given as JSON: for a caller that runs tools of its own.
+    ///
+    /// ```
+    /// use neuraxis_core::{JsonText, Message, ToolCallId};
+    ///
+    /// let call = ToolCallId::from_text("call_1");
+    /// let message = Message::tool_result(call, "weather", JsonText::from_text(r#"{"celsius":11.5}"#));
+    /// assert_eq!(message.text(), r#"{"celsius":11.5}"#);
+    /// ```
+    pub fn tool_result(call: ToolCallId, tool: impl Into<Arc<str>>, value: JsonText) -> Self {
+        Self::Tool(ToolMessage {
+            tool_call_id: call,
+            name: tool.into(),
+            content: value,
+            media: Vec::new(),
+        })
+    }
+
     /// Returns all text for the reader, without reasoning.
     #[must_use]
     pub fn text(&self) -> String {

@@ -40,6 +40,77 @@ pub struct ToolSpec {
     pub timeout: Option<Duration>,
 }
 
+impl ToolSpec {
+    /// Describes a tool that takes any arguments, that we run, and of which nothing else is known: it counts as
+    /// [irreversible](ToolClass::Irreversible), so that the built-in policy has people asked about its calls in most modes.
+    ///
+    /// ```
+    /// use neuraxis_core::{JsonText, ToolClass, ToolSpec};
+    ///
+    /// let spec = ToolSpec::new("weather".parse()?, "Tells the weather in a city.")
+    ///     .parameters(JsonText::from_text(
+    ///         r#"{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}"#,
+    ///     ))
+    ///     .class(ToolClass::ReadOnly);
+    /// assert_eq!(spec.name.as_str(), "weather");
+    /// # Ok::<(), neuraxis_core::InvalidId>(())
+    /// ```
+    pub fn new(name: ToolName, description: impl Into<Arc<str>>) -> Self {
+        Self {
+            name,
+            description: description.into(),
+            parameters: JsonText::from_text(r#"{"type":"object"}"#),
+            class: ToolClass::default(),
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::default(),
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+
+    /// Sets the JSON Schema (2020-12) of the arguments: an object.
+    #[must_use]
+    pub fn parameters(mut self, schema: JsonText) -> Self {
+        self.parameters = schema;
+        self
+    }
+
+    /// Says what a call may change.
+    #[must_use]
+    pub const fn class(mut self, class: ToolClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Adds hints, such as that the tool reaches outside this machine.
+    #[must_use]
+    pub const fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Says who runs it.
+    #[must_use]
+    pub const fn kind(mut self, kind: ToolKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Lets turns that call only tools marked so not use up the turn limit.
+    #[must_use]
+    pub const fn non_iterative(mut self) -> Self {
+        self.non_iterative = true;
+        self
+    }
+
+    /// Limits how long a call may take.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
 /// What a call may change, and so whether it may be run again when its outcome is in doubt.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentSpec, ClientTools, FinishReason, JsonText, Limits, Message, Profile, Record, RecordBody,
-    Role, RunId, RunSpec, RunStatus, RunUsage, ToolCallId, ToolKind, Transcript,
+    AgentSpec, ClientTools, FinishReason, JsonText, Limits, Message, MicroUsd, Profile, Record,
+    RecordBody, Role, RunId, RunSpec, RunStatus, RunUsage, ToolCallId, ToolKind, Transcript,
 };
 use serde::Serialize;
 
@@ -34,6 +34,10 @@ pub struct Execution {
     pub finish_reason: FinishReason,
     /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
+    /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
+    /// from a model without a price.
+    #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MicroUsd>,
     /// The whole conversation: what was given, and what the run added.
     pub message_history: Vec<Arc<Message>>,
 }
@@ -178,6 +182,7 @@ fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execu
         turns: outcome.turns,
         status: outcome.status(),
         usage: outcome.usage,
+        cost: result::cost(&records),
         finish_reason: outcome.finish_reason,
         message_history: end
             .map(|end| end.messages.messages().to_vec())

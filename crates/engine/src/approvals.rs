@@ -5,6 +5,7 @@
 //! [`Approver`](neuraxis_ports::Approver) does.
 
 mod decide;
+mod later;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +17,16 @@ use neuraxis_core::{
     InputId, PendingKind, Record, Remembered, RunId, Seq, SessionId,
 };
 use neuraxis_ports::{RunSummary, SessionStore, StoreError};
+use serde::Serialize;
 
 use crate::orchestrator::Parts;
 use crate::runs::{ResumeError, Runs, Taker};
 
 pub use decide::{DecideError, Decided};
+pub use later::DecideLater;
 
 /// A call that waits for a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WaitingApproval {
     /// The session.
@@ -37,6 +40,7 @@ pub struct WaitingApproval {
     /// What was asked: exactly what would run, why a person decides, what may be remembered, and until when.
     pub request: ApprovalRequested,
     /// Why what stands in the store is not what was asked, if it is not: such a call should not be approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub altered: Option<String>,
 }
 

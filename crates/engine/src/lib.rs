@@ -52,12 +52,13 @@ mod runs;
 mod sessions;
 mod steps;
 mod store_retry;
+mod text_stream;
 mod traces;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
 pub use approval_key::ApprovalKey;
-pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
+pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
 pub use catalog::{CatalogError, ToolCallError, ToolCatalog};
 pub use engine::{SystemClock, UuidV7};
@@ -71,7 +72,7 @@ pub use media::{
 pub use orchestrator::Orchestrator;
 pub use request::{Delivery, RequestError, UserRequest};
 pub use resilience::RetryPolicy;
-pub use result::{OrchestratorResult, OrchestratorStep, StepType};
+pub use result::{NoAnswer, OrchestratorResult, OrchestratorStep, StepType};
 pub use run_handle::{AnswerError, NoResult, RunEnded, RunHandle};
 pub use runs::{
     Answer, ForkError, ForkOptions, HeldRun, OpenCall, Recovered, ResumeError, Runs, Taker,
@@ -84,4 +85,5 @@ pub use sessions::{
     read_log_file,
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
+pub use text_stream::TextStream;
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};

@@ -81,7 +81,7 @@ impl Orchestrator {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the run.
+    /// Dropping the future cancels the run, and leaves the session free if there is none yet.
     pub async fn handle_user_request(
         &self,
         session_id: &SessionId,
@@ -134,7 +134,8 @@ impl Orchestrator {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle or the events leaves the run at work.
+    /// Dropping the handle or the events leaves the run at work; dropping the future before it is over does, too, or leaves
+    /// the session free.
     pub async fn stream(&self, request: UserRequest) -> Result<(RunHandle, Events), RequestError> {
         let handle = self.runs().start(request).await?;
         let events = handle.events();

@@ -1,16 +1,20 @@
 //! What a caller gets back: always something, however the run went.
 
 mod apology;
+mod no_answer;
 
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, Pending, Record, RunId, RunOutcome, RunStatus, RunUsage, SessionId, Transcript,
+    FinishReason, MicroUsd, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus, RunUsage,
+    SessionId, Transcript,
 };
 use serde::Serialize;
 
 use crate::run_handle::{RunEnd, RunHandle};
 use crate::steps::{StepMetadata, Steps};
+
+pub use no_answer::NoAnswer;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +38,10 @@ pub struct OrchestratorResult {
     pub turns: u32,
     /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
+    /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
+    /// from a model without a price: what the others cost stands in the records.
+    #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MicroUsd>,
     /// What it waits for, if it waits: approvals and the results of a client's tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<Pending>,
@@ -88,6 +96,7 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         finish_reason: outcome.map(|outcome| outcome.finish_reason.clone()),
         turns,
         usage,
+        cost: feed.with_records(cost),
         pending: end.pending.clone(),
     }
 }
@@ -110,6 +119,19 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
         turns: 0,
         usage: RunUsage::default(),
     }
+}
+
+/// Adds up what the model calls of a run cost; `None` if any of its replies came from a model without a price: a sum without
+/// it would be too low. Attempts that failed count as far as their providers said what they used.
+pub(crate) fn cost(records: &[Arc<Record>]) -> Option<MicroUsd> {
+    let mut costs = records.iter().filter_map(|record| match &record.body {
+        RecordBody::LlmCall(call) => Some(call.cost),
+        RecordBody::LlmFailed(failed) => Some(Some(failed.cost.unwrap_or_default())),
+        _ => None,
+    });
+    costs.try_fold(MicroUsd::default(), |sum, cost| {
+        Some(MicroUsd(sum.0.saturating_add(cost?.0)))
+    })
 }
 
 /// Says what to tell the user at the end of a run with these records.

@@ -6,7 +6,7 @@
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
 //!   runs to the next process.
-//! - *Show*: `attach` follows a run from any record on, `stored` is the handle of one that nobody drives.
+//! - *Show*: `attach` follows a run from any record on, `outcome` is what it came to, `stored` is the handle of one that nobody drives.
 //!
 //! Not for what is on record of them, which [`Sessions`](crate::Sessions) shows, nor for deciding about calls that wait for a
 //! person, which [`Approvals`](crate::Approvals) does.
@@ -19,6 +19,7 @@ mod govern;
 mod governed;
 mod lease_wait;
 mod lost;
+mod outcome;
 mod recheck;
 mod recover;
 mod restored;

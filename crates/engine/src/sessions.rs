@@ -18,6 +18,7 @@ use neuraxis_core::{
 use neuraxis_ports::{
     ChainHead, RunFilter, RunSummary, Session, SessionFilter, SessionStore, StoreError,
 };
+use serde::Serialize;
 
 pub use archive::{
     ARCHIVE_FORMAT, ArchiveEntry, ArchiveError, ArchiveFault, ArchiveReader, ArchivedSession,
@@ -35,7 +36,7 @@ pub struct Sessions {
 }
 
 /// All that is shown of one session.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SessionOverview {
     /// The session itself.

@@ -50,6 +50,7 @@ impl Reader {
             }
             RecordBody::ToolFailed(failed) => return self.fail(record, &failed.tool_call_id),
             RecordBody::ToolResult(result) => return self.complete(record, result),
+            RecordBody::Final(_) | RecordBody::RunFailed(_) => return self.end_agent(record),
             RecordBody::Plan(_) => (StepType::Plan, "the plan changed".into()),
             RecordBody::Summary(summary) => (StepType::Summary, summary.text.as_str().into()),
             RecordBody::Warning(warning) => (StepType::Warning, warning.message.as_str().into()),
@@ -97,6 +98,21 @@ impl Reader {
             step.metadata.try_again(Arc::clone(record));
         }
         is_known
+    }
+
+    /// Adds what a sub-agent came to to the step of the call that started it.
+    fn end_agent(&mut self, record: &Arc<Record>) {
+        let steps = &self.steps;
+        let is_its = |place: &&usize| {
+            let step = steps.get(**place);
+            step.is_some_and(|step| step.metadata.started(record.agent))
+        };
+        let Some(place) = self.open.iter().find(is_its).copied() else {
+            return;
+        };
+        if let Some(step) = self.steps.get_mut(place) {
+            step.metadata.agent_ended(Arc::clone(record));
+        }
     }
 
     fn open_step(&mut self, call: &ToolCallId) -> Option<&mut OrchestratorStep> {

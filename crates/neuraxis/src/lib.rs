@@ -25,6 +25,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Import names, or the [`prelude`], and never `neuraxis::*`: this crate has a module [`core`](crate::core), for the crate of that
+//! name, which would stand for the standard library's in the code that macros write.
+
+pub mod prelude;
 
 #[cfg(feature = "anthropic")]
 pub use neuraxis_anthropic as anthropic;
@@ -44,14 +49,23 @@ pub use neuraxis_offline as offline;
 #[cfg(feature = "openai")]
 pub use neuraxis_openai as openai;
 pub use neuraxis_ports as ports;
+#[cfg(feature = "sql")]
+pub use neuraxis_sql as sql;
+#[cfg(feature = "testkit")]
+pub use neuraxis_testkit as testkit;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools as tools;
+#[cfg(feature = "tools")]
+pub use neuraxis_tools::{schemars, tool};
+#[cfg(feature = "wire")]
+pub use neuraxis_wire as wire;
 
 pub use neuraxis_brainstem::{Policy, PolicyConfig};
 pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, Approvals, Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult,
-    OrchestratorStep, RunHandle, Runs, Sessions, Steps, UserRequest,
+    Agent, Approvals, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
+    OrchestratorBuilder, OrchestratorResult, OrchestratorStep, RunHandle, Runs, Sessions, Steps,
+    TextStream, UserRequest,
 };

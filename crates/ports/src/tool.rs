@@ -1,6 +1,7 @@
 //! The port to tools.
 
-use std::fmt::Debug;
+use std::error::Error;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -156,8 +157,34 @@ pub trait ProgressSink: Debug + Send + Sync {
 }
 
 /// Why a tool call failed, for the model to read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+///
+/// `?` makes one of any error, `anyhow`'s included, and of a text: with [`Persistence::Unknown`], so that a call that may be
+/// made again is. Where the tool knows better it says so: `.map_err(ToolError::permanent)?`.
+///
+/// **What is sent.** The message, cut at 2,000 characters, goes to the model, and so to whoever serves it, and into the
+/// run's records. Of an error that came by `?` that is its own text (`Display`), without its sources and without `Debug`. An
+/// error whose text may hold a secret, such as an address with a key in it, is to be put into other words:
+/// `.map_err(|_| ToolError::temporary("the weather service does not answer"))?`.
+///
+/// It does not implement [`std::error::Error`] itself, for otherwise no `?` could make one of every error that does.
+///
+/// ```
+/// use neuraxis_ports::{Persistence, ToolError};
+///
+/// fn celsius(reading: &str) -> Result<f64, ToolError> {
+///     let degrees: f64 = reading.parse()?;
+///     let no_such_cold = degrees < -273.15;
+///     if no_such_cold {
+///         return Err(ToolError::permanent("nothing is colder than -273.15 °C"));
+///     }
+///     Ok(degrees)
+/// }
+///
+/// let error = celsius("warm").unwrap_err();
+/// assert_eq!(error.message, "invalid float literal");
+/// assert_eq!(error.persistence, Persistence::Unknown);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolError {
     /// What went wrong and what to do about it.
@@ -183,18 +210,18 @@ pub enum Persistence {
 
 impl ToolError {
     /// An error of which the tool cannot say whether the same call would meet it again.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self::of(Persistence::Unknown, message.into())
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self::of(Persistence::Unknown, message.to_string())
     }
 
     /// An error that the same call would meet again, because what was asked for is not there, not possible or not allowed.
-    pub fn permanent(message: impl Into<String>) -> Self {
-        Self::of(Persistence::Permanent, message.into())
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::of(Persistence::Permanent, message.to_string())
     }
 
     /// An error that may be gone the next time.
-    pub fn temporary(message: impl Into<String>) -> Self {
-        Self::of(Persistence::Temporary, message.into())
+    pub fn temporary(message: impl fmt::Display) -> Self {
+        Self::of(Persistence::Temporary, message.to_string())
     }
 
     const fn of(persistence: Persistence, message: String) -> Self {
@@ -202,5 +229,65 @@ impl ToolError {
             message,
             persistence,
         }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Makes `?` work in a tool: see [`ToolError`] for what of the error is sent.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        Self::new(error.into())
+    }
+}
+
+/// Makes `?` work for whoever calls a tool by hand, as tests do.
+impl From<ToolError> for Box<dyn Error> {
+    fn from(error: ToolError) -> Self {
+        error.message.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the weather service does not answer")]
+    struct Outer(#[source] std::io::Error);
+
+    fn fails() -> Result<(), ToolError> {
+        Err(Outer(std::io::Error::other(
+            "https://example.org/?key=k-canary",
+        )))?;
+        Ok(())
+    }
+
+    #[test]
+    fn an_error_that_a_tool_passes_on_shows_its_own_text_and_not_its_sources() {
+        let error = fails().unwrap_err();
+        assert_eq!(error, ToolError::new("the weather service does not answer"));
+        assert!(!format!("{error:?}").contains("canary"));
+    }
+
+    #[test]
+    fn a_text_and_an_error_of_any_type_become_an_error_of_a_tool() {
+        assert_eq!(ToolError::from("no such city").message, "no such city");
+        let boxed: Box<dyn Error + Send + Sync> = "no such street".into();
+        assert_eq!(ToolError::from(boxed).persistence, Persistence::Unknown);
+    }
+
+    #[test]
+    fn a_tool_says_in_one_word_whether_a_repetition_helps() {
+        let not_a_number = || "x".parse::<u8>();
+        let permanent = not_a_number().map_err(ToolError::permanent).unwrap_err();
+        assert_eq!(permanent.persistence, Persistence::Permanent);
+        let temporary = not_a_number().map_err(ToolError::temporary).unwrap_err();
+        assert_eq!(temporary.persistence, Persistence::Temporary);
+        assert_eq!(temporary.message, permanent.message);
     }
 }

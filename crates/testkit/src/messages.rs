@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     AssistantMessage, JsonText, Message, ModelRequest, Part, ReplyFormat, ToolCall, ToolCallId,
-    ToolChoice, ToolMessage,
+    ToolChoice,
 };
 
 /// Makes an assistant message of tool calls, each with id, name and arguments as JSON text.
@@ -27,12 +27,7 @@ pub fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -
 /// Makes the message with the result of a call: its id, the tool's name and the value as JSON text.
 #[must_use]
 pub fn result(id: &str, name: &str, value: &str) -> Message {
-    Message::Tool(ToolMessage {
-        tool_call_id: ToolCallId::from_text(id),
-        name: name.into(),
-        content: JsonText::from_text(value),
-        media: Vec::new(),
-    })
+    Message::tool_result(ToolCallId::from_text(id), name, JsonText::from_text(value))
 }
 
 /// Makes a request of one user message, without tools. Its fields are public: change them as the test needs.

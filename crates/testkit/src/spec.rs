@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+use neuraxis_core::{JsonText, ToolClass, ToolKind, ToolSpec};
 
 /// Begins the spec of a tool: irreversible, run by us, taking any object.
 ///
@@ -18,16 +18,8 @@ use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 /// assert_eq!(spec.class, ToolClass::ReadOnly);
 /// ```
 pub fn spec(name: &str) -> SpecBuilder {
-    SpecBuilder(ToolSpec {
-        name: name.parse().expect("a valid tool name"),
-        description: format!("The tool {name} of a test.").into(),
-        parameters: JsonText::from_text(r#"{"type":"object"}"#),
-        class: ToolClass::default(),
-        annotations: ToolAnnotations::default(),
-        kind: ToolKind::default(),
-        non_iterative: false,
-        timeout: None,
-    })
+    let id = name.parse().expect("a valid tool name");
+    SpecBuilder(ToolSpec::new(id, format!("The tool {name} of a test.")))
 }
 
 /// Builds a [`ToolSpec`]; whatever takes one from a test also takes this.

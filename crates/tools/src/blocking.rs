@@ -1,18 +1,25 @@
 //! Runs work where it may block, and stops it when nobody waits for it any more.
 
+use std::fmt;
 use std::panic::resume_unwind;
 
 use neuraxis_ports::{CancellationToken, ToolContext, ToolError};
 use tokio::task::spawn_blocking;
 
-/// The work was given up because nobody waits for it any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cancelled: the call was stopped before it was done")]
+/// The work was given up because nobody waits for it any more. Not a [`std::error::Error`]: any such becomes a [`ToolError`]
+/// that does not say whether it may be gone the next time, and this may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cancelled: the call was stopped before it was done")
+    }
+}
 
 impl From<Cancelled> for ToolError {
     fn from(cancelled: Cancelled) -> Self {
-        Self::temporary(cancelled.to_string())
+        Self::temporary(cancelled)
     }
 }
 

@@ -12,9 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{
-    InvalidId, JsonText, ToolAnnotations, ToolClass, ToolKind, ToolOutput, ToolSpec,
-};
+use neuraxis_core::{InvalidId, JsonText, ToolAnnotations, ToolClass, ToolOutput, ToolSpec};
 use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -134,23 +132,16 @@ impl FunctionTool {
         Function: Fn(Arguments, ToolContext) -> Running + Send + Sync + 'static,
         Running: Future<Output = Result<Value, ToolError>> + Send + 'static,
     {
-        let spec = ToolSpec {
-            name: name.parse().map_err(|source| DefinitionError::Name {
+        let id = name.parse().map_err(|source| DefinitionError::Name {
+            name: name.to_owned(),
+            source,
+        })?;
+        let schema = arguments::schema::<Arguments>().ok_or_else(|| {
+            DefinitionError::ArgumentsNotAnObject {
                 name: name.to_owned(),
-                source,
-            })?,
-            description,
-            parameters: arguments::schema::<Arguments>().ok_or_else(|| {
-                DefinitionError::ArgumentsNotAnObject {
-                    name: name.to_owned(),
-                }
-            })?,
-            class: ToolClass::default(),
-            annotations: ToolAnnotations::default(),
-            kind: ToolKind::Server,
-            non_iterative: false,
-            timeout: None,
-        };
+            }
+        })?;
+        let spec = ToolSpec::new(id, description).parameters(schema);
         let handler = move |text: JsonText, ctx: ToolContext| -> Outcome {
             match arguments::decode(&text) {
                 Ok(arguments) => {

@@ -54,7 +54,7 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Features of the facade, and what a build with them alone must not hold.
-const COSTS: [(&str, &[&[&str]]); 6] = [
+const COSTS: [(&str, &[&[&str]]); 8] = [
     (
         "",
         &[
@@ -72,6 +72,11 @@ const COSTS: [(&str, &[&[&str]]); 6] = [
         "cassette,memory,offline,tools",
         &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS, GLOBAL],
     ),
+    (
+        "default",
+        &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS, GLOBAL],
+    ),
+    ("sql", &[SANDBOX, FILES, MACHINE, HTTP, TESTS]),
     ("built-in-tools", &[C_COMPILER, SANDBOX, FILES, HTTP, TESTS]),
     ("file-tools", &[C_COMPILER, SANDBOX, MACHINE, HTTP, GLOBAL]),
     ("command-tools", &[C_COMPILER, MACHINE, HTTP]),

@@ -15,6 +15,8 @@ pub(super) enum Layer {
     Wire,
     /// An implementation of a port.
     Adapter,
+    /// The attribute that makes a tool of a function.
+    ToolMacro,
     /// The built-in tools.
     Tools,
     /// Test support.
@@ -38,6 +40,7 @@ impl Layer {
             "crates/ports" => Self::Ports,
             "crates/engine" => Self::Engine,
             "crates/adapters/wire" => Self::Wire,
+            "crates/tool-macro" => Self::ToolMacro,
             "crates/tools" => Self::Tools,
             "crates/testkit" => Self::Testkit,
             "crates/neuraxis" => Self::Facade,
@@ -54,10 +57,11 @@ impl Layer {
     /// Returns the layers of the workspace that a crate of this one may depend on.
     pub(super) const fn may_know(self) -> &'static [Self] {
         match self {
-            Self::Core | Self::Automation => &[],
+            Self::Core | Self::ToolMacro | Self::Automation => &[],
             Self::Brainstem | Self::Ports => &[Self::Core],
             Self::Engine => &[Self::Core, Self::Ports, Self::Brainstem],
-            Self::Wire | Self::Tools | Self::Testkit => &[Self::Core, Self::Ports],
+            Self::Wire | Self::Testkit => &[Self::Core, Self::Ports],
+            Self::Tools => &[Self::Core, Self::Ports, Self::ToolMacro],
             Self::Adapter => &[Self::Core, Self::Ports, Self::Wire],
             Self::Facade => &[
                 Self::Core,
@@ -104,6 +108,7 @@ impl Layer {
                 "tokio-util",
             ]
             .contains(&external),
+            Self::ToolMacro => ["proc-macro2", "quote", "syn"].contains(&external),
             Self::Binary | Self::Automation => true,
             _ => external != "anyhow",
         }
@@ -123,6 +128,7 @@ impl Layer {
             Self::Engine => "engine",
             Self::Wire => "the adapter wire",
             Self::Adapter => "adapters",
+            Self::ToolMacro => "the tool macro",
             Self::Tools => "tools",
             Self::Testkit => "testkit",
             Self::Facade => "the facade",
@@ -150,6 +156,9 @@ impl Layer {
             }
             Self::Adapter => {
                 "Move what two adapters share to crates/adapters/wire, or combine them in crates/app."
+            }
+            Self::ToolMacro => {
+                "It writes code and runs none: what that code needs belongs in crates/tools, which names it in macro_parts."
             }
             Self::Tools => {
                 "Put a trait into crates/ports and hand its implementation to the tool in crates/app."

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use neuraxis_core::{LlmError, ModelRef, ModelRequest, Reply};
-use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::request::Delivery;
 use neuraxis_wire::{Endpoint, EndpointConfig, ErrorRule, KeyHeader, Mark, Meaning, Route};
 
@@ -54,6 +54,23 @@ pub struct AnthropicClient {
 }
 
 impl AnthropicClient {
+    /// Prepares a client of a model, with the key in the environment variable `ANTHROPIC_API_KEY` and, where it is set, the
+    /// address in `ANTHROPIC_BASE_URL`.
+    ///
+    /// ```no_run
+    /// use neuraxis_anthropic::AnthropicClient;
+    ///
+    /// let model = AnthropicClient::from_env("claude-opus-5-5")?;
+    /// # Ok::<(), neuraxis_ports::ConnectError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
+        Ok(Self::new(AnthropicConfig::from_env(model)?)?)
+    }
+
     /// Prepares a client. Nothing is sent yet.
     ///
     /// # Errors

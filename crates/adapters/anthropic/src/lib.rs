@@ -32,7 +32,7 @@ mod model;
 mod provider;
 mod thinking;
 
-pub use neuraxis_wire::{EndpointError, MaxConcurrent, Secret, Temperature, Timeouts};
+pub use neuraxis_wire::{EndpointError, MaxConcurrent, NoKey, Secret, Temperature, Timeouts};
 
 pub use self::client::AnthropicClient;
 pub use self::config::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, ModelRequest, Reply};
-use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{
     Arguments, ChatClient, Dialect, Endpoint, EndpointConfig, EndpointError, ErrorRule, LateSystem,
     Mark, Meaning, MissingReasoning, TrailingAssistant,
@@ -43,6 +43,23 @@ pub struct DeepSeekClient {
 }
 
 impl DeepSeekClient {
+    /// Prepares a client of a model, with the key in the environment variable `DEEPSEEK_API_KEY` and, where it is set, the
+    /// address in `DEEPSEEK_BASE_URL`.
+    ///
+    /// ```no_run
+    /// use neuraxis_deepseek::DeepSeekClient;
+    ///
+    /// let model = DeepSeekClient::from_env("deepseek-flash")?;
+    /// # Ok::<(), neuraxis_ports::ConnectError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
+        Ok(Self::new(DeepSeekConfig::from_env(model)?)?)
+    }
+
     /// Prepares a client. Nothing is sent yet.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use neuraxis_core::MediaTypes;
-use neuraxis_wire::{MaxConcurrent, ReasoningEcho, Secret, Timeouts};
+use neuraxis_ports::Provider;
+use neuraxis_wire::{Environment, MaxConcurrent, NoKey, ReasoningEcho, Secret, Timeouts};
 use serde::{Deserialize, Serialize};
 
 use crate::thinking::{ReasoningEffort, Thinking, default_echo};
@@ -91,6 +92,28 @@ impl DeepSeekConfig {
         Self {
             model: model.into(),
             ..Self::default()
+        }
+    }
+
+    /// Describes a model by its name, with the key in the environment variable `DEEPSEEK_API_KEY` and, where it is set, the
+    /// address in `DEEPSEEK_BASE_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoKey`], which names the variable, if it holds no key.
+    pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
+        match <Self as Provider>::KEY_DISCOVERY {
+            Some(discovery) => Ok(Self::in_environment(model, Environment::read(discovery)?)),
+            None => Ok(Self::new(model)),
+        }
+    }
+
+    fn in_environment(model: impl Into<String>, environment: Environment) -> Self {
+        let config = Self::new(model);
+        Self {
+            base_url: environment.base_url.unwrap_or(config.base_url),
+            api_key: Some(environment.key),
+            ..config
         }
     }
 

@@ -34,7 +34,7 @@ mod provider;
 mod shape;
 mod thinking;
 
-pub use neuraxis_wire::{EndpointError, MaxConcurrent, ReasoningEcho, Secret, Timeouts};
+pub use neuraxis_wire::{EndpointError, MaxConcurrent, NoKey, ReasoningEcho, Secret, Timeouts};
 
 pub use self::client::DeepSeekClient;
 pub use self::config::DeepSeekConfig;

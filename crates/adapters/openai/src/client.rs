@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{LlmError, ModelRequest, Reply};
-use neuraxis_ports::{CallContext, LlmClient, ModelInfo, ReplyStream, async_trait};
+use neuraxis_ports::{CallContext, ConnectError, LlmClient, ModelInfo, ReplyStream, async_trait};
 use neuraxis_wire::{ChatClient, Endpoint, EndpointConfig, KeyHeader, Secret};
 
 use crate::config::{Api, OpenAiConfig, OpenAiError};
@@ -30,6 +30,23 @@ enum Protocol {
 }
 
 impl OpenAiClient {
+    /// Prepares a client of a model, with the key in the environment variable `OPENAI_API_KEY` and, where it is set, the
+    /// address in `OPENAI_BASE_URL`.
+    ///
+    /// ```no_run
+    /// use neuraxis_openai::OpenAiClient;
+    ///
+    /// let model = OpenAiClient::from_env("gpt-5.4-mini")?;
+    /// # Ok::<(), neuraxis_ports::ConnectError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`ConnectError`] that names the variable, if it holds no key; otherwise as [`new`](Self::new).
+    pub fn from_env(model: impl Into<String>) -> Result<Self, ConnectError> {
+        Ok(Self::new(OpenAiConfig::from_env(model)?)?)
+    }
+
     /// Prepares a client. Nothing is sent yet.
     ///
     /// # Errors

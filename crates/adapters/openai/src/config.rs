@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use neuraxis_ports::Provider;
 use neuraxis_wire::{
-    EndpointError, MaxConcurrent, ReasoningEffort, Secret, ServiceTier, SystemRole, Temperature,
-    Timeouts,
+    EndpointError, Environment, MaxConcurrent, NoKey, ReasoningEffort, Secret, ServiceTier,
+    SystemRole, Temperature, Timeouts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -191,6 +192,28 @@ impl OpenAiConfig {
         Self {
             model: model.into(),
             ..Self::default()
+        }
+    }
+
+    /// Describes a model by its name, with the key in the environment variable `OPENAI_API_KEY` and, where it is set, the
+    /// address in `OPENAI_BASE_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoKey`], which names the variable, if it holds no key.
+    pub fn from_env(model: impl Into<String>) -> Result<Self, NoKey> {
+        match <Self as Provider>::KEY_DISCOVERY {
+            Some(discovery) => Ok(Self::in_environment(model, Environment::read(discovery)?)),
+            None => Ok(Self::new(model)),
+        }
+    }
+
+    fn in_environment(model: impl Into<String>, environment: Environment) -> Self {
+        let config = Self::new(model);
+        Self {
+            base_url: environment.base_url.unwrap_or(config.base_url),
+            api_key: Some(environment.key),
+            ..config
         }
     }
 

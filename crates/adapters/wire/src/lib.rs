@@ -147,6 +147,7 @@
 mod body;
 mod chat;
 mod endpoint;
+mod environment;
 mod errors;
 mod models;
 pub mod reply;
@@ -161,6 +162,7 @@ pub use chat::{
     ReplyForm, StreamUsage, ToolChoices, ToolsAndReasoning, TrailingAssistant,
 };
 pub use endpoint::{Endpoint, EndpointConfig, EndpointError, KeyHeader, MaxConcurrent, Route};
+pub use environment::{Environment, NoKey};
 pub use errors::{ErrorRule, Mark, Meaning, ServerErrors};
 pub use models::{is_asked_model, models};
 pub use neuraxis_ports::Secret;

@@ -9,7 +9,7 @@ use super::last_answer::Limit;
 use super::turn::AgentTurn;
 use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ToolChoice};
 use crate::error::InputError;
-use crate::ids::{AgentId, Attempt, Role, ToolName};
+use crate::ids::{Attempt, Role, ToolName};
 use crate::profile::{Hook, Offer};
 use crate::spec::AgentSpec;
 use crate::tool::ToolSpec;
@@ -111,13 +111,12 @@ impl Agent {
         call: &ModelCall,
     ) -> Result<Effect, InputError> {
         let planned = &call.planned;
-        let reads_along = self.id == AgentId::ROOT
-            && match planned.purpose {
-                // What is only a draft is shown once it stands.
-                Purpose::Turn => self.self_check(spec).is_none(),
-                Purpose::LastAnswer => true,
-                _ => false,
-            };
+        let reads_along = match planned.purpose {
+            // What is only a draft is shown once it stands.
+            Purpose::Turn => self.self_check(spec).is_none(),
+            Purpose::LastAnswer => true,
+            _ => false,
+        };
         Ok(Effect::CallModel(CallModel {
             effect_id: call.effect_id,
             attempt: call.attempt,

@@ -42,6 +42,9 @@ impl Approvals {
     /// Decides about a call that waits for a person, whichever process its run is in. The decision is kept before this
     /// returns; the run goes on if it was put aside. The hash is that of the arguments the person was shown.
     ///
+    /// Returns the last record of the run before the decision: [`attach`](crate::Runs::attach) tells what came after it, and
+    /// [`result`](crate::Runs::result) what the run comes to.
+    ///
     /// # Errors
     ///
     /// [`ResumeError::NotAsked`] if the run asks nothing about such a call with such arguments; [`ResumeError::Expired`] if
@@ -57,10 +60,11 @@ impl Approvals {
         arguments_hash: ContentHash,
         decision: ApprovalDecision,
         by: Option<String>,
-    ) -> Result<(), ResumeError> {
+    ) -> Result<Seq, ResumeError> {
         let store = self.store();
         let run = store.run(run_id).await?;
         let records = store.records(run_id, Seq(0)).await?;
+        let last = records.last().map_or(Seq(0), |record| record.seq);
         let mut open = read_open(&run, &records);
         if run.ended_at.is_some() {
             open.clear();
@@ -83,7 +87,8 @@ impl Approvals {
         self.runs().check_folder(run_id, &records, Taker::Engine)?;
         let decided = self.decided(asked, decision, by);
         let decided = InboxInput::ApprovalDecided(decided);
-        self.runs().post(run_id, decided).await
+        self.runs().post(run_id, decided).await?;
+        Ok(last)
     }
 
     /// Decides about a call that waits for a person and returns the run, if it goes on here: for whoever wants to follow it.

@@ -15,7 +15,7 @@ use super::slot::Reached;
 use crate::event::{Event, Events};
 
 /// How often the store is asked for new records of a run that is not at work here.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl Runs {
     /// Returns the events of a run after one of its records, 0 for all of them, up to the last: live if the run is at work in

@@ -26,7 +26,7 @@ impl Runs {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the handle leaves the run at work.
+    /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free.
     pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted, ToolResult,
+    AgentId, EffectId, LlmCall, LlmFailed, Record, RecordBody, Role, ToolCallId, ToolCallStarted,
+    ToolResult,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object.
+/// A step for programs: `model_role`, `tool_name`, `span_id`, `error` and others. As JSON it is an object. A call that started
+/// sub-agents has what each came to under `agents`: its status, turns and usage.
 ///
 /// It holds on to the step's records and is read from them when it is asked for: most callers never do.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +21,8 @@ pub struct StepMetadata {
     result: Option<Arc<Record>>,
     /// The last attempt of a call that failed before another followed.
     failed: Option<Arc<Record>>,
+    /// The ends of the sub-agents that the call started, in the order in which they ended.
+    agents: Vec<Arc<Record>>,
 }
 
 impl StepMetadata {
@@ -27,7 +31,18 @@ impl StepMetadata {
             record,
             result: None,
             failed: None,
+            agents: Vec::new(),
         }
+    }
+
+    /// Tells whether this is the step of a call that started an agent.
+    pub(super) fn started(&self, agent: AgentId) -> bool {
+        matches!(&self.record.body, RecordBody::ToolCall(started) if started.agents.contains(&agent))
+    }
+
+    /// An agent that the call started has ended.
+    pub(super) fn agent_ended(&mut self, end: Arc<Record>) {
+        self.agents.push(end);
     }
 
     /// Tells whether this is the step of a call, and the call has no result yet.
@@ -94,6 +109,10 @@ impl StepMetadata {
                 json!(failed.value.error_message()),
             );
         }
+        if !self.agents.is_empty() {
+            let agents: Vec<Value> = self.agents.iter().filter_map(|end| of_agent(end)).collect();
+            map.insert("agents".to_owned(), json!(agents));
+        }
         let result = self.result.as_ref().unwrap_or(&self.record);
         if let RecordBody::ToolResult(result) = &result.body {
             add_result(&mut map, result);
@@ -146,6 +165,20 @@ fn of_started(started: &ToolCallStarted) -> Map<String, Value> {
         "class": started.class,
         "origin": started.origin,
         "span_id": span_id(started.effect_id),
+    }))
+}
+
+/// What a sub-agent came to: its answer is the result of the call, or a part of it.
+fn of_agent(end: &Record) -> Option<Value> {
+    let (RecordBody::Final(outcome) | RecordBody::RunFailed(outcome)) = &end.body else {
+        return None;
+    };
+    Some(json!({
+        "agent": end.agent,
+        "status": outcome.status(),
+        "finish_reason": outcome.finish_reason,
+        "turns": outcome.turns,
+        "usage": outcome.usage,
     }))
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod answers;
 mod approvals;
 mod cancelling;
 mod channels;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use neuraxis::core::{LiveBody, RunStatus, ToolClass};
 use neuraxis::engine::{Delivery, UserRequest};
-use neuraxis::llama::{LlamaClient, LlamaConfig};
 use neuraxis::memory::MemoryStore;
 use neuraxis::ports::{ToolContext, ToolError};
 use neuraxis::tools::FunctionTool;
 use neuraxis::{Channel, Event, Mode, Orchestrator, Policy, PolicyConfig, Role};
+use neuraxis_llama::{LlamaClient, LlamaConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

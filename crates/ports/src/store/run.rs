@@ -6,7 +6,10 @@ use std::time::Duration;
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::log::LogSummary;
 use neuraxis_core::uuid::Uuid;
-use neuraxis_core::{ContentHash, JsonText, RunId, SessionId};
+use neuraxis_core::{
+    ContentHash, FinishReason, JsonText, Pending, RunId, RunStatus, SessionId, SessionMetrics,
+};
+use serde::{Serialize, Serializer};
 
 /// A run that is to begin, or to begin again.
 ///
@@ -143,6 +146,48 @@ impl RunSummary {
             leased_until: None,
             request: None,
         }
+    }
+}
+
+/// As JSON it is what a list of runs shows, whatever a store keeps: `cost_micro_usd` and the like stand in `used`.
+impl Serialize for RunSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            run_id: RunId,
+            session_id: &'a SessionId,
+            status: RunStatus,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            finish_reason: Option<&'a FinishReason>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            pending: &'a [Pending],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            text: Option<&'a str>,
+            started_at: Option<Timestamp>,
+            last_at: Option<Timestamp>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            ended_at: Option<Timestamp>,
+            turns: u32,
+            records: u64,
+            used: &'a SessionMetrics,
+            imported: bool,
+        }
+        Shown {
+            run_id: self.run_id,
+            session_id: &self.session,
+            status: self.status,
+            finish_reason: self.finish_reason.as_ref(),
+            pending: &self.pending,
+            text: self.text.as_deref(),
+            started_at: self.started_at,
+            last_at: self.last_at,
+            ended_at: self.ended_at,
+            turns: self.turns,
+            records: self.records,
+            used: self.meter.used(),
+            imported: self.imported,
+        }
+        .serialize(serializer)
     }
 }
 

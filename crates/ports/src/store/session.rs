@@ -2,21 +2,24 @@
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{ContentHash, JsonText, Record, SessionId, Transcript};
+use serde::Serialize;
 
 use super::StoreError;
 use super::bounds::{self, MAX_OWNER_BYTES};
 
 /// A conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
     /// Whose it is; `None` where there is only one user.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// When it was made; kept to the microsecond.
     pub created_at: Timestamp,
-    /// What its history begins with, where it goes on from another conversation.
+    /// What its history begins with, where it goes on from another conversation. No part of its JSON: it may be long.
+    #[serde(skip)]
     pub seed: Transcript,
 }
 

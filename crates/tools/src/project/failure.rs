@@ -1,5 +1,6 @@
 //! Why a file tool failed. Each message begins with a stable code and ends with what to do.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -8,82 +9,171 @@ use neuraxis_ports::ToolError;
 use super::secret::{PROTECTED_NAMES, SECRET_FILES};
 use crate::blocking::Cancelled;
 
-#[derive(Debug, thiserror::Error)]
+/// Not a [`std::error::Error`]: it becomes a [`ToolError`] that says whether the call would meet it again, and any such error
+/// becomes one that does not.
+#[derive(Debug)]
 pub(super) enum FileError {
-    #[error(
-        "outside_root: {path:?} leads outside the project folder; use a path inside it, relative to its top"
-    )]
-    OutsideRoot { path: String },
-    #[error("not_found: there is no {path:?} in the project; {}", did_you_mean(suggestion.as_deref()))]
+    OutsideRoot {
+        path: String,
+    },
     NotFound {
         path: String,
         suggestion: Option<String>,
     },
-    #[error("is_a_folder: {path:?} is a folder; list it with list_files")]
-    IsFolder { path: String },
-    #[error("not_a_folder: {path:?} is a file; read it with read_file")]
-    NotFolder { path: String },
-    #[error(
-        "not_a_regular_file: {path:?} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
-    )]
-    NotRegular { path: String },
-    #[error(
-        "secret_file: {path:?} is never read, because files named so hold secrets ({}); go on without it",
-        SECRET_FILES.join(", ")
-    )]
-    Secret { path: String },
-    #[error(
-        "secret_file: {path:?} is never written, because files named so hold secrets ({}); go on without it",
-        SECRET_FILES.join(", ")
-    )]
-    SecretTarget { path: String },
-    #[error(
-        "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
-        PROTECTED_NAMES.join(", ")
-    )]
-    Protected { path: String },
-    #[error("out_of_reach: {path:?} belongs to this program itself; go on without it")]
-    Own { path: String },
-    #[error(
-        "no_permission: {path:?} must not be written by the user that runs this program; go on without it"
-    )]
-    NotWritable { path: String },
-    #[error("no_folder: there is no folder {path:?}; set create_folders to true to have it made")]
-    NoFolder { path: String },
-    #[error("invalid_patch: {why}")]
-    InvalidPatch { why: String },
-    #[error("does_not_fit: {path:?}: {why}")]
-    HunkMisfit { path: String, why: String },
-    #[error("{reason}; {}", was_put_back(left))]
+    IsFolder {
+        path: String,
+    },
+    NotFolder {
+        path: String,
+    },
+    NotRegular {
+        path: String,
+    },
+    Secret {
+        path: String,
+    },
+    SecretTarget {
+        path: String,
+    },
+    Protected {
+        path: String,
+    },
+    Own {
+        path: String,
+    },
+    NotWritable {
+        path: String,
+    },
+    NoFolder {
+        path: String,
+    },
+    InvalidPatch {
+        why: String,
+    },
+    HunkMisfit {
+        path: String,
+        why: String,
+    },
     PatchBroken {
-        #[source]
         reason: Box<FileError>,
         left: Vec<String>,
     },
-    #[error("too_big: {what}")]
-    TooBig { what: String },
-    #[error("write_failed: {path:?} cannot be written: {source}")]
-    WriteFailed { path: String, source: io::Error },
-    #[error(
-        "no_permission: {path:?} must not be read by the user that runs this program; go on without it"
-    )]
-    NoPermission { path: String },
-    #[error("invalid_path: {path:?} {why}")]
-    InvalidPath { path: String, why: &'static str },
-    #[error("invalid_pattern: {why}")]
-    InvalidPattern { why: String },
-    #[error("invalid_glob: {glob:?} is not a valid glob: {why}")]
-    InvalidGlob { glob: String, why: String },
-    #[error("past_the_end: {path:?} has {lines}; start_line {start} is past its end")]
+    TooBig {
+        what: String,
+    },
+    WriteFailed {
+        path: String,
+        source: io::Error,
+    },
+    NoPermission {
+        path: String,
+    },
+    InvalidPath {
+        path: String,
+        why: &'static str,
+    },
+    InvalidPattern {
+        why: String,
+    },
+    InvalidGlob {
+        glob: String,
+        why: String,
+    },
     PastTheEnd {
         path: String,
         lines: String,
         start: u64,
     },
-    #[error("io_error: {path:?} cannot be read: {source}")]
-    Io { path: String, source: io::Error },
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
+    Io {
+        path: String,
+        source: io::Error,
+    },
+    Cancelled(Cancelled),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutsideRoot { path } => write!(
+                f,
+                "outside_root: {path:?} leads outside the project folder; use a path inside it, relative to its top"
+            ),
+            Self::NotFound { path, suggestion } => {
+                let advice = did_you_mean(suggestion.as_deref());
+                write!(
+                    f,
+                    "not_found: there is no {path:?} in the project; {advice}"
+                )
+            }
+            Self::IsFolder { path } => write!(
+                f,
+                "is_a_folder: {path:?} is a folder; list it with list_files"
+            ),
+            Self::NotFolder { path } => write!(
+                f,
+                "not_a_folder: {path:?} is a file; read it with read_file"
+            ),
+            Self::NotRegular { path } => write!(
+                f,
+                "not_a_regular_file: {path:?} is neither a file nor a folder but, say, a pipe, socket or device; skip it"
+            ),
+            Self::Secret { path } => write!(
+                f,
+                "secret_file: {path:?} is never read, because files named so hold secrets ({}); go on without it",
+                SECRET_FILES.join(", ")
+            ),
+            Self::SecretTarget { path } => write!(
+                f,
+                "secret_file: {path:?} is never written, because files named so hold secrets ({}); go on without it",
+                SECRET_FILES.join(", ")
+            ),
+            Self::Protected { path } => write!(
+                f,
+                "protected: {path:?} is never written, because it decides what may run here ({}); only people change it",
+                PROTECTED_NAMES.join(", ")
+            ),
+            Self::Own { path } => write!(
+                f,
+                "out_of_reach: {path:?} belongs to this program itself; go on without it"
+            ),
+            Self::NotWritable { path } => write!(
+                f,
+                "no_permission: {path:?} must not be written by the user that runs this program; go on without it"
+            ),
+            Self::NoFolder { path } => write!(
+                f,
+                "no_folder: there is no folder {path:?}; set create_folders to true to have it made"
+            ),
+            Self::InvalidPatch { why } => write!(f, "invalid_patch: {why}"),
+            Self::HunkMisfit { path, why } => write!(f, "does_not_fit: {path:?}: {why}"),
+            Self::PatchBroken { reason, left } => write!(f, "{reason}; {}", was_put_back(left)),
+            Self::TooBig { what } => write!(f, "too_big: {what}"),
+            Self::WriteFailed { path, source } => {
+                write!(f, "write_failed: {path:?} cannot be written: {source}")
+            }
+            Self::NoPermission { path } => write!(
+                f,
+                "no_permission: {path:?} must not be read by the user that runs this program; go on without it"
+            ),
+            Self::InvalidPath { path, why } => write!(f, "invalid_path: {path:?} {why}"),
+            Self::InvalidPattern { why } => write!(f, "invalid_pattern: {why}"),
+            Self::InvalidGlob { glob, why } => {
+                write!(f, "invalid_glob: {glob:?} is not a valid glob: {why}")
+            }
+            Self::PastTheEnd { path, lines, start } => write!(
+                f,
+                "past_the_end: {path:?} has {lines}; start_line {start} is past its end"
+            ),
+            Self::Io { path, source } => write!(f, "io_error: {path:?} cannot be read: {source}"),
+            Self::Cancelled(cancelled) => cancelled.fmt(f),
+        }
+    }
+}
+
+impl From<Cancelled> for FileError {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
+    }
 }
 
 fn did_you_mean(suggestion: Option<&str>) -> String {

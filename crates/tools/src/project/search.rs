@@ -21,7 +21,7 @@ use super::glob::PathGlob;
 use super::root::{Located, ProjectRoot, open_regular};
 use super::secret::is_secret;
 use super::walk::{Bounds, Kind, PassedOver, is_zero, walk};
-use crate::blocking::{self, Stop};
+use crate::blocking::{self, Cancelled, Stop};
 use crate::function::{DefinitionError, FunctionTool};
 use crate::summary::{count, enumerate};
 
@@ -288,7 +288,8 @@ impl<'a, File> MeteredReader<'a, File> {
 
 impl<File: Read> Read for MeteredReader<'_, File> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stop.check().map_err(io::Error::other)?;
+        let given_up = |cancelled: Cancelled| io::Error::other(cancelled.to_string());
+        self.stop.check().map_err(given_up)?;
         let left = usize::try_from(self.most - self.read).unwrap_or(usize::MAX);
         let most = buffer.len().min(left);
         let read = self.file.read(buffer.get_mut(..most).unwrap_or_default())?;

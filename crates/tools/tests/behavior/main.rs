@@ -21,5 +21,6 @@ mod sandbox;
 mod search_files;
 mod support;
 mod system_health;
+mod tool_macro;
 mod update_plan;
 mod write_file;

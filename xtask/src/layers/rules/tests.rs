@@ -74,6 +74,16 @@ fn sound() -> Graph {
             &["neuraxis-core", "neuraxis-ports"],
         )
         .member(
+            "neuraxis-tool-macro",
+            "crates/tool-macro",
+            &["quote", "syn"],
+        )
+        .member(
+            "neuraxis-tools",
+            "crates/tools",
+            &["neuraxis-ports", "neuraxis-tool-macro"],
+        )
+        .member(
             "neuraxis-testkit",
             "crates/testkit",
             &["neuraxis-core", "neuraxis-ports", "mockall"],

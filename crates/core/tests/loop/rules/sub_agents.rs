@@ -34,7 +34,7 @@ fn each_item_of_the_list_gets_an_agent_of_its_own_with_prompt_task_and_tools() {
             [Message::system("Research one topic."), Message::user(task)]
         );
         assert_eq!(call.request.tools.len(), tools().len());
-        assert_eq!(call.audience, Audience::Component, "nobody reads along");
+        assert_eq!(call.audience, Audience::Person, "a person may look on");
         assert_eq!(call.turn.0, 1);
     }
     assert_eq!(run.step.status, RunStatus::Running);

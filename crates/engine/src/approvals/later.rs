@@ -1,0 +1,60 @@
+//! The approver of a program in which nobody sits and waits to be asked.
+
+use neuraxis_core::AskApproval;
+use neuraxis_ports::{Approver, ApproverReply, async_trait};
+
+/// Leaves every question open: the run is put aside as waiting, its questions stand in the store, and whoever answers one
+/// later, from whichever process, lets the run go on. For a web application.
+///
+/// [`Approvals::list`](crate::Approvals::list) and [`of_session`](crate::Approvals::of_session) show the questions,
+/// [`Approvals::decide`](crate::Approvals::decide) answers one, and [`Runs::attach`](crate::Runs::attach) and
+/// [`Runs::result`](crate::Runs::result) lead back to the run. A question that nobody answers in the policy's
+/// `approval_timeout_ms` expires once somebody calls [`Approvals::sweep`](crate::Approvals::sweep).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use neuraxis_core::{ApprovalDecision, Role, RunStatus};
+/// use neuraxis_engine::{DecideLater, Orchestrator, UserRequest};
+/// use neuraxis_memory::MemoryStore;
+/// use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new()
+///     .then(reply::calls([("refund", r#"{"order":17}"#)]))
+///     .then(reply::text("Refunded."));
+/// let orchestrator = Orchestrator::builder()
+///     .model(Role::REASONING, Arc::new(model))
+///     .tool(Arc::new(ScriptedTool::echoing(spec("refund"))))
+///     .store(Arc::new(MemoryStore::default()))
+///     .approver(Arc::new(DecideLater))
+///     .build()?;
+/// let session = "customer-7".parse()?;
+/// let result = orchestrator.handle(UserRequest::new(session, "Refund order 17.")).await?;
+/// assert_eq!(result.status, RunStatus::Waiting);
+///
+/// // Another request of the web application, later.
+/// let approvals = orchestrator.approvals();
+/// let waiting = approvals.list().await?.remove(0);
+/// let asked = &waiting.request;
+/// let seen = approvals
+///     .decide(waiting.run_id, &asked.tool_call_id, asked.arguments_hash, ApprovalDecision::APPROVE, Some("ada".into()))
+///     .await?;
+/// // How it goes on, word by word …
+/// let mut words = orchestrator.runs().attach(waiting.run_id, seen).await?.text_stream();
+/// assert_eq!(words.next().await.as_deref(), Some("Refunded."));
+/// // … or what it came to.
+/// assert_eq!(orchestrator.runs().result(waiting.run_id).await?.reply, "Refunded.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecideLater;
+
+#[async_trait]
+impl Approver for DecideLater {
+    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+        ApproverReply::Later
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether a run gave an answer, for whoever wants that as a `Result`.
+
+use neuraxis_core::{FinishReason, Pending, RunStatus};
+use serde::Serialize;
+
+use super::OrchestratorResult;
+use crate::agent::Execution;
+
+/// Why a run gave no answer. A run that reached a limit, or that ends with a question, has given one.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[serde(tag = "status", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// It failed: no model answered, for instance, or a tool failed and the profile says stop.
+    #[error("{reply}")]
+    Failed {
+        /// Why it ended.
+        finish_reason: FinishReason,
+        /// The friendly sentence that the user would be told: what went wrong and what to do.
+        reply: String,
+    },
+    /// It was cancelled, or nobody could go on with it.
+    #[error("{reply}")]
+    Interrupted {
+        /// Why it ended.
+        finish_reason: FinishReason,
+        /// The friendly sentence that the user would be told, after what there was of an answer.
+        reply: String,
+    },
+    /// It waits for people or for its client, and goes on once they have answered.
+    #[error("the run waits for {} outside: approvals, or results of the client's tools", answers(.pending))]
+    Waiting {
+        /// What it waits for.
+        pending: Vec<Pending>,
+    },
+}
+
+impl OrchestratorResult {
+    /// Takes a run without an answer as an error, for `?`.
+    ///
+    /// A run always has a result, and a server tells its user [`reply`](Self::reply) whatever came of it. A program that
+    /// goes on with the answer must not take an apology for one.
+    ///
+    /// # Errors
+    ///
+    /// [`NoAnswer`] if the run failed, was interrupted, or waits.
+    pub fn into_result(self) -> Result<Self, NoAnswer> {
+        match self.status {
+            RunStatus::Done => Ok(self),
+            RunStatus::Waiting | RunStatus::Running => Err(NoAnswer::Waiting {
+                pending: self.pending,
+            }),
+            status => Err(unanswered(status, self.finish_reason, self.reply)),
+        }
+    }
+}
+
+impl Execution {
+    /// Takes a run without an answer as an error, for `?`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_core::{LlmError, LlmErrorKind, Role};
+    /// use neuraxis_engine::Orchestrator;
+    /// use neuraxis_testkit::ScriptedModel;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let refused = LlmError::new(LlmErrorKind::Unauthorized, "no such key");
+    /// let model = ScriptedModel::new().then(refused);
+    /// let agent = Orchestrator::builder().model(Role::REASONING, Arc::new(model)).build_agent()?;
+    /// let done = agent.execute("You are brief.", "Hello!").await?;
+    /// let error = done.into_result().unwrap_err();
+    /// assert!(error.to_string().contains("check the key"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NoAnswer`] if the run failed or was interrupted.
+    pub fn into_result(self) -> Result<Self, NoAnswer> {
+        match self.status {
+            RunStatus::Failed | RunStatus::Interrupted => Err(unanswered(
+                self.status,
+                Some(self.finish_reason),
+                self.content,
+            )),
+            _ => Ok(self),
+        }
+    }
+}
+
+fn unanswered(status: RunStatus, reason: Option<FinishReason>, reply: String) -> NoAnswer {
+    let finish_reason = reason.unwrap_or_else(|| FinishReason::Failed(reply.clone()));
+    match status {
+        RunStatus::Interrupted => NoAnswer::Interrupted {
+            finish_reason,
+            reply,
+        },
+        _ => NoAnswer::Failed {
+            finish_reason,
+            reply,
+        },
+    }
+}
+
+fn answers(pending: &[Pending]) -> String {
+    match pending.len() {
+        1 => "one answer from".to_owned(),
+        count => format!("{count} answers from"),
+    }
+}

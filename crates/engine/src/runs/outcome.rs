@@ -1,0 +1,75 @@
+//! What a run came to, for whoever knows its id alone: whichever process drives it, and however long ago it ended.
+
+use neuraxis_core::{RunId, RunStatus, Seq};
+use neuraxis_ports::StoreError;
+use tokio::time::sleep;
+
+use super::Runs;
+use super::attach::LOOK_EVERY;
+use super::resume::ResumeError;
+use super::slot::Reached;
+use crate::result::{self, OrchestratorResult};
+
+impl Runs {
+    /// Waits for a run to end, or to wait for somebody who is not here, and returns what it came to. Whichever process drives
+    /// the run; where it is at work in another one, the store is asked for it about four times a second. A run that nobody
+    /// drives, because its process died, is waited for until somebody [takes it up](Self::recover).
+    ///
+    /// Where a run goes on from an answer that was brought meanwhile, such as a
+    /// [decision](crate::Approvals::decide), this waits for what it comes to after that.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSuchRun`] as [`ResumeError::Store`], or why the run cannot be read; [`ResumeError::ShuttingDown`] once
+    /// the engine shuts down and the run has not ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future disturbs nobody, and leaves the run at work.
+    pub async fn result(&self, run: RunId) -> Result<OrchestratorResult, ResumeError> {
+        loop {
+            let found = match self.parts.active.reach(run) {
+                // Left without an end: it may go on anywhere.
+                Reached::Here(handle) => handle.result().await.ok(),
+                Reached::Soon => None,
+                Reached::No => match self.stored_result(run).await {
+                    Err(error) if error.is_retryable() => None,
+                    found => found?,
+                },
+            };
+            match found {
+                Some(result) if !self.is_answered(&result).await? => return Ok(result),
+                _ => self.pause().await?,
+            }
+        }
+    }
+
+    /// Returns what a run came to that nobody drives, if it came to anything.
+    async fn stored_result(&self, run: RunId) -> Result<Option<OrchestratorResult>, StoreError> {
+        let store = &self.parts.store;
+        let summary = store.run(run).await?;
+        let waits = summary.status == RunStatus::Waiting && summary.leased_until.is_none();
+        if summary.ended_at.is_none() && !waits {
+            return Ok(None);
+        }
+        let records = store.records(run, Seq(0)).await?;
+        let handle = self.stored_run(&summary.session, run, records).await?;
+        let end = handle.link.end().await.ok();
+        Ok(end.map(|end| result::of_run(&handle, &end)))
+    }
+
+    /// Tells whether a run that came to wait has an answer by now that it did not take yet.
+    async fn is_answered(&self, result: &OrchestratorResult) -> Result<bool, StoreError> {
+        if result.status != RunStatus::Waiting {
+            return Ok(false);
+        }
+        let run = self.parts.store.run(result.run_id).await?;
+        Ok(run.has_mail || run.status != RunStatus::Waiting)
+    }
+
+    async fn pause(&self) -> Result<(), ResumeError> {
+        let shutdown = &self.parts.engine.shutdown;
+        let paused = shutdown.run_until_cancelled(sleep(LOOK_EVERY)).await;
+        paused.ok_or(ResumeError::ShuttingDown)
+    }
+}

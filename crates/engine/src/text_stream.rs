@@ -1,0 +1,140 @@
+//! The words of a run and nothing else, for whoever wants to show an answer as it comes and know no events.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::StreamExt as _;
+use neuraxis_core::{AgentId, EffectId, LiveBody, LiveEvent, RecordBody};
+use neuraxis_ports::Stream;
+
+use crate::event::{Event, Events};
+
+/// What stands between the texts of two model calls.
+const BREAK: &str = "\n\n";
+
+impl Events {
+    /// Leaves nothing but the words that the user is told, piece by piece as they come.
+    ///
+    /// They are those of the agent that answers the user; those of its sub-agents are left out. Between the texts of two
+    /// model calls stands an empty line. A model call that fails in the middle of its text is made again, and its text begins
+    /// anew after an empty line: what may be taken back needs [`Event`]s, which say so. Where nothing was streamed, the answer
+    /// comes in one piece with the run's last record; of a run that fails nothing comes then, and its
+    /// [result](crate::RunHandle::result) says why.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_core::Role;
+    /// use neuraxis_engine::{Orchestrator, UserRequest};
+    /// use neuraxis_memory::MemoryStore;
+    /// use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let orchestrator = Orchestrator::builder()
+    ///     .model(Role::REASONING, Arc::new(ScriptedModel::always(reply::text("Forty-two."))))
+    ///     .store(Arc::new(MemoryStore::default()))
+    ///     .build()?;
+    /// let (_run, events) = orchestrator.stream(UserRequest::new("s".parse()?, "What is 6 × 7?")).await?;
+    /// let mut words = events.text_stream();
+    /// let mut shown = String::new();
+    /// while let Some(piece) = words.next().await {
+    ///     shown.push_str(&piece);
+    /// }
+    /// assert_eq!(shown, "Forty-two.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn text_stream(self) -> TextStream {
+        TextStream {
+            events: self,
+            call: None,
+            said: String::new(),
+        }
+    }
+}
+
+/// The words of one run, to its end. Made by [`Events::text_stream`]. Dropping it disturbs nobody.
+#[derive(Debug)]
+pub struct TextStream {
+    events: Events,
+    /// The call whose text came last.
+    call: Option<EffectId>,
+    /// What it said that stands.
+    said: String,
+}
+
+impl TextStream {
+    /// Returns the next piece, or `None` once the run has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no word.
+    pub async fn next(&mut self) -> Option<String> {
+        poll_fn(|context| self.poll_piece(context)).await
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<String>> {
+        loop {
+            let Some(event) = ready!(self.events.poll_next_unpin(context)) else {
+                return Poll::Ready(None);
+            };
+            let piece = match event {
+                Event::Live(live) if live.agent == AgentId::ROOT => self.hear(live),
+                Event::Record(record) if record.agent == AgentId::ROOT => match &record.body {
+                    RecordBody::Final(end) => self.conclude(&end.content),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if piece.is_some() {
+                return Poll::Ready(piece);
+            }
+        }
+    }
+
+    fn hear(&mut self, live: LiveEvent) -> Option<String> {
+        match live.body {
+            LiveBody::TextDelta { text } if text.is_empty() => None,
+            LiveBody::TextDelta { text } => {
+                let goes_on = self.call == Some(live.call) && !self.said.is_empty();
+                let piece = match self.call {
+                    Some(_) if !goes_on => format!("{BREAK}{text}"),
+                    _ => text.clone(),
+                };
+                if !goes_on {
+                    self.said.clear();
+                }
+                self.said.push_str(&text);
+                self.call = Some(live.call);
+                Some(piece)
+            }
+            LiveBody::TextRetracted if self.call == Some(live.call) => {
+                self.said.clear();
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Says the answer, unless it was said last.
+    fn conclude(&mut self, answer: &str) -> Option<String> {
+        if answer.trim().is_empty() || self.said.trim() == answer.trim() {
+            return None;
+        }
+        Some(match self.call {
+            Some(_) => format!("{BREAK}{answer}"),
+            None => answer.to_owned(),
+        })
+    }
+}
+
+impl Stream for TextStream {
+    type Item = String;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<String>> {
+        self.poll_piece(context)
+    }
+}

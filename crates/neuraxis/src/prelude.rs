@@ -1,0 +1,52 @@
+//! What most programs that embed Neuraxis name, for one `use` line.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use neuraxis::offline::OfflineModel;
+//! use neuraxis::prelude::*;
+//!
+//! /// Tells how many letters a word has.
+//! #[tool(class = "read_only")]
+//! async fn count_letters(
+//!     /// The word.
+//!     word: String,
+//! ) -> usize {
+//!     word.chars().count()
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let agent = Orchestrator::builder()
+//!     .model(Role::REASONING, Arc::new(OfflineModel))
+//!     .tool(count_letters::tool()?)
+//!     .build_agent()?;
+//! let done = agent.execute("You are brief.", "What can you do?").await?.into_result()?;
+//! println!("{}", done.content);
+//! # assert!(!done.content.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Besides types it has `schemars`, so that `#[derive(JsonSchema)]` finds it without a dependency of one's own.
+//!
+//! **Not for** adapters: which model and which store a program talks to, it says by name.
+
+pub use neuraxis_brainstem::{Policy, PolicyConfig};
+pub use neuraxis_core::{
+    AgentSpec, ApprovalDecision, Channel, FinishReason, JsonText, LiveBody, LlmError, Message,
+    MicroUsd, Mode, Profile, Record, RecordBody, Role, RunId, RunStatus, Seq, SessionId,
+    ToolAnnotations, ToolCallId, ToolClass, ToolOutput, ToolSpec,
+};
+pub use neuraxis_engine::{
+    Agent, AgentTool, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
+    OrchestratorBuilder, OrchestratorResult, RequestError, RunHandle, TextStream, UserRequest,
+    WaitingApproval,
+};
+pub use neuraxis_ports::{
+    Approver, ApproverReply, LlmClient, SessionStore, Tool, ToolContext, ToolError, async_trait,
+};
+#[cfg(feature = "tools")]
+pub use neuraxis_tools::schemars::{self, JsonSchema};
+#[cfg(feature = "tools")]
+pub use neuraxis_tools::{FunctionTool, NoArguments, tool};

@@ -1,0 +1,307 @@
+//! Puts the function and its tool together.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt as _;
+use syn::{
+    Attribute, Expr, ExprLit, GenericArgument, ItemFn, Lit, LitStr, Meta, PathArguments,
+    ReturnType, Type,
+};
+
+use crate::options::{Options, checked_name};
+use crate::parameters::{Parameters, last_name};
+
+/// Returns the function as it was written, and beside it the type of the same name that makes the tool.
+pub(crate) fn expand(options: TokenStream, function: TokenStream) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let mut function: ItemFn = syn::parse2(function)?;
+    check(&function)?;
+    let description = description(&function)?;
+    let parameters = Parameters::take(function.sig.inputs.iter_mut())?;
+    let ident = &function.sig.ident;
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => checked_name(LitStr::new(&ident.unraw().to_string(), ident.span()))?,
+    };
+    let tools = &options.tools;
+    let parts = quote!(#tools::macro_parts);
+    let settings = options.settings(&parts);
+    let arguments = arguments_type(&parts, &parameters);
+    let running = running(&parts, &function, &parameters);
+    let constructor = if returns_output(&function.sig.output) {
+        quote!(with_output)
+    } else {
+        quote!(new)
+    };
+    let pattern = &parameters.arguments;
+    let context = parameters
+        .context
+        .clone()
+        .unwrap_or_else(|| format_ident!("_context"));
+    let visibility = &function.vis;
+    let about = format!(
+        "Makes a tool of the function of this name, called `{}`.",
+        name.value()
+    );
+    Ok(quote! {
+        #function
+
+        #[doc = #about]
+        #[allow(non_camel_case_types)]
+        #[derive(Debug)]
+        #visibility struct #ident {}
+
+        impl #ident {
+            /// Makes the tool.
+            ///
+            /// # Errors
+            ///
+            /// As `FunctionTool::new`.
+            #visibility fn tool() -> ::core::result::Result<
+                ::std::sync::Arc<dyn #parts::Tool>,
+                #tools::DefinitionError,
+            > {
+                #arguments
+                let tool = #tools::FunctionTool::#constructor(
+                    #name,
+                    #description,
+                    |arguments: __Arguments, #context: #parts::ToolContext| {
+                        let __Arguments { #(#pattern),* } = arguments;
+                        async move { #running }
+                    },
+                )?;
+                ::core::result::Result::Ok(tool #settings .build())
+            }
+        }
+    })
+}
+
+/// Refuses functions that no tool can be made of.
+fn check(function: &ItemFn) -> syn::Result<()> {
+    let signature = &function.sig;
+    if signature.asyncness.is_none() {
+        let message = "a tool is made of an async function: write `async fn`";
+        return Err(syn::Error::new_spanned(signature.fn_token, message));
+    }
+    if !signature.generics.params.is_empty() {
+        let message = "a tool has one schema: the function must not be generic";
+        return Err(syn::Error::new_spanned(&signature.generics, message));
+    }
+    Ok(())
+}
+
+/// Returns the doc comment as one text.
+fn description(function: &ItemFn) -> syn::Result<String> {
+    let lines = function.attrs.iter().filter_map(doc_line);
+    let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
+    let text = lines.join("\n").trim().to_owned();
+    if text.is_empty() {
+        let message = "a tool needs a description, by which the model knows when to call it: write a doc comment (`///`) above \
+            the function";
+        return Err(syn::Error::new_spanned(&function.sig.ident, message));
+    }
+    Ok(text)
+}
+
+fn doc_line(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(doc) = &attribute.meta else {
+        return None;
+    };
+    match &doc.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(line),
+            ..
+        }) if doc.path.is_ident("doc") => Some(line.value()),
+        _ => None,
+    }
+}
+
+/// Returns the type that the model's arguments are read into.
+fn arguments_type(parts: &TokenStream, parameters: &Parameters) -> TokenStream {
+    let serde = quote!(#parts::serde).to_string().replace(' ', "");
+    let schemars = quote!(#parts::schemars).to_string().replace(' ', "");
+    let fields = &parameters.fields;
+    quote! {
+        #[derive(#parts::serde::Deserialize, #parts::schemars::JsonSchema)]
+        #[serde(crate = #serde, deny_unknown_fields)]
+        #[schemars(crate = #schemars)]
+        struct __Arguments { #(#fields),* }
+    }
+}
+
+/// Returns the expression that runs one call and brings it into the form that a `FunctionTool` wants.
+fn running(parts: &TokenStream, function: &ItemFn, parameters: &Parameters) -> TokenStream {
+    let ident = &function.sig.ident;
+    let passed: &Vec<Ident> = &parameters.passed;
+    let called = quote!(#ident(#(#passed),*).await);
+    if is_result(&function.sig.output) {
+        quote!(#called.map_err(#parts::ToolError::from))
+    } else {
+        quote!(::core::result::Result::<_, #parts::ToolError>::Ok(#called))
+    }
+}
+
+/// Tells whether a function returns a `Result`, by the name of the type.
+fn is_result(output: &ReturnType) -> bool {
+    match output {
+        ReturnType::Type(_, ty) => last_name(ty).is_some_and(|name| name == "Result"),
+        ReturnType::Default => false,
+    }
+}
+
+/// Tells whether a function returns a `ToolOutput`, be it in a `Result`.
+fn returns_output(output: &ReturnType) -> bool {
+    let ReturnType::Type(_, ty) = output else {
+        return false;
+    };
+    let is_output = |ty: &Type| last_name(ty).is_some_and(|name| name == "ToolOutput");
+    let Type::Path(path) = ty.as_ref() else {
+        return false;
+    };
+    let Some(PathArguments::AngleBracketed(generic)) =
+        path.path.segments.last().map(|last| &last.arguments)
+    else {
+        return is_output(ty);
+    };
+    let value = generic.args.first();
+    matches!(value, Some(GenericArgument::Type(value)) if is_result(output) && is_output(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(function: TokenStream) -> String {
+        expand(TokenStream::new(), function)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
+        let table = [
+            (
+                quote!(
+                    /** D. */
+                    fn f() {}
+                ),
+                "write `async fn`",
+            ),
+            (
+                quote!(
+                    async fn f() {}
+                ),
+                "write a doc comment",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f<T>(value: T) {}
+                ),
+                "must not be generic",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f(&self) {}
+                ),
+                "without `self`",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f((a, b): (u8, u8)) {}
+                ),
+                "needs a name",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f(city: &str) {}
+                ),
+                "write `String` for `&str`",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f(x: impl Copy) {}
+                ),
+                "a type of its own",
+            ),
+            (
+                quote!(
+                    /** D. */
+                    async fn f(a: ToolContext, b: ports::ToolContext) {}
+                ),
+                "one context",
+            ),
+        ];
+        for (function, expected) in table {
+            let error = refused(function.clone());
+            assert!(error.contains(expected), "{function}: {error}");
+        }
+        let name = "f".repeat(65);
+        let name = Ident::new(&name, proc_macro2::Span::call_site());
+        let error = refused(quote!(/** D. */ async fn #name() {}));
+        assert!(error.contains("cannot name a tool"), "{error}");
+    }
+
+    #[test]
+    fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
+        let function = quote! {
+            /// Tells the weather.
+            async fn weather(
+                /// The city.
+                #[serde(default)]
+                city: String,
+                ctx: ToolContext,
+            ) -> std::io::Result<String> {
+                todo!()
+            }
+        };
+        let expanded = expand(TokenStream::new(), function).unwrap().to_string();
+        let written: ItemFn = syn::parse2(quote!(
+            #[doc = r" Tells the weather."]
+            async fn weather(city: String, ctx: ToolContext,) -> std::io::Result<String> {
+                todo!()
+            }
+        ))
+        .unwrap();
+        assert!(
+            expanded.starts_with(&quote!(#written).to_string()),
+            "{expanded}"
+        );
+        let fields = quote!(
+            struct __Arguments {
+                #[doc = r" The city."]
+                #[serde(default)]
+                city: String,
+            }
+        );
+        assert!(expanded.contains(&fields.to_string()), "{expanded}");
+        assert!(expanded.contains("\"Tells the weather.\""), "{expanded}");
+        assert!(expanded.contains("map_err"), "{expanded}");
+    }
+
+    #[test]
+    fn a_function_may_return_a_value_or_a_whole_output_without_an_error() {
+        let expanded = |function| expand(TokenStream::new(), function).unwrap().to_string();
+        let value = expanded(quote!(
+            /** D. */
+            async fn now() -> String {
+                String::new()
+            }
+        ));
+        assert!(
+            !value.contains("map_err") && value.contains("FunctionTool :: new"),
+            "{value}"
+        );
+        let output = expanded(quote!(
+            /** D. */
+            async fn ask() -> Result<ToolOutput, E> {
+                todo!()
+            }
+        ));
+        assert!(output.contains("FunctionTool :: with_output"), "{output}");
+    }
+}

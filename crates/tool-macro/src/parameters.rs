@@ -1,0 +1,111 @@
+//! The parameters of the function: which of them a model fills in, and how the type of the arguments has them.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use syn::{Attribute, FnArg, Pat, PatIdent, PatType, Type};
+
+/// The parameters of a function, in its order.
+pub(crate) struct Parameters {
+    /// What the function is called with.
+    pub(crate) passed: Vec<Ident>,
+    /// The fields of the arguments' type.
+    pub(crate) fields: Vec<TokenStream>,
+    /// The names of those fields.
+    pub(crate) arguments: Vec<Ident>,
+    /// The parameter that is the call's context, if there is one.
+    pub(crate) context: Option<Ident>,
+}
+
+impl Parameters {
+    /// Reads the parameters, and takes from them what stands for the arguments' type alone: doc comments, and attributes of
+    /// serde and schemars.
+    pub(crate) fn take<'a>(inputs: impl Iterator<Item = &'a mut FnArg>) -> syn::Result<Self> {
+        let mut parameters = Self {
+            passed: Vec::new(),
+            fields: Vec::new(),
+            arguments: Vec::new(),
+            context: None,
+        };
+        for input in inputs {
+            match input {
+                FnArg::Typed(parameter) => parameters.add(parameter)?,
+                FnArg::Receiver(receiver) => {
+                    let message = "a tool is made of a function without `self`: what it needs besides its arguments, \
+                        a closure given to `FunctionTool::new` can hold";
+                    return Err(syn::Error::new_spanned(receiver, message));
+                }
+            }
+        }
+        Ok(parameters)
+    }
+
+    fn add(&mut self, parameter: &mut PatType) -> syn::Result<()> {
+        let name = name_of(&parameter.pat)?;
+        self.passed.push(name.clone());
+        if is_context(&parameter.ty) {
+            if self.context.replace(name).is_some() {
+                let message = "a call has one context: leave this parameter out";
+                return Err(syn::Error::new_spanned(parameter, message));
+            }
+            return Ok(());
+        }
+        check_type(&parameter.ty)?;
+        let (of_field, of_parameter) = std::mem::take(&mut parameter.attrs)
+            .into_iter()
+            .partition(is_of_field);
+        parameter.attrs = of_parameter;
+        let attributes: Vec<Attribute> = of_field;
+        let ty = &parameter.ty;
+        self.fields.push(quote!(#(#attributes)* #name: #ty));
+        self.arguments.push(name);
+        Ok(())
+    }
+}
+
+fn name_of(pattern: &Pat) -> syn::Result<Ident> {
+    match pattern {
+        Pat::Ident(PatIdent {
+            ident,
+            by_ref: None,
+            subpat: None,
+            ..
+        }) => Ok(ident.clone()),
+        other => {
+            let message =
+                "a parameter of a tool needs a name: it is what the model calls the argument";
+            Err(syn::Error::new_spanned(other, message))
+        }
+    }
+}
+
+fn is_of_field(attribute: &Attribute) -> bool {
+    ["doc", "serde", "schemars"]
+        .iter()
+        .any(|name| attribute.path().is_ident(name))
+}
+
+/// Tells whether a parameter is the context, by the name of its type.
+fn is_context(ty: &Type) -> bool {
+    last_name(ty).is_some_and(|name| name == "ToolContext")
+}
+
+/// Returns the last name of a type's path: `Result` of `std::io::Result<T>`.
+pub(crate) fn last_name(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(path) => path.path.segments.last().map(|segment| &segment.ident),
+        _ => None,
+    }
+}
+
+fn check_type(ty: &Type) -> syn::Result<()> {
+    let message = match ty {
+        Type::Reference(_) => {
+            "an argument of a tool owns its value: write `String` for `&str`, `Vec<T>` for `&[T]`"
+        }
+        Type::ImplTrait(_) => {
+            "an argument of a tool needs a type of its own, from which its schema is derived"
+        }
+        _ => return Ok(()),
+    };
+    Err(syn::Error::new_spanned(ty, message))
+}

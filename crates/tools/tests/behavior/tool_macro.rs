@@ -1,0 +1,118 @@
+//! The attribute that makes a tool of a function.
+
+use neuraxis_core::{JsonText, ToolClass, ToolOutput};
+use neuraxis_ports::{Isolation, Persistence, Tool, ToolContext, ToolError};
+use neuraxis_tools::tool;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::support::context;
+
+#[derive(Serialize)]
+struct Weather {
+    celsius: f64,
+}
+
+/// Tells the weather in a city.
+///
+/// Ask for one city at a time.
+#[tool(
+    class = "read_only",
+    open_world,
+    timeout_ms = 500,
+    crate = "neuraxis_tools"
+)]
+async fn weather(
+    /// The city, such as `Delft`.
+    city: String,
+    /// How many days ahead. By default 0.
+    #[schemars(range(max = 7))]
+    days: Option<u8>,
+) -> Result<Weather, std::num::ParseFloatError> {
+    let celsius: f64 = city.parse()?;
+    Ok(Weather {
+        celsius: celsius + f64::from(days.unwrap_or_default()),
+    })
+}
+
+/// Says who calls.
+#[tool(name = "who-calls", never_blocks, crate = "neuraxis_tools")]
+async fn who_calls(ctx: ToolContext) -> String {
+    ctx.tool_call_id.to_string()
+}
+
+/// Refuses.
+#[tool(crate = "neuraxis_tools")]
+async fn refuse(why: String) -> Result<ToolOutput, ToolError> {
+    if why.is_empty() {
+        return Ok(ToolOutput::new(JsonText::string("nothing to refuse")));
+    }
+    Err(ToolError::permanent(why))
+}
+
+async fn value(tool: &dyn Tool, arguments: &Value) -> Result<Value, ToolError> {
+    let arguments = JsonText::from_text(arguments.to_string());
+    let output = tool.call(arguments, context()).await?;
+    Ok(output.value.decode().unwrap())
+}
+
+#[tokio::test]
+async fn the_function_stays_and_its_tool_says_what_its_comments_and_options_say() {
+    assert!(weather("11.5".to_owned(), None).await.is_ok());
+    let tool = weather::tool().unwrap();
+    let spec = tool.spec();
+    assert_eq!(spec.name.as_str(), "weather");
+    assert_eq!(
+        &*spec.description,
+        "Tells the weather in a city.\n\nAsk for one city at a time."
+    );
+    assert_eq!(
+        (spec.class, spec.annotations.open_world),
+        (ToolClass::ReadOnly, true)
+    );
+    assert_eq!(spec.timeout.unwrap().as_millis(), 500);
+    let schema: serde_json::Value = spec.parameters.decode().unwrap();
+    assert_eq!(
+        schema["properties"]["city"],
+        json!({"type": "string", "description": "The city, such as `Delft`."})
+    );
+    assert_eq!(schema["properties"]["days"]["maximum"], 7);
+    assert_eq!(schema["required"], json!(["city"]));
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[tokio::test]
+async fn a_call_runs_the_function_and_any_error_of_it_is_the_tools() {
+    let tool = weather::tool().unwrap();
+    let output = value(&*tool, &json!({"city": "11.5", "days": 2}))
+        .await
+        .unwrap();
+    assert_eq!(output, json!({"celsius": 13.5}));
+    let error = value(&*tool, &json!({"city": "Delft"})).await.unwrap_err();
+    assert_eq!(error, ToolError::new("invalid float literal"));
+    let error = value(&*tool, &json!({"town": "Delft"})).await.unwrap_err();
+    assert!(error.message.contains("town"), "{error}");
+}
+
+#[tokio::test]
+async fn a_parameter_may_be_the_context_and_no_argument_at_all() {
+    let tool = who_calls::tool().unwrap();
+    assert_eq!(tool.spec().name.as_str(), "who-calls");
+    assert_eq!(
+        (tool.spec().class, tool.isolation()),
+        (ToolClass::Irreversible, Isolation::RunTask)
+    );
+    let ctx = context();
+    let id = ctx.tool_call_id.to_string();
+    let output = tool.call(JsonText::from_text("{}"), ctx).await.unwrap();
+    assert_eq!(output.value, JsonText::string(&id));
+}
+
+#[tokio::test]
+async fn an_error_that_says_whether_repeating_helps_keeps_saying_so() {
+    let tool = refuse::tool().unwrap();
+    let error = value(&*tool, &json!({"why": "closed"})).await.unwrap_err();
+    assert_eq!(error.persistence, Persistence::Permanent);
+    let output = value(&*tool, &json!({"why": ""})).await.unwrap();
+    assert_eq!(output, json!("nothing to refuse"));
+}
