@@ -96,7 +96,7 @@ pub enum Purpose {
 /// Who reads a reply, and so whether it is worth streaming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// A person, as it comes.
+    /// A person, as it comes: what an agent or a sub-agent answers.
     Person,
     /// Another part of the system, once it is whole.
     Component,

@@ -49,7 +49,7 @@ pub use neuraxis_offline as offline;
 #[cfg(feature = "openai")]
 pub use neuraxis_openai as openai;
 pub use neuraxis_ports as ports;
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use neuraxis_sql as sql;
 #[cfg(feature = "testkit")]
 pub use neuraxis_testkit as testkit;
@@ -69,3 +69,18 @@ pub use neuraxis_engine::{
     OrchestratorBuilder, OrchestratorResult, OrchestratorStep, RunHandle, Runs, Sessions, Steps,
     TextStream, UserRequest,
 };
+
+/// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/embedding/approvals.md")]
+    struct Approvals;
+    #[doc = include_str!("../../../docs/embedding/hello-world.md")]
+    struct HelloWorld;
+    #[doc = include_str!("../../../docs/embedding/streaming.md")]
+    struct Streaming;
+    #[doc = include_str!("../../../docs/embedding/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../../docs/embedding/tools.md")]
+    struct Tools;
+}

@@ -54,7 +54,7 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Features of the facade, and what a build with them alone must not hold.
-const COSTS: [(&str, &[&[&str]]); 8] = [
+const COSTS: [(&str, &[&[&str]]); 9] = [
     (
         "",
         &[
@@ -76,7 +76,14 @@ const COSTS: [(&str, &[&[&str]]); 8] = [
         "default",
         &[C_COMPILER, SANDBOX, FILES, MACHINE, HTTP, TESTS, GLOBAL],
     ),
-    ("sql", &[SANDBOX, FILES, MACHINE, HTTP, TESTS]),
+    (
+        "postgres",
+        &[SANDBOX, FILES, MACHINE, TESTS, &["libsqlite3-sys", "hyper"]],
+    ),
+    (
+        "sqlite",
+        &[SANDBOX, FILES, MACHINE, HTTP, TESTS, &["sqlx-postgres"]],
+    ),
     ("built-in-tools", &[C_COMPILER, SANDBOX, FILES, HTTP, TESTS]),
     ("file-tools", &[C_COMPILER, SANDBOX, MACHINE, HTTP, GLOBAL]),
     ("command-tools", &[C_COMPILER, MACHINE, HTTP]),

@@ -1,16 +1,21 @@
 //! Either database: how to connect to it, and where its dialect differs.
 
+mod file;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
-pub(crate) use sqlite::{Header, path as file_of, tighten};
+pub(crate) use file::{Header, path as file_of, tighten};
 
 use std::time::Duration;
 
 use neuraxis_ports::StoreError;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Error, PgPool, SqlitePool};
+use sqlx::Error;
+#[cfg(feature = "postgres")]
+use sqlx::{ConnectOptions, PgPool, postgres::PgConnectOptions};
+#[cfg(feature = "sqlite")]
+use sqlx::{SqlitePool, sqlite::SqliteConnectOptions};
 
 use crate::config::SqlConfig;
 use crate::error::{Failure, OpenError, is_full, is_locked};
@@ -38,10 +43,12 @@ pub(crate) enum Dialect {
 
 #[derive(Debug)]
 enum Pools {
+    #[cfg(feature = "sqlite")]
     Sqlite {
         writer: SqliteConnectOptions,
         readers: SqlitePool,
     },
+    #[cfg(feature = "postgres")]
     Postgres {
         writer: PgConnectOptions,
         readers: PgPool,
@@ -51,9 +58,21 @@ enum Pools {
 impl Database {
     /// Connects, and brings the schema up to date.
     pub(crate) async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
-        let database = Self::connect(config)?;
+        Self::connect(config)?.current(config).await
+    }
+
+    /// Prepares to connect to the database of a pool.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn open_beside(pool: &PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = postgres::beside(pool, config);
+        database.current(config).await
+    }
+
+    /// Brings the schema up to date.
+    async fn current(self, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = self;
         // What is not ours is not even opened in earnest.
-        if let Some(header) = config.file().as_deref().and_then(sqlite::header_of) {
+        if let Some(header) = config.file().as_deref().and_then(file::header_of) {
             schema::recognize(&database.place, header)?;
         }
         let connected = database.writer().await;
@@ -68,8 +87,14 @@ impl Database {
     /// Prepares to connect, with a schema of whichever version.
     pub(crate) fn connect(config: &SqlConfig) -> Result<Self, OpenError> {
         match scheme(&config.url) {
+            #[cfg(feature = "sqlite")]
             Some(Dialect::Sqlite) => sqlite::prepare(config),
+            #[cfg(feature = "postgres")]
             Some(Dialect::Postgres) => postgres::prepare(config),
+            #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+            Some(_) => Err(OpenError::NotBuilt {
+                url: shown(&config.url),
+            }),
             None => {
                 let url = shown(&config.url);
                 Err(OpenError::Url { url })
@@ -80,10 +105,12 @@ impl Database {
     /// Makes a connection that may write.
     pub(crate) async fn writer(&self) -> Result<Link, Error> {
         match &self.pools {
+            #[cfg(feature = "sqlite")]
             Pools::Sqlite { writer, .. } => {
                 let connected = sqlite::connect(writer, self.patience).await;
                 Ok(Link::new(Wire::Sqlite(connected?), None))
             }
+            #[cfg(feature = "postgres")]
             Pools::Postgres { writer, .. } => {
                 let connected = tokio::time::timeout(self.patience, writer.connect()).await;
                 let wire = connected.map_err(|_| Error::PoolTimedOut)??;
@@ -95,10 +122,12 @@ impl Database {
     /// Takes a connection that reads.
     pub(crate) async fn reader(&self) -> Result<Link, Error> {
         match &self.pools {
+            #[cfg(feature = "sqlite")]
             Pools::Sqlite { readers, .. } => {
                 let wire = Wire::PooledSqlite(readers.acquire().await?);
                 Ok(Link::new(wire, None))
             }
+            #[cfg(feature = "postgres")]
             Pools::Postgres { readers, .. } => {
                 let wire = Wire::PooledPostgres(readers.acquire().await?);
                 Ok(Link::new(wire, Some(self.patience)))
@@ -109,7 +138,9 @@ impl Database {
     /// Closes the connections that read.
     pub(crate) async fn close(&self) {
         match &self.pools {
+            #[cfg(feature = "sqlite")]
             Pools::Sqlite { readers, .. } => readers.close().await,
+            #[cfg(feature = "postgres")]
             Pools::Postgres { readers, .. } => readers.close().await,
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use neuraxis_ports::StoreError;
 use sqlx::Error;
+use sqlx::error::DatabaseError;
 
 use crate::own_file::UnsafeFile;
 
@@ -16,6 +17,14 @@ pub enum OpenError {
         "{url} names no database: it must be sqlite://PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE"
     )]
     Url {
+        /// The URL, without its password.
+        url: String,
+    },
+    /// The URL names a database that this program was built without.
+    #[error(
+        "{url} names a database that this program was built without: turn on the feature `sqlite` or `postgres` of neuraxis-sql"
+    )]
+    NotBuilt {
         /// The URL, without its password.
         url: String,
     },
@@ -136,13 +145,24 @@ fn has_code(error: &Error, postgres: &str, sqlite: u32) -> bool {
         return false;
     };
     let code = error.code().unwrap_or_default();
-    let of_server = error
-        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-        .is_some();
-    match of_server {
+    match is_of_server(error) {
         true => code == postgres,
         false => code.parse::<u32>().is_ok_and(|code| code & 0xff == sqlite),
     }
+}
+
+/// Tells whether an error is one of a Postgres server, and not of a file of SQLite.
+#[cfg(feature = "postgres")]
+fn is_of_server(error: &dyn DatabaseError) -> bool {
+    error
+        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        .is_some()
+}
+
+/// Without Postgres, none is.
+#[cfg(not(feature = "postgres"))]
+fn is_of_server(_: &dyn DatabaseError) -> bool {
+    false
 }
 
 pub(crate) fn kind(error: &Error) -> Kind {
@@ -155,10 +175,7 @@ pub(crate) fn kind(error: &Error) -> Kind {
         | Error::WorkerCrashed => Kind::Broken,
         Error::Database(error) => {
             let code = error.code().unwrap_or_default();
-            if error
-                .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-                .is_some()
-            {
+            if is_of_server(error.as_ref()) {
                 postgres_kind(&code)
             } else {
                 sqlite_kind(&code)

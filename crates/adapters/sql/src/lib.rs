@@ -6,6 +6,8 @@
 //!
 //! **Not for** deciding who goes on with a run that was left: it only says which those are, and lets one have each.
 //!
+//! Each database is a feature, `sqlite` and `postgres`, both on by default.
+//!
 //! ```
 //! use neuraxis_core::jiff::Timestamp;
 //! use neuraxis_ports::{Session, SessionIndex};
@@ -24,6 +26,9 @@
 //! # }
 //! ```
 
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+compile_error!("neuraxis-sql keeps sessions in a database: turn on its feature `sqlite`, `postgres`, or both");
+
 mod config;
 mod database;
 mod error;
@@ -41,4 +46,6 @@ pub use config::{Durability, SqlConfig};
 pub use error::OpenError;
 pub use log_copy::LogCopy;
 pub use own_file::UnsafeFile;
+#[cfg(feature = "postgres")]
+pub use sqlx::PgPool;
 pub use store::{Contents, SqlStore};

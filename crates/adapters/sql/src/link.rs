@@ -10,11 +10,16 @@ use neuraxis_ports::StoreError;
 use serde::de::DeserializeOwned;
 use sqlx::migrate::{Migrate, MigrateError, Migration};
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Arguments, Connection, Error, Row as _, SqlSafeStr};
+#[cfg(feature = "postgres")]
 use sqlx::{
-    Arguments, Connection, Error, PgConnection, Postgres, Row as _, SqlSafeStr, Sqlite,
-    SqliteConnection,
+    PgConnection, Postgres,
+    postgres::{PgArguments, PgRow},
+};
+#[cfg(feature = "sqlite")]
+use sqlx::{
+    Sqlite, SqliteConnection,
+    sqlite::{SqliteArguments, SqliteRow},
 };
 use uuid::Uuid;
 
@@ -58,7 +63,9 @@ pub(crate) use values;
 /// A row of a result.
 #[derive(Debug)]
 pub(crate) enum Row {
+    #[cfg(feature = "sqlite")]
     Sqlite(SqliteRow),
+    #[cfg(feature = "postgres")]
     Postgres(PgRow),
 }
 
@@ -66,7 +73,9 @@ pub(crate) enum Row {
 macro_rules! column {
     ($row:expr, $column:expr) => {
         match $row {
+            #[cfg(feature = "sqlite")]
             Row::Sqlite(row) => row.try_get($column),
+            #[cfg(feature = "postgres")]
             Row::Postgres(row) => row.try_get($column),
         }
     };
@@ -147,14 +156,20 @@ pub(crate) struct Link {
 
 #[derive(Debug)]
 pub(crate) enum Wire {
+    #[cfg(feature = "sqlite")]
     Sqlite(SqliteConnection),
+    #[cfg(feature = "postgres")]
     Postgres(PgConnection),
+    #[cfg(feature = "sqlite")]
     PooledSqlite(PoolConnection<Sqlite>),
+    #[cfg(feature = "postgres")]
     PooledPostgres(PoolConnection<Postgres>),
 }
 
 enum WireMut<'a> {
+    #[cfg(feature = "sqlite")]
     Sqlite(&'a mut SqliteConnection),
+    #[cfg(feature = "postgres")]
     Postgres(&'a mut PgConnection),
 }
 
@@ -173,11 +188,13 @@ impl Link {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Error> {
         self.in_time(async |wire| match wire {
+            #[cfg(feature = "sqlite")]
             WireMut::Sqlite(wire) => {
                 let arguments = sqlite_arguments(values)?;
                 let rows = sqlx::query_with(sql, arguments).fetch_all(wire).await?;
                 Ok(rows.into_iter().map(Row::Sqlite).collect())
             }
+            #[cfg(feature = "postgres")]
             WireMut::Postgres(wire) => {
                 let arguments = postgres_arguments(values)?;
                 let rows = sqlx::query_with(sql, arguments).fetch_all(wire).await?;
@@ -203,11 +220,13 @@ impl Link {
         values: &[Value<'_>],
     ) -> Result<u64, Error> {
         self.in_time(async |wire| match wire {
+            #[cfg(feature = "sqlite")]
             WireMut::Sqlite(wire) => {
                 let arguments = sqlite_arguments(values)?;
                 let done = sqlx::query_with(sql, arguments).execute(wire).await?;
                 Ok(done.rows_affected())
             }
+            #[cfg(feature = "postgres")]
             WireMut::Postgres(wire) => {
                 let arguments = postgres_arguments(values)?;
                 let done = sqlx::query_with(sql, arguments).execute(wire).await?;
@@ -220,7 +239,9 @@ impl Link {
     /// Runs several statements that take no values.
     pub(crate) async fn script(&mut self, sql: &'static str) -> Result<(), Error> {
         self.in_time(async |wire| match wire {
+            #[cfg(feature = "sqlite")]
             WireMut::Sqlite(wire) => sqlx::raw_sql(sql).execute(wire).await.map(drop),
+            #[cfg(feature = "postgres")]
             WireMut::Postgres(wire) => sqlx::raw_sql(sql).execute(wire).await.map(drop),
         })
         .await
@@ -234,7 +255,9 @@ impl Link {
         version: i64,
     ) -> Result<(), Error> {
         let migrated = match self.wire()? {
+            #[cfg(feature = "sqlite")]
             WireMut::Sqlite(wire) => migrate(wire, migrations, version).await,
+            #[cfg(feature = "postgres")]
             WireMut::Postgres(wire) => migrate(wire, migrations, version).await,
         };
         migrated.map_err(of_migration)
@@ -243,7 +266,9 @@ impl Link {
     /// Says goodbye; a file is left without others beside it if this was its last connection.
     pub(crate) async fn close(mut self) {
         let closed = match self.wire.take() {
+            #[cfg(feature = "sqlite")]
             Some(Wire::Sqlite(wire)) => wire.close().await,
+            #[cfg(feature = "postgres")]
             Some(Wire::Postgres(wire)) => wire.close().await,
             // Those of a pool go back to it.
             _ => Ok(()),
@@ -256,9 +281,13 @@ impl Link {
     fn wire(&mut self) -> Result<WireMut<'_>, Error> {
         match &mut self.wire {
             None => Err(Error::PoolClosed),
+            #[cfg(feature = "sqlite")]
             Some(Wire::Sqlite(wire)) => Ok(WireMut::Sqlite(wire)),
+            #[cfg(feature = "postgres")]
             Some(Wire::Postgres(wire)) => Ok(WireMut::Postgres(wire)),
+            #[cfg(feature = "sqlite")]
             Some(Wire::PooledSqlite(wire)) => Ok(WireMut::Sqlite(&mut *wire)),
+            #[cfg(feature = "postgres")]
             Some(Wire::PooledPostgres(wire)) => Ok(WireMut::Postgres(&mut *wire)),
         }
     }
@@ -276,6 +305,7 @@ impl Link {
             return result;
         }
         // Its answer would be taken for that of the next statement.
+        #[cfg(feature = "postgres")]
         if let Some(Wire::PooledPostgres(wire)) = self.wire.take() {
             drop(wire.detach());
         }
@@ -312,6 +342,7 @@ fn of_migration(error: MigrateError) -> Error {
     }
 }
 
+#[cfg(feature = "sqlite")]
 fn sqlite_arguments(values: &[Value<'_>]) -> Result<SqliteArguments, Error> {
     let mut arguments = SqliteArguments::default();
     for value in values {
@@ -325,6 +356,7 @@ fn sqlite_arguments(values: &[Value<'_>]) -> Result<SqliteArguments, Error> {
     Ok(arguments)
 }
 
+#[cfg(feature = "postgres")]
 fn postgres_arguments(values: &[Value<'_>]) -> Result<PgArguments, Error> {
     let mut arguments = PgArguments::default();
     for value in values {

@@ -59,10 +59,41 @@ impl SqlStore {
     /// An [`OpenError`] if the URL names no database, if the database cannot be reached or is damaged, holds something
     /// else, or was written by a newer version. Nothing is changed then.
     pub async fn open(config: &SqlConfig) -> Result<Self, OpenError> {
-        let database = Arc::new(Database::open(config).await?);
+        let database = Database::open(config).await?;
         if let Some(file) = config.file() {
             database::tighten(&file);
         }
+        Self::over(database, config)
+    }
+
+    /// Opens a store in the Postgres database that a pool leads to, which the rest of a program uses too: the same server,
+    /// database, user and encryption. The tables stand in a schema of their own, `neuraxis`.
+    ///
+    /// The pool itself is not used: the store's connections, [`max_connections`](SqlConfig::max_connections) and one, need
+    /// settings that those of the pool do not have. Of the configuration the `url` is not looked at.
+    ///
+    /// ```no_run
+    /// use neuraxis_sql::{PgPool, SqlConfig, SqlStore};
+    ///
+    /// # async fn example(pool: PgPool) -> Result<(), neuraxis_sql::OpenError> {
+    /// let mut config = SqlConfig::new("");
+    /// config.max_connections = 4;
+    /// let store = SqlStore::open_beside(&pool, &config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[cfg(feature = "postgres")]
+    pub async fn open_beside(pool: &crate::PgPool, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = Database::open_beside(pool, config).await?;
+        Self::over(database, config)
+    }
+
+    fn over(database: Database, config: &SqlConfig) -> Result<Self, OpenError> {
+        let database = Arc::new(database);
         let settings = Settings {
             holder: Uuid::new_v4().to_string(),
             lease: config.lease,

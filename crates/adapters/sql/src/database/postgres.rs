@@ -1,5 +1,6 @@
 //! A database of a Postgres server.
 
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use super::{Database, Dialect, Pools, shown};
@@ -19,6 +20,20 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
     let options: PgConnectOptions = config.url.parse().map_err(|_| OpenError::Url {
         url: shown(&config.url),
     })?;
+    Ok(with(options, shown(&config.url), config))
+}
+
+/// Prepares to connect to the database that the connections of a pool lead to. Each connection here needs settings of its own,
+/// which those of the pool do not have.
+pub(super) fn beside(pool: &PgPool, config: &SqlConfig) -> Database {
+    let options = PgConnectOptions::clone(&pool.connect_options());
+    let (host, port) = (options.get_host(), options.get_port());
+    let name = options.get_database().unwrap_or(options.get_username());
+    let place = format!("postgres://{host}:{port}/{name}");
+    with(options, place, config)
+}
+
+fn with(options: PgConnectOptions, place: String, config: &SqlConfig) -> Database {
     let durable = match config.durability {
         Durability::Full => "on",
         Durability::Normal => "off",
@@ -35,8 +50,8 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
         .max_connections(config.max_connections.max(1))
         .acquire_timeout(config.patience)
         .connect_lazy_with(options.clone());
-    Ok(Database {
-        place: shown(&config.url),
+    Database {
+        place,
         dialect: Dialect::Postgres,
         lease_clock: LeaseClock::new(),
         patience: config.patience,
@@ -44,5 +59,5 @@ pub(super) fn prepare(config: &SqlConfig) -> Result<Database, OpenError> {
             writer: options,
             readers,
         },
-    })
+    }
 }

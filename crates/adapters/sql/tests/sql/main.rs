@@ -14,6 +14,7 @@ mod file;
 mod killed;
 mod log_copy;
 mod migrations;
+mod pools;
 mod postgres_conformance;
 mod postgres_faults;
 mod restarts;
