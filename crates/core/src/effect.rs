@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::advised_call::AdvisedCall;
 use crate::decision::{GrantScope, RuleRef};
 use crate::finish::RunOutcome;
 use crate::ids::{
@@ -181,6 +182,8 @@ pub struct CallToVet {
     pub arguments: JsonText,
     /// A person already approved exactly these arguments: an ask is answered, a deny is not.
     pub approved: Option<Approved>,
+    /// What the program's hooks said of exactly these arguments, where that is on record: they are not asked again.
+    pub advised: Option<AdvisedCall>,
 }
 
 /// A person's approval of a call.

@@ -21,6 +21,8 @@ pub struct ToolOutput {
     pub metadata: Option<JsonText>,
     /// What the result means to the loop beyond its value.
     pub signal: Option<ToolSignal>,
+    /// A hook of the program put it in place of what the tool returned. Not for tools to set.
+    pub rewritten: bool,
 }
 
 impl ToolOutput {
@@ -33,6 +35,7 @@ impl ToolOutput {
             summary: None,
             metadata: None,
             signal: None,
+            rewritten: false,
         }
     }
 }

@@ -52,6 +52,7 @@ mod sessions;
 mod steps;
 mod store_retry;
 mod traces;
+mod warnings;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
@@ -80,3 +81,4 @@ pub use sessions::{
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
+pub use warnings::{Approving, Hindrance, ToolWarning, tool_warnings};

@@ -58,6 +58,7 @@ fn result(failure: Option<ToolFailure>) -> RecordBody {
         metadata: None,
         signal: None,
         untrusted: false,
+        rewritten: false,
         duration: None,
     }))
 }

@@ -88,6 +88,7 @@ impl ToolResult {
             summary: self.summary.clone(),
             metadata: self.metadata.clone(),
             signal: self.signal.clone(),
+            rewritten: self.rewritten,
         };
         ToolOutcome {
             output,

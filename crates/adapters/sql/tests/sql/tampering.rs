@@ -160,6 +160,7 @@ fn untrusted() -> RecordBody {
         metadata: None,
         signal: None,
         untrusted: true,
+        rewritten: false,
         duration: None,
     }))
 }

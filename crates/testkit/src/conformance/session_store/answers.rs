@@ -41,6 +41,7 @@ fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
         metadata: None,
         signal: None,
         untrusted,
+        rewritten: false,
         duration: None,
     })))
 }
