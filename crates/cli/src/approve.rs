@@ -127,6 +127,10 @@ impl Approver for AbsentApprover {
             WhenAway::Wait => ApproverReply::Later,
         }
     }
+
+    fn can_answer(&self) -> bool {
+        matches!(self.0, WhenAway::Wait)
+    }
 }
 
 impl Prompter {

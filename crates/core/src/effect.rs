@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::advised_call::AdvisedCall;
 use crate::decision::{GrantScope, RuleRef};
 use crate::finish::RunOutcome;
 use crate::ids::{
@@ -184,6 +185,8 @@ pub struct CallToVet {
     /// It was admitted before the run was taken up, and is checked anew: what its approval let be remembered is on record
     /// already, and may have been taken back since.
     pub is_rechecked: bool,
+    /// What the program's hooks said of exactly these arguments, where that is on record: they are not asked again.
+    pub advised: Option<AdvisedCall>,
 }
 
 /// A person's approval of a call.

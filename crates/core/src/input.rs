@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::advised_call::AdvisedCall;
 use crate::decision::{AskCause, Grant, GrantScope, Remember, RuleRef, Verdict};
 use crate::duration;
 use crate::error::LlmError;
@@ -193,6 +194,9 @@ pub struct Vetted {
     /// What people allowed for the session with their answers to these calls: from this record on it counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Grant>,
+    /// What the program's hooks said of these calls before they were checked; nothing of calls about which none was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advised: Vec<AdvisedCall>,
 }
 
 impl Vetted {
@@ -203,6 +207,7 @@ impl Vetted {
             effect_id,
             calls,
             granted: Vec::new(),
+            advised: Vec::new(),
         }
     }
 }

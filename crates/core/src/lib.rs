@@ -46,6 +46,7 @@
 //! # Ok::<(), neuraxis_core::InputError>(())
 //! ```
 
+mod advised_call;
 mod assemble;
 mod decision;
 mod duration;
@@ -75,6 +76,7 @@ mod usage;
 pub use jiff;
 pub use uuid;
 
+pub use advised_call::{AdvisedCall, CallAdvice};
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,

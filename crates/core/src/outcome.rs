@@ -25,6 +25,8 @@ pub struct ToolOutput {
     pub metadata: Option<JsonText>,
     /// What the result means to the loop beyond its value.
     pub signal: Option<ToolSignal>,
+    /// A hook of the program put it in place of what the tool returned. Not for tools to set.
+    pub rewritten: bool,
 }
 
 impl ToolOutput {
@@ -38,6 +40,7 @@ impl ToolOutput {
             media: Vec::new(),
             metadata: None,
             signal: None,
+            rewritten: false,
         }
     }
 

@@ -6,6 +6,7 @@ use neuraxis_core::{
     AgentSpec, ClientTools, FinishReason, JsonText, Limits, Message, MicroUsd, Profile, Record,
     RecordBody, Role, RunId, RunSpec, RunStatus, RunUsage, ToolCallId, ToolKind, Transcript,
 };
+use neuraxis_ports::RequestContext;
 use serde::Serialize;
 
 use crate::driver::{Driver, ReadyRun, RunScope};
@@ -64,9 +65,18 @@ pub struct ToolCallRecord {
 #[derive(Debug, Clone)]
 pub struct Agent {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) context: RequestContext,
 }
 
 impl Agent {
+    /// Says who asks, and what the program wants its tools and hooks to know of what is asked of this value from then on.
+    /// Clone the agent to give each caller a context of their own: that costs next to nothing.
+    #[must_use]
+    pub fn with_context(mut self, context: RequestContext) -> Self {
+        self.context = context;
+        self
+    }
+
     /// Answers one prompt.
     ///
     /// # Errors
@@ -135,6 +145,7 @@ impl Agent {
         let scope = RunScope {
             run_id,
             session_id: None,
+            request: self.context.clone(),
             delivery: Delivery::Whole,
             trace: trace_of(run_id),
             decision: None,

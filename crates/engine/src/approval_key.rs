@@ -8,8 +8,8 @@ use std::io;
 
 use hmac::{Hmac, KeyInit, Mac};
 use neuraxis_core::{
-    ApprovalDecided, ApprovalDecision, Approved, CallToVet, ContentHash, Grant, GrantScope, Input,
-    JsonText, RunId, SessionId,
+    AdvisedCall, ApprovalDecided, ApprovalDecision, Approved, CallToVet, ContentHash, Grant,
+    GrantScope, Input, JsonText, RunId, SessionId,
 };
 use sha2::Sha256;
 
@@ -84,6 +84,17 @@ impl ApprovalKey {
         self.fits(&remembered(session, grant), grant.code)
     }
 
+    /// Makes what hooks said of a call with these arguments count.
+    pub(crate) fn sign_advice(&self, run: RunId, arguments: &JsonText, advised: &mut AdvisedCall) {
+        advised.code = self.code(&advice(run, arguments, advised));
+    }
+
+    /// Tells whether what hooks said of a call was made to count with this key.
+    pub(crate) fn advises(&self, run: RunId, call: &CallToVet, advised: &AdvisedCall) -> bool {
+        let is_its = advised.tool_call_id == call.tool_call_id;
+        is_its && self.fits(&advice(run, &call.arguments, advised), advised.code)
+    }
+
     fn code(&self, parts: &[Vec<u8>]) -> Option<ContentHash> {
         ContentHash::from_bytes(&self.mac(parts)?.finalize().into_bytes())
     }
@@ -136,6 +147,19 @@ fn approval(
     ]
 }
 
+fn advice(run: RunId, arguments: &JsonText, advised: &AdvisedCall) -> Vec<Vec<u8>> {
+    // A tag and a sentence: encoding them cannot fail.
+    let said = JsonText::encode(&advised.advice);
+    vec![
+        b"advice".to_vec(),
+        run.0.as_bytes().to_vec(),
+        advised.tool_call_id.as_str().as_bytes().to_vec(),
+        arguments.hash().as_bytes().to_vec(),
+        said.map(|said| said.as_str().as_bytes().to_vec())
+            .unwrap_or_default(),
+    ]
+}
+
 fn remembered(session: &SessionId, grant: &Grant) -> Vec<Vec<u8>> {
     let bare = Grant {
         code: None,
@@ -154,7 +178,7 @@ fn remembered(session: &SessionId, grant: &Grant) -> Vec<Vec<u8>> {
 mod tests {
     use neuraxis_core::jiff::Timestamp;
     use neuraxis_core::uuid::Uuid;
-    use neuraxis_core::{InputId, ToolCallId};
+    use neuraxis_core::{CallAdvice, InputId, ToolCallId};
 
     use super::*;
 
@@ -187,6 +211,7 @@ mod tests {
             arguments: JsonText::from_text(arguments),
             approved: Some(approved.clone()),
             is_rechecked: false,
+            advised: None,
         };
         (call, approved)
     }
@@ -257,6 +282,31 @@ mod tests {
         assert!(!key.grants(&other, &grant));
         grant.id = 2;
         assert!(!key.grants(&ours, &grant));
+    }
+
+    #[test]
+    fn a_hook_s_word_counts_for_the_call_and_the_arguments_that_it_was_about() {
+        let key = ApprovalKey::new([7; 32]);
+        let (mut shown, _) = call(&decided(ApprovalDecision::APPROVE), "{}");
+        let mut said = AdvisedCall {
+            tool_call_id: shown.tool_call_id.clone(),
+            arguments: None,
+            advice: CallAdvice::Continue,
+            code: None,
+        };
+        assert!(!key.advises(RUN, &shown, &said));
+        key.sign_advice(RUN, &shown.arguments, &mut said);
+        assert!(key.advises(RUN, &shown, &said));
+        assert!(!ApprovalKey::new([8; 32]).advises(RUN, &shown, &said));
+        assert!(!key.advises(RunId(Uuid::from_u128(8)), &shown, &said));
+        let reason = "no".to_owned();
+        let other = AdvisedCall {
+            advice: CallAdvice::Refuse { reason },
+            ..said.clone()
+        };
+        assert!(!key.advises(RUN, &shown, &other));
+        shown.arguments = JsonText::from_text("[1]");
+        assert!(!key.advises(RUN, &shown, &said));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use neuraxis_core::{
     AgentId, ApprovalDecided, ApprovalDecision, ApprovalRequested, AskApproval, InboxInput,
     InputId, PendingKind, Record, Remembered, RunId, Seq, SessionId,
 };
-use neuraxis_ports::{RunSummary, SessionStore, StoreError};
+use neuraxis_ports::{RequestContext, RunSummary, SessionStore, StoreError};
 use serde::Serialize;
 
 use crate::orchestrator::Parts;
@@ -78,16 +78,29 @@ pub struct Swept {
 #[derive(Debug, Clone)]
 pub struct Approvals {
     pub(crate) parts: Arc<Parts>,
+    /// What runs that go on with a decision are given.
+    context: RequestContext,
 }
 
 impl Approvals {
     pub(crate) fn new(parts: &Arc<Parts>) -> Self {
-        let parts = Arc::clone(parts);
-        Self { parts }
+        Self {
+            parts: Arc::clone(parts),
+            context: RequestContext::default(),
+        }
+    }
+
+    /// Gives the runs that go on with a decision a context, as [`Runs::with_context`] does.
+    #[must_use]
+    pub fn with_context(&self, context: RequestContext) -> Self {
+        Self {
+            parts: Arc::clone(&self.parts),
+            context,
+        }
     }
 
     fn runs(&self) -> Runs {
-        Runs::new(&self.parts)
+        Runs::new(&self.parts).with_context(self.context.clone())
     }
 
     fn store(&self) -> &dyn SessionStore {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolRunner, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, RequestContext, SessionStore, Tool, ToolHook,
+    ToolRunner, TraceSink,
 };
 
 use crate::agent::Agent;
@@ -140,6 +141,14 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Adds code that looks at each tool call before it is checked, and at each result before it is read. Several are asked in
+    /// the order in which they are added.
+    #[must_use]
+    pub fn tool_hook(mut self, hook: Arc<dyn ToolHook>) -> Self {
+        self.wiring.tool_hooks.push(hook);
+        self
+    }
+
     /// Sets how many tool calls a run may make at the most, those of its sub-agents included.
     #[must_use]
     pub const fn tool_call_limit(mut self, most: u32) -> Self {
@@ -242,7 +251,8 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Puts the orchestrator together.
+    /// Puts the orchestrator together. Tools that can never run are warned of, in the log and by
+    /// [`Orchestrator::warnings`].
     ///
     /// # Errors
     ///
@@ -250,8 +260,14 @@ impl OrchestratorBuilder {
     pub fn build(mut self) -> Result<Orchestrator, BuildError> {
         let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
+        let engine = self.engine()?;
+        let warnings = engine.tool_warnings();
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
         Ok(Orchestrator::new(Arc::new(Parts {
-            engine: Arc::new(self.engine()?),
+            engine: Arc::new(engine),
+            warnings,
             store: store.ok_or(BuildError::NoStore)?,
             verified,
             plan,
@@ -268,7 +284,8 @@ impl OrchestratorBuilder {
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build_agent(self) -> Result<Agent, BuildError> {
         let engine = Arc::new(self.engine()?);
-        Ok(Agent { engine })
+        let context = RequestContext::default();
+        Ok(Agent { engine, context })
     }
 
     fn engine(self) -> Result<Engine, BuildError> {

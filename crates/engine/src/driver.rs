@@ -3,6 +3,7 @@
 mod active_time;
 mod alarm;
 mod ask;
+mod hooks;
 mod journal;
 mod keep;
 mod loading;
@@ -20,11 +21,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use neuraxis_brainstem::ReasonCache;
 use neuraxis_core::{
-    CancelModel, CancelTool, Cancelled, DataPolicy, Decision, Effect, EffectId, Input, InputId,
-    Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, SessionId, Stamp, Step, ToolName,
-    Transcript,
+    AgentId, CancelModel, CancelTool, Cancelled, DataPolicy, Decision, Effect, EffectId, Input,
+    InputId, Record, RunId, RunOutcome, RunSpec, RunStatus, RunTree, SessionId, Stamp, Step,
+    ToolName, Transcript, Turn,
 };
-use neuraxis_ports::{CancellationToken, StoreError, TraceContext};
+use neuraxis_ports::{CancellationToken, RequestContext, StoreError, TraceContext, TurnContext};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -49,6 +50,8 @@ pub(crate) struct RunScope {
     pub(crate) run_id: RunId,
     /// The session; a run without one is kept nowhere.
     pub(crate) session_id: Option<SessionId>,
+    /// Who asks, and what the program gave with the request.
+    pub(crate) request: RequestContext,
     pub(crate) delivery: Delivery,
     pub(crate) trace: TraceContext,
     /// What governance decided; without it everything offered may run.
@@ -266,6 +269,8 @@ impl Driver {
         self.journal.release().await;
         let is_posted_to = self.read_inbox().await;
         let runs = self.journal.slot.as_ref().map(RunSlot::runs);
+        // It goes on here as if it had not been put aside.
+        let runs = runs.map(|runs| runs.with_context(self.scope.request.clone()));
         let run_id = self.scope.run_id;
         self.conclude();
         if let Some(runs) = runs.filter(|_| is_posted_to) {
@@ -358,6 +363,10 @@ impl Driver {
                 }
                 *input
             }
+            Work::Advised(advised) => {
+                self.vet_advised(*advised);
+                Input::TimePassed
+            }
             // Nothing happened yet: time passing changes nothing while a run waits.
             Work::Later => Input::TimePassed,
             Work::Engine => {
@@ -371,6 +380,14 @@ impl Driver {
     fn no_longer_running(&mut self, call: EffectId) -> Option<CancellationToken> {
         let place = self.running.iter().position(|(id, _)| *id == call)?;
         Some(self.running.swap_remove(place).1)
+    }
+
+    /// Describes a turn of an agent to tools and hooks.
+    fn turn_context(&self, agent: AgentId, turn: Turn) -> TurnContext {
+        let scope = &self.scope;
+        let mut context = TurnContext::new(scope.run_id, scope.session_id.clone(), agent, turn);
+        context.request = scope.request.clone();
+        context
     }
 
     fn stamp(&self) -> Stamp {

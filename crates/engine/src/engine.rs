@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName};
 use neuraxis_ports::{
-    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, TraceContext, TraceSink, async_trait,
+    Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, ToolHook, TraceContext, TraceSink,
+    async_trait,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
 use crate::resilience::RetryPolicy;
+use crate::warnings::{Approving, ToolWarning, tool_warnings};
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
 pub(crate) const DEFAULT_MAX_PARALLEL_TOOLS: usize = 64;
@@ -36,6 +38,8 @@ pub(crate) struct Wiring {
     pub(crate) agents: Vec<AgentTool>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
+    /// Who looks at tool calls, in this order.
+    pub(crate) tool_hooks: Vec<Arc<dyn ToolHook>>,
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) max_parallel_tools: usize,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
@@ -56,6 +60,7 @@ impl Default for Wiring {
             agents: Vec::new(),
             hooks: Vec::new(),
             advisor: None,
+            tool_hooks: Vec::new(),
             tool_call_limit: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
             sinks: Vec::new(),
@@ -109,6 +114,15 @@ impl Engine {
             shutdown,
             wiring,
         }
+    }
+
+    /// Says which tools cannot run here.
+    pub(crate) fn tool_warnings(&self) -> Vec<ToolWarning> {
+        let approving = match self.approver.can_answer() {
+            true => Approving::Somebody,
+            false => Approving::Nobody,
+        };
+        tool_warnings(&self.policy, self.catalog.specs(), approving)
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {
@@ -225,6 +239,10 @@ struct NobodyApproves;
 impl Approver for NobodyApproves {
     async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
         ApproverReply::Nobody
+    }
+
+    fn can_answer(&self) -> bool {
+        false
     }
 }
 

@@ -40,6 +40,7 @@ impl Runs {
         let Some(key) = &request.idempotency_key else {
             return Ok(false);
         };
+        self.check_owner(request).await?;
         let earlier = self.find_earlier(request, key).await?;
         Ok(earlier.is_some_and(|run| run.records > 0))
     }
@@ -50,6 +51,7 @@ impl Runs {
         request: UserRequest,
         key: IdempotencyKey,
     ) -> Result<RunHandle, RequestError> {
+        self.check_owner(&request).await?;
         loop {
             // From now on nothing is missed.
             let moved = self.parts.active.moved();
@@ -86,21 +88,22 @@ impl Runs {
         request: &UserRequest,
         key: &IdempotencyKey,
     ) -> Result<KeyedRun, RequestError> {
-        let decision = self.govern(request).await?;
+        let mut request = request.clone();
+        let decision = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, request, decision).await;
+        let spec = self.asked_spec(run_id, &request, decision).await;
         // An id just made is nobody else's.
         let claim = Claim::take(&self.parts, run_id).ok_or(RequestError::ShuttingDown)?;
         let start = RunStart::new(request.session_id.clone(), run_id);
         let slot = match claim
-            .lease_for(start.for_request(keyed(request, key)))
+            .lease_for(start.for_request(keyed(&request, key)))
             .await
         {
             // Somebody was quicker since it was looked for.
             Err(StoreError::KeyTaken { .. }) => return Ok(KeyedRun::Changed),
             leased => leased?,
         };
-        let begun = self.launch_in(slot, spec, request.clone()).await?;
+        let begun = self.launch_in(slot, spec, request).await?;
         Ok(KeyedRun::Run(begun))
     }
 
@@ -139,7 +142,8 @@ impl Runs {
         if let Some(found) = self.is_driven(&now).await? {
             return Ok(found);
         }
-        match self.resume(run.run_id, Vec::new()).await {
+        let runs = self.with_context(request.context.clone());
+        match runs.resume(run.run_id, Vec::new()).await {
             Ok(handle) => Ok(found(handle)),
             Err(ResumeError::NothingToDo) => {
                 let handle = self.stored_run(session, run.run_id, records);

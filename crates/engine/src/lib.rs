@@ -54,6 +54,7 @@ mod steps;
 mod store_retry;
 mod text_stream;
 mod traces;
+mod warnings;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
@@ -87,3 +88,4 @@ pub use sessions::{
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::TextStream;
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
+pub use warnings::{Approving, Hindrance, ToolWarning, tool_warnings};

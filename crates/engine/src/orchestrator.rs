@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{DegradedRole, Policy};
 use neuraxis_core::{Channel, Decision, Mode, PlanName, Role, RunId, SessionId};
-use neuraxis_ports::{ModelInfo, SessionStore, StoreError};
+use neuraxis_ports::{ModelInfo, RequestContext, SessionStore, StoreError};
 
 use crate::agent::Agent;
 use crate::approvals::Approvals;
@@ -18,6 +18,7 @@ use crate::result::{self, OrchestratorResult};
 use crate::run_handle::{CancelOnDrop, NoResult, RunHandle};
 use crate::runs::{ActiveRuns, Governed, LostRuns, Runs, VerifiedSessions};
 use crate::sessions::Sessions;
+use crate::warnings::ToolWarning;
 
 /// Runs governed, tool-using conversations, and keeps them in a store. Cloning shares the engine.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) verified: Option<VerifiedSessions>,
     /// What governance decided, as far as it decides alike.
     pub(crate) governed: Governed,
+    /// The tools that cannot run.
+    pub(crate) warnings: Vec<ToolWarning>,
     /// The plan of requests that name none.
     pub(crate) plan: Option<PlanName>,
     /// The runs at work here.
@@ -184,6 +187,7 @@ impl Orchestrator {
     pub fn agent(&self) -> Agent {
         Agent {
             engine: Arc::clone(&self.parts.engine),
+            context: RequestContext::default(),
         }
     }
 
@@ -212,6 +216,13 @@ impl Orchestrator {
     #[must_use]
     pub fn tools(&self) -> &ToolCatalog {
         &self.parts.engine.catalog
+    }
+
+    /// Returns the tools that cannot run, whatever is asked for, with why and what to do about it. Only the policy, the tools
+    /// and whether there is an approver count, as they were when this was built.
+    #[must_use]
+    pub fn warnings(&self) -> &[ToolWarning] {
+        &self.parts.warnings
     }
 
     /// Ends all runs, lets them record it, and takes no new ones.

@@ -1,7 +1,9 @@
 //! What a user asks, and why it may be refused before a run exists.
 
+use std::any::Any;
+
 use neuraxis_core::{Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
-use neuraxis_ports::{StoreError, TraceContext};
+use neuraxis_ports::{RequestContext, StoreError, TraceContext};
 
 use crate::idempotency::Differences;
 use crate::media::AttachmentError;
@@ -32,6 +34,8 @@ pub struct UserRequest {
     /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, attachments,
     /// mode and channel have to be the same.
     pub idempotency_key: Option<IdempotencyKey>,
+    /// Who asks, and what else the program wants its tools and hooks to know of the request.
+    pub context: RequestContext,
 }
 
 /// Whether a person reads along.
@@ -57,6 +61,7 @@ impl UserRequest {
             delivery: Delivery::default(),
             trace: None,
             idempotency_key: None,
+            context: RequestContext::default(),
         }
     }
 
@@ -78,6 +83,36 @@ impl UserRequest {
     #[must_use]
     pub const fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
+        self
+    }
+
+    /// Says who asks. A session that the request makes is this owner's, and so are the budgets of a day; one of somebody
+    /// else, or of nobody, is refused: [`RequestError::OtherOwner`]. A request that names no owner may enter any session.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.context = self.context.owned_by(Some(owner.into()));
+        self
+    }
+
+    /// Adds a value that tools and hooks can read, by its type: the user who asks, a token, a connection. It is kept nowhere:
+    /// a run that is taken up again, after a crash or once a late approval came, has it only if
+    /// [`Runs::with_context`](crate::Runs::with_context) gives it again.
+    ///
+    /// ```
+    /// use neuraxis_engine::UserRequest;
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// struct Tenant(u32);
+    ///
+    /// let request = UserRequest::new("main".parse()?, "What do I owe?").owner("ada").context(Tenant(7));
+    /// // A tool reads the same with `ctx.owner()` and `ctx.get::<Tenant>()`.
+    /// assert_eq!(request.context.owner(), Some("ada"));
+    /// assert_eq!(request.context.get::<Tenant>(), Some(&Tenant(7)));
+    /// # Ok::<(), neuraxis_core::InvalidId>(())
+    /// ```
+    #[must_use]
+    pub fn context<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.context = self.context.with(value);
         self
     }
 
@@ -124,6 +159,14 @@ pub enum RequestError {
         session: SessionId,
         /// The run that holds it.
         run: RunId,
+    },
+    /// The request names an owner, and the session is not that owner's.
+    #[error(
+        "session {session} is not this owner's: name one of their own, or one that there is not yet"
+    )]
+    OtherOwner {
+        /// The session.
+        session: SessionId,
     },
     /// The idempotency key was used before in this session, for a request that says something else.
     #[error("the idempotency key was used before for another request of the session: {0}")]

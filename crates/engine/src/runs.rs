@@ -1,7 +1,8 @@
 //! The service for runs: begins them, takes up again what nobody drives, reaches those at work, and shows what they do.
 //!
 //! - *Begin*: `start` leads from a request to a run that is driven, after `govern` decided about it; `fork` begins one in the
-//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`.
+//!   middle of another. What governance decides alike is in `governed`, which sessions were found whole in `verified`;
+//!   `owner` says who may enter a session.
 //! - *Hold*: `slot` is a run's place in this process and its lease; `lease_wait` waits for another process's.
 //! - *Go on*: `resume` takes a run up, `recheck` is what is checked anew before, `restored` reads it back, `recover` finds what
 //!   a dead process left, `lost` remembers what this one lost, `close` ends what nobody can go on with, and `suspend` leaves
@@ -20,6 +21,7 @@ mod governed;
 mod lease_wait;
 mod lost;
 mod outcome;
+mod owner;
 mod recheck;
 mod recover;
 mod restored;
@@ -31,6 +33,8 @@ mod suspend;
 mod verified;
 
 use std::sync::Arc;
+
+use neuraxis_ports::RequestContext;
 
 use crate::approvals::Approvals;
 use crate::orchestrator::Parts;
@@ -51,12 +55,16 @@ pub(crate) use verified::VerifiedSessions;
 #[derive(Debug, Clone)]
 pub struct Runs {
     pub(crate) parts: Arc<Parts>,
+    /// What runs that are taken up are given.
+    context: RequestContext,
 }
 
 impl Runs {
     pub(crate) fn new(parts: &Arc<Parts>) -> Self {
-        let parts = Arc::clone(parts);
-        Self { parts }
+        Self {
+            parts: Arc::clone(parts),
+            context: RequestContext::default(),
+        }
     }
 
     fn approvals(&self) -> Approvals {

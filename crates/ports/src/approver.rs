@@ -13,6 +13,12 @@ use neuraxis_core::{ApprovalDecision, AskApproval};
 pub trait Approver: Debug + Send + Sync + 'static {
     /// Asks about one call, showing exactly the arguments given.
     async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+
+    /// Tells whether there is anybody to answer, now or later. Where there is not, every call that is asked about is denied,
+    /// and building an orchestrator warns of tools that therefore never run.
+    fn can_answer(&self) -> bool {
+        true
+    }
 }
 
 /// What became of a question.

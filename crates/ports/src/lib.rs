@@ -31,9 +31,11 @@ mod clock;
 mod ids;
 mod llm;
 mod provider;
+mod request_context;
 mod secret;
 mod store;
 mod tool;
+mod tool_hook;
 mod tool_runner;
 mod trace;
 
@@ -50,6 +52,7 @@ pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
 };
+pub use request_context::RequestContext;
 pub use secret::Secret;
 pub use store::{
     ChainHead, Ending, KeyedRequest, MAX_INBOX_ENTRIES, MAX_INPUT_BYTES, MAX_INPUT_ID_BYTES,
@@ -60,5 +63,6 @@ pub use store::{
 pub use tool::{
     Isolation, Persistence, Progress, ProgressSink, Tool, ToolContext, ToolError, TurnContext,
 };
+pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

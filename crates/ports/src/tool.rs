@@ -1,5 +1,6 @@
 //! The port to tools.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use neuraxis_core::{
     ToolSpec, Turn,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::request_context::RequestContext;
 
 /// Something a model can call.
 ///
@@ -65,22 +68,20 @@ pub struct TurnContext {
     pub agent: AgentId,
     /// Its turn.
     pub turn: Turn,
+    /// Who asks, and what the program gave with the request.
+    pub request: RequestContext,
 }
 
 impl TurnContext {
-    /// Names a turn of a run's root agent.
+    /// Names a turn of an agent of a run, about whose request nothing is known.
     #[must_use]
-    pub const fn new(
-        run_id: RunId,
-        session_id: Option<SessionId>,
-        agent: AgentId,
-        turn: Turn,
-    ) -> Self {
+    pub fn new(run_id: RunId, session_id: Option<SessionId>, agent: AgentId, turn: Turn) -> Self {
         Self {
             run_id,
             session_id,
             agent,
             turn,
+            request: RequestContext::default(),
         }
     }
 }
@@ -118,6 +119,20 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             progress: Progress::default(),
         }
+    }
+
+    /// Returns the value of a type that the program gave with the request, such as the user who asks; `None` if it gave none,
+    /// and in a run that was taken up again without it, as after a crash or a late approval.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.turn.request.get()
+    }
+
+    /// Returns whose session it is, and so who asks; `None` where there is only one user. That is still known once a run was
+    /// taken up again.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.turn.request.owner()
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
-//!   [`ScriptedRunner`], [`VirtualClock`], [`CountingIds`];
+//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`VirtualClock`], [`CountingIds`];
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
@@ -51,6 +51,7 @@ mod silent_proxy;
 mod spec;
 mod store;
 mod tool;
+mod tool_hook;
 mod tool_runner;
 
 pub use advisor::ScriptedAdvisor;
@@ -68,4 +69,5 @@ pub use silent_proxy::SilentProxy;
 pub use spec::{SpecBuilder, spec};
 pub use store::{FailingStore, Fault, StoreOperation};
 pub use tool::{Act, ScriptedTool, SeenToolCall};
+pub use tool_hook::ScriptedToolHook;
 pub use tool_runner::ScriptedRunner;

@@ -10,14 +10,14 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
     Advice, AskApproval, Consult, ContentHash, InboxEntry, InputId, JsonText, LlmError,
-    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutput,
-    ToolSpec, Transcript,
+    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutcome,
+    ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Advisor, Approver, ApproverReply, CallContext, ChainHead, Clock, Ids, LlmClient, ModelInfo,
-    ReplyStream, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter,
-    SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolRunner, TraceSink, TurnContext,
-    UsageOf, async_trait,
+    Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
+    HookedCall, Ids, LlmClient, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart,
+    RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
+    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
 };
 
 mock! {
@@ -114,6 +114,18 @@ mock! {
     #[async_trait]
     impl Advisor for Advisor {
         async fn advise(&self, question: &Consult) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ToolHook`].
+    #[derive(Debug)]
+    pub ToolHook {}
+
+    #[async_trait]
+    impl ToolHook for ToolHook {
+        async fn before(&self, call: &HookedCall) -> BeforeCall;
+        async fn after(&self, call: &HookedCall, outcome: &ToolOutcome) -> AfterCall;
     }
 }
 

@@ -59,6 +59,7 @@ fn result(failure: Option<ToolFailure>) -> RecordBody {
         metadata: None,
         signal: None,
         untrusted: false,
+        rewritten: false,
         duration: None,
     }))
 }

@@ -99,6 +99,7 @@ fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
         metadata: None,
         signal: None,
         untrusted: false,
+        rewritten: false,
         duration: None,
     }
 }

@@ -324,6 +324,9 @@ pub struct ToolResult {
     /// It is untrusted content: from now on the conversation may hold what strangers wrote.
     #[serde(default, skip_serializing_if = "is_false")]
     pub untrusted: bool,
+    /// A hook of the program put it in place of what the tool returned, which is on record nowhere.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rewritten: bool,
     /// How long it ran.
     #[serde(
         default,

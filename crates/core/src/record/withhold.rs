@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::decision::GrantScope;
 use crate::effect::Purpose;
 use crate::ids::AgentId;
@@ -52,6 +53,9 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         RecordBody::Verdict(vetted) => {
             for found in &mut vetted.calls {
                 vetting(found, policy);
+            }
+            for advised in &mut vetted.advised {
+                advised_call(advised, policy);
             }
             // A pattern that is not whole would cover nothing: what it was to cover is asked about again.
             let granted = &mut vetted.granted;
@@ -155,6 +159,19 @@ fn vetting(found: &mut Vetting, policy: DataPolicy) {
         }
         Vetting::Deny { reason, .. } => hide(reason, policy.tool_calls),
         Vetting::Unknown | Vetting::Disabled => {}
+    }
+}
+
+/// A hook that was shown the arguments may quote them.
+fn advised_call(advised: &mut AdvisedCall, policy: DataPolicy) {
+    if let Some(arguments) = &mut advised.arguments {
+        hide_json(arguments, policy.tool_calls);
+    }
+    match &mut advised.advice {
+        CallAdvice::Ask { reason }
+        | CallAdvice::Refuse { reason }
+        | CallAdvice::Stop { reason } => hide(reason, policy.tool_calls),
+        CallAdvice::Continue => {}
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::advised_call::AdvisedCall;
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
@@ -33,6 +34,9 @@ pub(super) struct Call {
     pub(super) origin: Origin,
     /// A person approved exactly these arguments.
     pub(super) approved: Option<Approved>,
+    /// What the program's hooks said of exactly these arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) advised: Option<Box<AdvisedCall>>,
     /// Its result will be untrusted content, as governance found.
     pub(super) untrusted: bool,
     /// How far it was when the run was taken up, where it is checked anew because of that.
@@ -203,6 +207,7 @@ impl Batch {
             arguments: preprocessed(rule, &call.arguments),
             origin,
             approved: None,
+            advised: None,
             untrusted: false,
             before: None,
             state: CallState::New,

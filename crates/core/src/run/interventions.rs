@@ -72,6 +72,7 @@ impl AgentTurn<'_> {
         call.approved = Some(approved);
         if let Some(arguments) = arguments {
             call.arguments = arguments;
+            call.advised = None;
         }
         call.state = CallState::Vetting { effect_id };
         self.ask_vetting(effect_id)

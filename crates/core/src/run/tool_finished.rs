@@ -242,6 +242,7 @@ impl Call {
             metadata: output.metadata,
             signal: output.signal,
             untrusted: false,
+            rewritten: output.rewritten,
             duration: ran.and_then(|(.., duration)| duration),
         }
     }

@@ -4,6 +4,7 @@ use super::agent::Agent;
 use super::batch::{Batch, Before, Call, CallState};
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
+use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::effect::{CallToVet, Effect, Vet};
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -15,6 +16,7 @@ use crate::record::{ApprovalRequested, RecordBody};
 use crate::spec::AgentSpec;
 use crate::tool::ToolClass;
 
+const ADVICE_ON_NO_CALL: InputError = InputError::Inconsistent("a hook's advice is about no call");
 const VERDICT_OF_NO_CALL: InputError = InputError::Inconsistent("a verdict is about no call");
 
 impl RunTree {
@@ -27,7 +29,7 @@ impl RunTree {
         let mut turn = self.turn(id, step)?;
         turn.agent.check_verdicts(&vetted)?;
         let effect = vetted.effect_id;
-        let verdicts = vetted.calls.clone();
+        let (verdicts, advised) = (vetted.calls.clone(), vetted.advised.clone());
         turn.record_in_batch(RecordBody::Verdict(Box::new(vetted)));
         let is_vetted = |call: &Call| call.is_vetted_by(effect);
         let is_unknown = |verdict: &Vetting| matches!(verdict, Vetting::Unknown);
@@ -45,6 +47,13 @@ impl RunTree {
             self.stop_work(step, id, ToolFailure::UnknownTool, &why)?;
             let text = self.turn(id, step)?.agent.text();
             return Ok(Next::Finish(reason, text));
+        }
+        if let Some(reason) = turn.note_advice(advised)? {
+            let why = format!("not run: the loop was ended: {reason}");
+            // Calls approved before may be running by now.
+            self.stop_work(step, id, ToolFailure::Cancelled, &why)?;
+            let text = self.turn(id, step)?.agent.text();
+            return Ok(Next::Finish(FinishReason::Stop, text));
         }
         let mut from = CallIndex(0);
         for verdict in verdicts {
@@ -78,6 +87,27 @@ impl AgentTurn<'_> {
         let effect = self.batch()?.vet_effect(id, turn, effect_id);
         self.step.effects.push(effect);
         Ok(())
+    }
+
+    /// Takes note of what the program's hooks said of calls: what they put in place of arguments is what runs. Returns why the
+    /// agent is to end, if one of them says so.
+    fn note_advice(&mut self, advised: Vec<AdvisedCall>) -> Result<Option<String>, InputError> {
+        let mut stop = None;
+        for mut advised in advised {
+            let batch = self.batch()?;
+            let index = batch.index_of(&advised.tool_call_id);
+            let call = batch.call(index.ok_or(ADVICE_ON_NO_CALL)?)?;
+            if let Some(arguments) = advised.arguments.take() {
+                call.arguments = arguments;
+                // It was given for others.
+                call.approved = None;
+            }
+            if let CallAdvice::Stop { reason } = &advised.advice {
+                stop.get_or_insert_with(|| reason.clone());
+            }
+            call.advised = Some(Box::new(advised));
+        }
+        Ok(stop)
     }
 
     fn apply_verdict(&mut self, index: CallIndex, verdict: Vetting) -> Result<(), InputError> {
@@ -188,7 +218,7 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Checks that each call that was to be checked got one verdict.
+    /// Checks that each call that was to be checked got one verdict, and that hooks spoke of no other.
     fn check_verdicts(&self, vetted: &Vetted) -> Result<(), InputError> {
         let effect = vetted.effect_id;
         let calls = self.calls().iter();
@@ -204,6 +234,14 @@ impl Agent {
                 asked,
                 answered,
             });
+        }
+        let is_vetted = |advised: &AdvisedCall| {
+            let mut calls = self.calls().iter();
+            calls.any(|call| call.id == advised.tool_call_id && call.is_vetted_by(effect))
+        };
+        let stray = vetted.advised.iter().find(|advised| !is_vetted(advised));
+        if let Some(advised) = stray {
+            return Err(InputError::NotWaiting(advised.tool_call_id.clone()));
         }
         Ok(())
     }
@@ -248,6 +286,7 @@ impl Call {
             arguments: self.arguments.clone(),
             approved: self.approved.clone(),
             is_rechecked: self.before.is_some(),
+            advised: self.advised.as_deref().cloned(),
         }
     }
 }

@@ -136,6 +136,8 @@ impl Approvals {
         run: RunId,
         decided: ApprovalDecided,
     ) -> Result<Decided, DecideError> {
+        let of_owner = self.runs().check_owner_of(run).await;
+        of_owner.map_err(DecideError::Resume)?;
         let decided = self.sign(run, decided);
         let entry = InboxEntry::new(InboxInput::ApprovalDecided(decided));
         let store = self.store();

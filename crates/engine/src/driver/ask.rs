@@ -11,8 +11,12 @@ use neuraxis_ports::ApproverReply;
 use crate::driver::under_way::Work;
 use crate::driver::{Driver, answered};
 
+/// What is said of a call about which a person would be asked, where there is none.
+const NOBODY: &str = "it needs a person's approval, and nobody can give it here \
+                      (an approver, a rule that allows it or a freer mode could)";
+
 /// How long an embedder's hook may think before the run goes on without its advice.
-const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
+pub(super) const MAX_ADVICE_TIME: Duration = Duration::from_secs(30);
 
 impl Driver {
     /// Asks, for as long as the question may stay open.
@@ -35,7 +39,7 @@ impl Driver {
             let (decision, by) = match reply {
                 Ok(Some(ApproverReply::Decided { decision, by })) => (decision, by),
                 Ok(Some(ApproverReply::Nobody)) => {
-                    denied("it needs a person's approval, and nobody can give it here")
+                    denied(NOBODY)
                 }
                 Ok(Some(ApproverReply::Later)) => return Work::Later,
                 Ok(None) => {

@@ -11,12 +11,14 @@ use neuraxis_core::{
     Attempt, BlockIndex, Input, LiveBody, ProgressSteps, RunTool, ToolCallId, ToolFailure,
     ToolFinished, ToolOutcome,
 };
-use neuraxis_ports::{Progress, ProgressSink, StoreError, ToolContext, TurnContext};
+use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
+use crate::driver::hooks::after;
 use crate::driver::under_way::Work;
+use crate::engine::Engine;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 
 impl Driver {
@@ -31,6 +33,7 @@ impl Driver {
         let ctx = self.tool_context(&run, Arc::clone(&reports));
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
+        let hooked = self.hooked(&run, tool.as_ref(), &ctx);
         let journal = Arc::clone(&self.journal);
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
@@ -47,7 +50,12 @@ impl Driver {
                 }
             };
             drop(permit);
-            Ok(finished(&run, outcome, started.elapsed()))
+            let took = started.elapsed();
+            let outcome = match hooked {
+                Some((engine, call)) => after(&engine.tool_hooks, &call, outcome).await,
+                None => outcome,
+            };
+            Ok(finished(&run, outcome, took))
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.
         match (&mut call).now_or_never() {
@@ -62,6 +70,21 @@ impl Driver {
                 self.work.push(Box::pin(call.map(over)));
             }
         }
+    }
+
+    /// Describes a call to the hooks that look at its result, if there are any.
+    fn hooked(
+        &self,
+        run: &RunTool,
+        tool: &dyn Tool,
+        ctx: &ToolContext,
+    ) -> Option<(Arc<Engine>, HookedCall)> {
+        if self.engine.tool_hooks.is_empty() {
+            return None;
+        }
+        let (id, arguments) = (run.tool_call_id.clone(), run.arguments.clone());
+        let call = HookedCall::new(ctx.turn.clone(), id, tool.spec().clone(), arguments);
+        Some((Arc::clone(&self.engine), call))
     }
 
     fn reports(&self, run: &RunTool) -> Arc<Reports> {
@@ -84,8 +107,7 @@ impl Driver {
     }
 
     fn tool_context(&self, run: &RunTool, reports: Arc<Reports>) -> ToolContext {
-        let session = self.scope.session_id.clone();
-        let turn = TurnContext::new(self.scope.run_id, session, run.agent, run.turn);
+        let turn = self.turn_context(run.agent, run.turn);
         let mut ctx = ToolContext::new(turn, run.tool_call_id.clone(), run.effect_id);
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;

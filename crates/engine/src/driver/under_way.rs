@@ -10,6 +10,7 @@ use neuraxis_core::{CallModel, Input};
 use neuraxis_ports::{CancellationToken, StoreError};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::driver::hooks::AdvisedVet;
 use crate::driver::loading::Paused;
 use crate::driver::model_call::ModelAttempt;
 
@@ -17,6 +18,8 @@ use crate::driver::model_call::ModelAttempt;
 pub(super) enum Work {
     /// One attempt of a model call.
     Model(Box<(CallModel, ModelAttempt)>),
+    /// Calls about which the program's hooks were asked: they are still to be checked.
+    Advised(Box<AdvisedVet>),
     /// An answer for the machine.
     Answer(Box<Input>),
     /// The pause before a server is asked again whether it has loaded its model.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
-    Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered, Taint,
-    ToolCallId, ToolSpec, Vet, Vetted, Vetting,
+    AdvisedCall, Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered,
+    Taint, ToolCallId, ToolSpec, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
 use crate::catalog::ToolCallError;
 use crate::driver::Driver;
+use crate::driver::hooks::narrowed;
 use crate::driver::journal::Journal;
 use crate::driver::under_way::Work;
 use crate::engine::Engine;
@@ -23,8 +24,15 @@ use crate::engine::Engine;
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
         let unproven = self.drop_unproven(&mut vet);
-        let session = self.scope.session_id.clone();
-        let turn = TurnContext::new(self.scope.run_id, session, vet.agent, vet.turn);
+        if self.engine.tool_hooks.is_empty() {
+            return self.judge(vet, unproven, Vec::new());
+        }
+        self.ask_hooks(vet, unproven);
+    }
+
+    /// Judges calls about which nobody is to be asked before.
+    pub(super) fn judge(&mut self, vet: Vet, unproven: Vec<ToolCallId>, advised: Vec<AdvisedCall>) {
+        let turn = self.turn_context(vet.agent, vet.turn);
         let mut reasons = std::mem::take(&mut self.reasons);
         let calls = vet.calls.iter();
         let calls = calls.map(|call| self.vet_safely(call, &turn, &mut reasons));
@@ -32,12 +40,12 @@ impl Driver {
         self.reasons = reasons;
         let mut both = calls.iter().zip(&vet.calls);
         if both.any(|(vetting, call)| may_be_remembered(vetting, call)) {
-            self.look_up(vet, calls, unproven);
+            self.look_up(vet, calls, unproven, advised);
             return;
         }
-        let calls = asked_again(calls, &vet.calls, &unproven);
-        self.ready
-            .push_back(Input::Vetted(Vetted::new(vet.effect_id, calls)));
+        let mut vetted = Vetted::new(vet.effect_id, concluded(calls, &vet.calls, &unproven));
+        vetted.advised = advised;
+        self.ready.push_back(Input::Vetted(vetted));
     }
 
     /// Leaves out approvals that are on record and were not given through an engine with this key. Returns whose they are.
@@ -98,7 +106,13 @@ impl Driver {
     }
 
     /// Answers with what people allowed for the session, once the store has told it.
-    fn look_up(&mut self, vet: Vet, calls: Vec<Vetting>, unproven: Vec<ToolCallId>) {
+    fn look_up(
+        &mut self,
+        vet: Vet,
+        calls: Vec<Vetting>,
+        unproven: Vec<ToolCallId>,
+        advised: Vec<AdvisedCall>,
+    ) {
         let Some(decision) = self.scope.decision.clone() else {
             return;
         };
@@ -118,23 +132,28 @@ impl Driver {
                 let deny = |_: &CallToVet| Vetting::deny("it could not be judged");
                 (vet.calls.iter().map(deny).collect(), Vec::new())
             });
-            let calls = asked_again(calls, &vet.calls, &unproven);
+            let calls = concluded(calls, &vet.calls, &unproven);
             let mut vetted = Vetted::new(effect_id, calls);
-            vetted.granted = granted;
+            (vetted.granted, vetted.advised) = (granted, advised);
             Work::Answer(Box::new(Input::Vetted(vetted)))
         }));
     }
 }
 
-/// Says of calls whose approvals do not count that they are asked about again.
-fn asked_again(vetted: Vec<Vetting>, calls: &[CallToVet], unproven: &[ToolCallId]) -> Vec<Vetting> {
+/// Adds to what the policy says of calls what the program's hooks said of them, and says of calls whose approvals do not count
+/// that they are asked about again.
+fn concluded(vetted: Vec<Vetting>, calls: &[CallToVet], unproven: &[ToolCallId]) -> Vec<Vetting> {
     let both = vetted.into_iter().zip(calls);
-    let marked = both.map(
-        |(vetting, call)| match unproven.contains(&call.tool_call_id) {
+    let marked = both.map(|(vetting, call)| {
+        let vetting = match &call.advised {
+            Some(advised) => narrowed(vetting, &advised.advice),
+            None => vetting,
+        };
+        match unproven.contains(&call.tool_call_id) {
             true => vetting.asking_again(),
             false => vetting,
-        },
-    );
+        }
+    });
     marked.collect()
 }
 

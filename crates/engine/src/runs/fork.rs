@@ -7,7 +7,7 @@ use neuraxis_core::{
     AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint,
     Transcript, Turn, forked_history,
 };
-use neuraxis_ports::{Session, StoreError};
+use neuraxis_ports::{RequestContext, Session, StoreError};
 
 use super::Runs;
 use crate::request::{RequestError, UserRequest};
@@ -120,6 +120,7 @@ impl Runs {
             return Err(RequestError::ShuttingDown.into());
         }
         let store = self.parts.store.as_ref();
+        let context = self.context_of(run_id).await?;
         let records = store
             .records(run_id, Seq(0))
             .await
@@ -137,9 +138,10 @@ impl Runs {
             return Err(ForkError::NothingToAnswer);
         }
         let asked = message.map_or_else(|| last_words(&seed), str::to_owned);
-        let request = UserRequest::new(options.session_id, asked)
+        let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
+        request.context = context;
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {
@@ -161,7 +163,7 @@ impl Runs {
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
         let session = request.session_id.clone();
-        self.add_session(&session, seed).await?;
+        self.add_session(&request, seed).await?;
         match self.launch(spec, request).await {
             Ok(handle) => Ok(handle),
             Err(error) => {
@@ -172,8 +174,19 @@ impl Runs {
         }
     }
 
-    async fn add_session(&self, id: &SessionId, seed: Transcript) -> Result<(), ForkError> {
-        let session = Session::new(id.clone(), self.parts.engine.clock.now()).seeded(seed);
+    /// Returns the context of a fork: its session is that of the same owner.
+    async fn context_of(&self, run: RunId) -> Result<RequestContext, ForkError> {
+        let run = self.parts.store.run(run).await.map_err(ForkError::Store)?;
+        let context = self.context_in(&run.session).await;
+        let session = run.session;
+        let context = context.map_err(ForkError::Store)?;
+        context.ok_or_else(|| RequestError::OtherOwner { session }.into())
+    }
+
+    async fn add_session(&self, request: &UserRequest, seed: Transcript) -> Result<(), ForkError> {
+        let now = self.parts.engine.clock.now();
+        let mut session = Session::new(request.session_id.clone(), now).seeded(seed);
+        session.owner = request.context.owner().map(str::to_owned);
         match self.parts.store.create_session(&session).await {
             Err(StoreError::SessionExists(id)) => Err(ForkError::SessionExists(id)),
             other => other.map_err(ForkError::Store),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use neuraxis_brainstem::{Request, RequestError as Refusal, Spent};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentSpec, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionId, SessionMetrics,
+    AgentSpec, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
-use super::Runs;
+use super::{Runs, owner};
 use crate::engine::roles_besides;
 use crate::request::{RequestError, UserRequest};
 
@@ -37,20 +37,27 @@ impl Runs {
         self.decide_with(request, RequestFacts::default())
     }
 
-    /// Decides about a request, and makes its session if there is none.
+    /// Decides about a request, and makes its session if there is none. From then on the request is that of the session's
+    /// owner.
     pub(crate) async fn govern(
         &self,
-        request: &UserRequest,
+        request: &mut UserRequest,
     ) -> Result<Arc<Decision>, RequestError> {
         let session = match self.parts.store.session(&request.session_id).await {
             Ok(session) => Some(session),
             Err(StoreError::NoSuchSession(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let decision = self.decision(request, session.as_ref()).await?;
-        if session.is_none() {
-            self.create_session(&request.session_id).await?;
+        if let Some(session) = &session {
+            owner::enter(request, session)?;
         }
+        let decision = self.decision(request, session.as_ref()).await?;
+        let session = match session {
+            Some(session) => session,
+            None => self.create_session(request).await?,
+        };
+        let context = std::mem::take(&mut request.context);
+        request.context = context.owned_by(session.owner);
         Ok(decision)
     }
 
@@ -141,7 +148,11 @@ impl Runs {
             facts.session = spent(&metrics);
         }
         if policy.counts(plan, BudgetScope::Day) {
-            let of = UsageOf::Owner(session.and_then(|session| session.owner.clone()));
+            let of = match session {
+                Some(session) => session.owner.clone(),
+                None => request.context.owner().map(str::to_owned),
+            };
+            let of = UsageOf::Owner(of);
             let today = start_of_day(self.parts.engine.clock.now());
             facts.day = spent(&self.parts.store.usage_since(&of, today).await?);
         }
@@ -152,12 +163,18 @@ impl Runs {
         request.plan.as_ref().or(self.parts.plan.as_ref())
     }
 
-    async fn create_session(&self, id: &SessionId) -> Result<(), StoreError> {
-        let session = Session::new(id.clone(), self.parts.engine.clock.now());
+    async fn create_session(&self, request: &UserRequest) -> Result<Session, RequestError> {
+        let now = self.parts.engine.clock.now();
+        let mut session = Session::new(request.session_id.clone(), now);
+        session.owner = request.context.owner().map(str::to_owned);
         match self.parts.store.create_session(&session).await {
             // Somebody else was quicker.
-            Err(StoreError::SessionExists(_)) => Ok(()),
-            other => other,
+            Err(StoreError::SessionExists(id)) => {
+                let theirs = self.parts.store.session(&id).await?;
+                owner::enter(request, &theirs)?;
+                Ok(theirs)
+            }
+            made => Ok(made.map(|()| session)?),
         }
     }
 

@@ -10,7 +10,7 @@ use neuraxis_core::{
     InputId, Message, Record, RestoreError, RunId, Seq, SessionId, Steered, ToolCallId,
     ToolOutcome, Transcript, jiff::Timestamp,
 };
-use neuraxis_ports::StoreError;
+use neuraxis_ports::{RequestContext, StoreError};
 
 use super::Runs;
 use super::close::Unresumable;
@@ -78,6 +78,12 @@ pub enum ResumeError {
         "the log of run {0} does not say in which folder its tools work: only a person can let it go on"
     )]
     NoFolder(RunId),
+    /// The run's session is another owner's than the one that [`Runs::with_context`] names.
+    #[error("session {session} is not this owner's")]
+    OtherOwner {
+        /// The session.
+        session: SessionId,
+    },
     /// The run was imported: what its log says was written elsewhere.
     #[error("run {0} was imported: only a person can let it go on")]
     Imported(RunId),
@@ -130,6 +136,7 @@ struct Resumable {
     in_force: InForce,
     /// Whether it goes on only if something was posted to it.
     may_be_posted_to: bool,
+    context: RequestContext,
 }
 
 impl Runs {
@@ -176,6 +183,10 @@ impl Runs {
             let session = summary.session;
             return Err(ResumeError::Altered { session, why });
         }
+        let Some(context) = self.context_in(&summary.session).await? else {
+            let session = summary.session;
+            return Err(ResumeError::OtherOwner { session });
+        };
         for answer in &mut answers {
             if let Answer::Approval(decided) = answer {
                 self.parts.engine.approval_key.sign(run_id, decided);
@@ -233,6 +244,7 @@ impl Runs {
             history,
             in_force,
             may_be_posted_to,
+            context,
         };
         self.go_on(claim, resumable, &answers).await
     }
@@ -262,6 +274,7 @@ impl Runs {
         let scope = RunScope {
             run_id,
             session_id: Some(run.session),
+            request: run.context,
             delivery: Delivery::Streamed,
             trace: trace_of(run_id),
             decision: Some(run.decision),
@@ -285,6 +298,7 @@ impl Runs {
         if let InboxInput::ApprovalDecided(decided) = &mut input {
             self.parts.engine.approval_key.sign(run_id, decided);
         }
+        self.check_owner_of(run_id).await?;
         let posted = Box::new(input.input());
         let entry = InboxEntry::new(input);
         self.parts.store.post(run_id, &entry).await?;

@@ -27,7 +27,7 @@ impl Runs {
     /// # Cancel safety
     ///
     /// Dropping the handle leaves the run at work; dropping the future before it is over does, too, or leaves the session free.
-    pub async fn start(&self, request: UserRequest) -> Result<RunHandle, RequestError> {
+    pub async fn start(&self, mut request: UserRequest) -> Result<RunHandle, RequestError> {
         if self.parts.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
@@ -43,7 +43,7 @@ impl Runs {
             // Boxed, because most requests have no key.
             return Box::pin(self.begin_once(request, key)).await;
         }
-        let decision = self.govern(&request).await?;
+        let decision = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
         let spec = self.asked_spec(run_id, &request, decision).await;
         self.launch(spec, request).await
@@ -88,6 +88,7 @@ impl Runs {
             decision: spec.decision.clone(),
             offered_now: None,
             session_id: Some(request.session_id),
+            request: request.context,
         };
         let run = ReadyRun::new(&self.parts.engine, spec, history);
         self.set_to_work(slot, scope, run).await

@@ -201,6 +201,7 @@ impl Scripted {
                 effect_id: vet.effect_id,
                 calls: vec![Vetting::run(ToolClass::ReadOnly)],
                 granted: Vec::new(),
+                advised: Vec::new(),
             }),
             Effect::RunTool(run) => Input::ToolFinished(ToolFinished {
                 effect_id: run.effect_id,

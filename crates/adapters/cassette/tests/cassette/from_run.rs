@@ -108,6 +108,7 @@ impl Run {
             effect_id: vet.effect_id,
             calls: vec![Vetting::run(ToolClass::ReadOnly)],
             granted: Vec::new(),
+            advised: Vec::new(),
         }));
         let [Effect::RunTool(tool)] = run.effects.as_slice() else {
             panic!("{:?}", run.effects)

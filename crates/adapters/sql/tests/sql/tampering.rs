@@ -161,6 +161,7 @@ fn untrusted() -> RecordBody {
         metadata: None,
         signal: None,
         untrusted: true,
+        rewritten: false,
         duration: None,
     }))
 }

@@ -72,6 +72,7 @@ fn result(index: u32, value: &str) -> ToolResult {
         metadata: None,
         signal: None,
         untrusted: false,
+        rewritten: false,
         duration: None,
     }
 }

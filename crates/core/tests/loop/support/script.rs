@@ -153,6 +153,7 @@ impl Script {
             effect_id: self.to_vet().effect_id,
             calls: verdicts.into_iter().collect(),
             granted: Vec::new(),
+            advised: Vec::new(),
         })
     }
 

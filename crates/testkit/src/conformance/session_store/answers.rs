@@ -42,6 +42,7 @@ fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
         metadata: None,
         signal: None,
         untrusted,
+        rewritten: false,
         duration: None,
     })))
 }

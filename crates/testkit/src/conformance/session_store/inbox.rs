@@ -112,6 +112,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
         metadata: None,
         signal: None,
         untrusted: false,
+        rewritten: false,
         duration: None,
     };
     let result = RecordBody::ToolResult(Box::new(result));

@@ -57,6 +57,7 @@ impl World {
                     .cloned()
                     .collect(),
                 granted: Vec::new(),
+                advised: Vec::new(),
             }),
             Open::Effect(Effect::RunTool(run)) => tool_finished(run.effect_id, run.attempt, answer),
             Open::Client(call) => tool_finished(call.effect_id, call.attempt, answer),

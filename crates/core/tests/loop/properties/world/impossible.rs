@@ -98,6 +98,7 @@ impl World {
                 effect_id,
                 calls: Vec::new(),
                 granted: Vec::new(),
+                advised: Vec::new(),
             })
         };
         let error = self.refused(input);

@@ -1,0 +1,146 @@
+//! What a policy has in store for a tool, before any request: whether there is a request by which it could run at all.
+
+use neuraxis_core::{Channel, Mode, ToolSpec};
+
+use crate::config::{Permission, UnlistedTools};
+use crate::policy::Policy;
+use crate::rules::{ModeRules, Rule};
+
+/// The best that calls of a tool can come to, from the worst on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outlook {
+    /// No channel offers it.
+    NotOffered,
+    /// It is denied wherever it would be offered.
+    Denied,
+    /// A person is asked about each call.
+    Asked,
+    /// There are calls that run, and nobody is asked.
+    Runs,
+}
+
+impl Policy {
+    /// Returns the best that a call of a tool can come to in any mode and channel, whatever its arguments are.
+    #[must_use]
+    pub fn outlook(&self, tool: &ToolSpec) -> Outlook {
+        let modes = self.modes.keys().map(|mode| self.outlook_in(mode, tool));
+        modes.max().unwrap_or(Outlook::NotOffered)
+    }
+
+    /// As [`outlook`](Self::outlook), in one mode.
+    #[must_use]
+    pub fn outlook_in(&self, mode: &Mode, tool: &ToolSpec) -> Outlook {
+        let Some(rules) = self.modes.get(mode) else {
+            return Outlook::NotOffered;
+        };
+        let channels = self.channels.iter().filter(|(_, channel)| {
+            let allowed = channel.allowed_modes.as_ref();
+            let offer = channel.offer(mode);
+            let unlisted =
+                offer.unlisted != UnlistedTools::Withheld && !self.listed.matches(&tool.name);
+            allowed.is_none_or(|modes| modes.contains(mode))
+                && (offer.tools.matches(&tool.name) || unlisted)
+        });
+        let outlooks =
+            channels.map(
+                |(channel, _)| match self.mildest(mode, rules, channel, tool) {
+                    Permission::Allow => Outlook::Runs,
+                    Permission::Ask => Outlook::Asked,
+                    Permission::Deny => Outlook::Denied,
+                },
+            );
+        outlooks.max().unwrap_or(Outlook::NotOffered)
+    }
+
+    /// Returns the mildest answer that a call can get. A rule without conditions holds for all calls; one with some holds for
+    /// calls that can be thought of, and so do those for which none of them holds.
+    fn mildest(
+        &self,
+        mode: &Mode,
+        of_mode: &ModeRules,
+        channel: &Channel,
+        tool: &ToolSpec,
+    ) -> Permission {
+        let by_mode = of_mode.tools.answer(tool);
+        if by_mode == Permission::Deny {
+            return Permission::Deny;
+        }
+        let rules = self.rules.about(tool, mode, channel);
+        let (always, at_times): (Vec<&Rule>, Vec<&Rule>) = rules
+            .into_iter()
+            .partition(|rule| rule.conditions.is_empty());
+        let always = always.iter().map(|rule| rule.answer).max();
+        let at_times = at_times.iter().map(|rule| rule.answer).min();
+        let by_rules = match always {
+            Some(always) => always,
+            None => at_times.map_or(by_mode, |mildest| mildest.min(by_mode)),
+        };
+        let floors = self.floors.iter().filter(|floor| floor.mode == *mode);
+        let floor = floors.map(|floor| floor.answers.answer(tool)).max();
+        floor.map_or(by_rules, |floor| floor.max(by_rules))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind};
+
+    use super::*;
+    use crate::config::PolicyConfig;
+
+    fn tool(class: ToolClass) -> ToolSpec {
+        ToolSpec {
+            name: "refund".parse().unwrap(),
+            description: "Pays money back.".into(),
+            parameters: JsonText::from_text(r#"{"type":"object"}"#),
+            class,
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+
+    fn outlook(policy: &str, class: ToolClass) -> Outlook {
+        let config = PolicyConfig::from_toml(policy).unwrap();
+        Policy::layered(config).unwrap().outlook(&tool(class))
+    }
+
+    #[test]
+    fn the_best_of_all_modes_and_channels_counts() {
+        assert_eq!(outlook("", ToolClass::ReadOnly), Outlook::Runs);
+        assert_eq!(outlook("", ToolClass::Irreversible), Outlook::Asked);
+        let idempotent = tool(ToolClass::Idempotent);
+        let policy = Policy::built_in();
+        let of = |mode| policy.outlook_in(&mode, &idempotent);
+        assert_eq!(of(Mode::CONSERVATIVE), Outlook::Denied);
+        assert_eq!(of(Mode::MODERATE), Outlook::Asked);
+        assert_eq!(of(Mode::EXPLORATORY), Outlook::Runs);
+        assert_eq!(of(Mode::new("no-such-mode")), Outlook::NotOffered);
+    }
+
+    #[test]
+    fn a_rule_about_some_calls_lets_some_run_and_one_about_all_counts_for_all() {
+        let rule = |rest: &str| format!("[rules.r]\ntools = ['refund']\n{rest}");
+        let irreversible = |rest| outlook(&rule(rest), ToolClass::Irreversible);
+        assert_eq!(irreversible("answer = 'allow'"), Outlook::Runs);
+        assert_eq!(
+            irreversible("answer = 'allow'\npaths = ['a/**']"),
+            Outlook::Runs
+        );
+        assert_eq!(irreversible("answer = 'deny'"), Outlook::Denied);
+        assert_eq!(
+            irreversible("answer = 'deny'\npaths = ['a/**']"),
+            Outlook::Asked
+        );
+    }
+
+    #[test]
+    fn a_tool_that_is_listed_where_no_request_gets_it_is_offered_nowhere() {
+        let withheld = "[channels.chat]\nunlisted_tools = 'withheld'\n\
+                        [channels.code_task]\nunlisted_tools = 'withheld'\n\
+                        [channels.system_health]\nunlisted_tools = 'withheld'\n\
+                        [channels.deep_research]\nunlisted_tools = 'withheld'\n";
+        assert_eq!(outlook(withheld, ToolClass::ReadOnly), Outlook::NotOffered);
+    }
+}

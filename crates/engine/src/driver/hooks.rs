@@ -1,0 +1,226 @@
+//! Asks the program's hooks about tool calls, before they are checked and after they ran.
+//!
+//! What they say before goes on record with the verdict of the policy, in one record, and is theirs only with the code of this
+//! installation: whoever can write to the store could write that a hook let a call pass.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use neuraxis_core::{
+    AdvisedCall, CallAdvice, CallToVet, JsonText, Remember, RunId, ToolCallId, ToolFailure,
+    ToolOutcome, Vet, Vetting,
+};
+use neuraxis_ports::{AfterCall, BeforeCall, HookedCall, ToolHook};
+use tokio::time::timeout;
+
+use crate::driver::ask::MAX_ADVICE_TIME;
+use crate::driver::under_way::Work;
+use crate::driver::{Driver, answered};
+use crate::engine::Engine;
+
+/// What is said of a call whose hook gave no answer.
+const FAILED_BEFORE: &str = "the program's own check of the call failed";
+/// What is said of a result whose hook gave no answer.
+const FAILED_AFTER: &str = "the program's own check of the result failed";
+
+/// Calls about which hooks were asked, on their way to be checked.
+pub(super) struct AdvisedVet {
+    vet: Vet,
+    unproven: Vec<ToolCallId>,
+    /// What is to be recorded of what the hooks said.
+    advised: Vec<AdvisedCall>,
+}
+
+impl Driver {
+    /// Asks about the calls of which nothing counts that hooks said, all at the same time, and has all checked afterwards.
+    pub(super) fn ask_hooks(&mut self, mut vet: Vet, unproven: Vec<ToolCallId>) {
+        let (run, engine) = (self.scope.run_id, Arc::clone(&self.engine));
+        let mut asked = Vec::new();
+        for call in &mut vet.calls {
+            let is_unproven =
+                |advised: &AdvisedCall| !engine.approval_key.advises(run, call, advised);
+            if call.advised.as_ref().is_some_and(is_unproven) {
+                tracing::warn!(%run, call = %call.tool_call_id, "what is on record of a hook was not said with the key of this installation: it is asked again");
+                call.advised = None;
+            }
+        }
+        for (place, call) in vet.calls.iter().enumerate() {
+            if call.advised.is_none()
+                && let Some(subject) = self.hooked_call(&vet, call)
+            {
+                asked.push((place, subject));
+            }
+        }
+        if asked.is_empty() {
+            return self.judge(vet, unproven, Vec::new());
+        }
+        self.work.push(Box::pin(async move {
+            let hooks = &engine.tool_hooks;
+            let asked = asked
+                .into_iter()
+                .map(|(place, call)| async move { (place, before(hooks, call).await) });
+            let mut advised = Vec::new();
+            for (place, (arguments, advice)) in join_all(asked).await {
+                if let Some(call) = vet.calls.get_mut(place) {
+                    advised.push(note(&engine, run, call, arguments, advice));
+                }
+            }
+            Work::Advised(Box::new(AdvisedVet {
+                vet,
+                unproven,
+                advised,
+            }))
+        }));
+    }
+
+    /// Has calls checked about which hooks were asked.
+    pub(super) fn vet_advised(&mut self, asked: AdvisedVet) {
+        self.judge(asked.vet, asked.unproven, asked.advised);
+    }
+
+    /// Describes a call to hooks; `None` for one of a tool that its agent was not offered, which does not run anyway.
+    fn hooked_call(&self, vet: &Vet, call: &CallToVet) -> Option<HookedCall> {
+        let offered = self.tree.tools(vet.agent);
+        let offered = offered
+            .iter()
+            .find(|tool| tool.name.as_str() == &*call.name)?;
+        let tool = self.engine.catalog.tool(&offered.name)?;
+        let turn = self.turn_context(vet.agent, vet.turn);
+        let (id, arguments) = (call.tool_call_id.clone(), call.arguments.clone());
+        Some(HookedCall::new(turn, id, tool.spec().clone(), arguments))
+    }
+}
+
+/// Takes what hooks said of a call over into it, and returns what is to be recorded of that.
+fn note(
+    engine: &Engine,
+    run: RunId,
+    call: &mut CallToVet,
+    arguments: Option<JsonText>,
+    advice: CallAdvice,
+) -> AdvisedCall {
+    let arguments = arguments.filter(|arguments| *arguments != call.arguments);
+    if let Some(arguments) = &arguments {
+        call.arguments = arguments.clone();
+        // It was given for others.
+        call.approved = None;
+    }
+    let mut advised = AdvisedCall {
+        tool_call_id: call.tool_call_id.clone(),
+        arguments,
+        advice,
+        code: None,
+    };
+    engine
+        .approval_key
+        .sign_advice(run, &call.arguments, &mut advised);
+    call.advised = Some(advised.clone());
+    advised
+}
+
+/// Asks hooks one after the other about a call; the first that does not let it run is the last one asked.
+async fn before(
+    hooks: &[Arc<dyn ToolHook>],
+    mut call: HookedCall,
+) -> (Option<JsonText>, CallAdvice) {
+    let (mut rewritten, mut advice) = (None, CallAdvice::Continue);
+    for hook in hooks {
+        let asked = answered(async { hook.before(&call).await });
+        match timeout(MAX_ADVICE_TIME, asked).await {
+            Ok(Some(BeforeCall::Continue)) => {}
+            Ok(Some(BeforeCall::Rewrite { arguments })) => {
+                call.arguments = arguments.clone();
+                rewritten = Some(arguments);
+            }
+            Ok(Some(BeforeCall::Ask { reason })) => {
+                // The first reason stands; another hook may still refuse.
+                if advice == CallAdvice::Continue {
+                    advice = CallAdvice::Ask { reason };
+                }
+            }
+            Ok(Some(BeforeCall::Refuse { reason })) => {
+                return (rewritten, CallAdvice::Refuse { reason });
+            }
+            Ok(Some(BeforeCall::Stop { reason })) => {
+                return (rewritten, CallAdvice::Stop { reason });
+            }
+            _ => {
+                tracing::error!(call = %call.tool_call_id, tool = %call.tool.name, "a hook crashed or took too long; the call is refused");
+                let reason = FAILED_BEFORE.to_owned();
+                return (rewritten, CallAdvice::Refuse { reason });
+            }
+        }
+    }
+    (rewritten, advice)
+}
+
+/// Lets hooks look at what came of a call, one after the other.
+pub(super) async fn after(
+    hooks: &[Arc<dyn ToolHook>],
+    call: &HookedCall,
+    mut outcome: ToolOutcome,
+) -> ToolOutcome {
+    // Nobody reads what becomes of a call that was stopped.
+    if outcome.failure == Some(ToolFailure::Cancelled) {
+        return outcome;
+    }
+    for hook in hooks {
+        let asked = answered(async { hook.after(call, &outcome).await });
+        match timeout(MAX_ADVICE_TIME, asked).await {
+            Ok(Some(AfterCall::Keep)) => {}
+            Ok(Some(AfterCall::Rewrite { output })) => {
+                outcome.output = output;
+                outcome.output.rewritten = true;
+            }
+            Ok(Some(AfterCall::Withhold { reason })) => return withheld(&reason),
+            _ => {
+                tracing::error!(call = %call.tool_call_id, tool = %call.tool.name, "a hook crashed or took too long; the result is withheld");
+                return withheld(FAILED_AFTER);
+            }
+        }
+    }
+    outcome
+}
+
+/// The result of a call that ran and of which nothing else may be read.
+fn withheld(reason: &str) -> ToolOutcome {
+    let message = format!("it ran, and its result is withheld: {reason}");
+    // The same call would meet the same hook: it is not made again.
+    let mut outcome = ToolOutcome::failed(ToolFailure::Permanent, &message);
+    outcome.output.rewritten = true;
+    outcome
+}
+
+/// Returns the stricter of what the policy and the hooks say of a call.
+pub(super) fn narrowed(vetting: Vetting, advice: &CallAdvice) -> Vetting {
+    match (advice, vetting) {
+        (CallAdvice::Refuse { reason } | CallAdvice::Stop { reason }, _) => {
+            Vetting::deny(reason.clone())
+        }
+        (
+            CallAdvice::Ask { reason },
+            Vetting::Run {
+                class, untrusted, ..
+            },
+        ) => match (Vetting::ask(class, reason.clone()), untrusted) {
+            (asks, true) => asks.bringing_untrusted(),
+            (asks, false) => asks,
+        },
+        (CallAdvice::Ask { reason: why }, mut asks @ Vetting::Ask { .. }) => {
+            if let Vetting::Ask {
+                reason,
+                remember,
+                choices,
+                ..
+            } = &mut asks
+            {
+                *reason = format!("{reason} {why}");
+                // The hook asks about the next one all the same.
+                *remember = Remember::Never;
+                choices.clear();
+            }
+            asks
+        }
+        (_, vetting) => vetting,
+    }
+}

@@ -1,0 +1,73 @@
+//! Whose a session is, and who may enter it: a request that names an owner only that owner's sessions, one that names none any.
+
+use std::sync::Arc;
+
+use neuraxis_core::{RunId, SessionId};
+use neuraxis_ports::{RequestContext, Session, StoreError};
+
+use super::{ResumeError, Runs};
+use crate::request::{RequestError, UserRequest};
+
+impl Runs {
+    /// Gives what is asked of the runs of this service a context: runs that it takes up again have it, as
+    /// [`UserRequest::context`] gives one to runs that begin. Where it names an owner, runs of another owner's sessions are
+    /// neither taken up nor posted to.
+    ///
+    /// A run that is at work in this process keeps the context that it has.
+    #[must_use]
+    pub fn with_context(&self, context: RequestContext) -> Self {
+        Self {
+            parts: Arc::clone(&self.parts),
+            context,
+        }
+    }
+
+    /// Refuses a request that names another owner than that of its session. There may be no session yet.
+    pub(crate) async fn check_owner(&self, request: &UserRequest) -> Result<(), RequestError> {
+        if request.context.owner().is_none() {
+            return Ok(());
+        }
+        match self.parts.store.session(&request.session_id).await {
+            Ok(session) => enter(request, &session),
+            Err(StoreError::NoSuchSession(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the context of a run that goes on in a session, with the owner of that; `None` if the context given is that
+    /// of another owner.
+    pub(super) async fn context_in(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<RequestContext>, StoreError> {
+        let session = self.parts.store.session(session).await?;
+        let may_enter = may_enter(&self.context, &session);
+        Ok(may_enter.then(|| self.context.clone().owned_by(session.owner)))
+    }
+
+    /// Refuses a run of another owner's than the context names.
+    pub(crate) async fn check_owner_of(&self, run: RunId) -> Result<(), ResumeError> {
+        if self.context.owner().is_none() {
+            return Ok(());
+        }
+        let session = self.parts.store.run(run).await?.session;
+        match self.context_in(&session).await? {
+            Some(_) => Ok(()),
+            None => Err(ResumeError::OtherOwner { session }),
+        }
+    }
+}
+
+/// Refuses a request that names another owner than that of its session.
+pub(super) fn enter(request: &UserRequest, session: &Session) -> Result<(), RequestError> {
+    if may_enter(&request.context, session) {
+        return Ok(());
+    }
+    let session = session.id.clone();
+    Err(RequestError::OtherOwner { session })
+}
+
+fn may_enter(context: &RequestContext, session: &Session) -> bool {
+    let asks = context.owner();
+    asks.is_none() || asks == session.owner.as_deref()
+}

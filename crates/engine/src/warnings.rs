@@ -1,0 +1,131 @@
+//! Says which tools cannot run, whatever is asked for, and what to write so that they can: a tool that is silently refused looks
+//! to its author as if the model did not want it.
+
+use std::fmt;
+
+use neuraxis_brainstem::{Outlook, Policy};
+use neuraxis_core::{Mode, ToolClass, ToolName, ToolSpec};
+
+/// A tool that never runs, or not unless a request asks for more freedom than it has by itself. Its text says why, and what to
+/// do about it.
+///
+/// ```
+/// use neuraxis_brainstem::Policy;
+/// use neuraxis_core::{JsonText, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+/// use neuraxis_engine::{Approving, Hindrance, tool_warnings};
+///
+/// let refund = ToolSpec {
+///     name: "refund".parse()?,
+///     description: "Pays money back.".into(),
+///     parameters: JsonText::from_text(r#"{"type":"object"}"#),
+///     class: ToolClass::Irreversible,
+///     annotations: ToolAnnotations::default(),
+///     kind: ToolKind::Server,
+///     non_iterative: false,
+///     timeout: None,
+/// };
+/// let warnings = tool_warnings(&Policy::built_in(), [&refund], Approving::Nobody);
+/// assert_eq!(warnings[0].why, Hindrance::NobodyApproves);
+/// assert!(warnings[0].to_string().contains(".class(ToolClass::ReadOnly)"));
+/// assert!(tool_warnings(&Policy::built_in(), [&refund], Approving::Somebody).is_empty());
+/// # Ok::<(), neuraxis_core::InvalidId>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolWarning {
+    /// The tool.
+    pub tool: ToolName,
+    /// What its calls may change, which is what most policies go by.
+    pub class: ToolClass,
+    /// What keeps it from running.
+    pub why: Hindrance,
+}
+
+/// What keeps a tool from running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hindrance {
+    /// Whatever the mode and channel, a person is asked about each call, and nobody approves.
+    NobodyApproves,
+    /// As above in the mode of requests that name none; there is another in which it runs.
+    NobodyApprovesByDefault,
+    /// It is denied wherever it would be offered.
+    Denied,
+    /// No channel offers it.
+    NotOffered,
+}
+
+/// Whether there is anybody who can approve calls, now or later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Approving {
+    /// There is.
+    Somebody,
+    /// There is not: what is asked about is denied.
+    Nobody,
+}
+
+/// Returns a warning about each tool that cannot run, whatever is asked for, in the order of the tools.
+#[must_use]
+pub fn tool_warnings<'a>(
+    policy: &Policy,
+    tools: impl IntoIterator<Item = &'a ToolSpec>,
+    approving: Approving,
+) -> Vec<ToolWarning> {
+    let warnings = tools.into_iter().filter_map(|tool| {
+        let by_default = || policy.outlook_in(&Mode::MODERATE, tool);
+        let why = match (policy.outlook(tool), approving) {
+            (Outlook::NotOffered, _) => Hindrance::NotOffered,
+            (Outlook::Denied, _) => Hindrance::Denied,
+            (Outlook::Asked, Approving::Nobody) => Hindrance::NobodyApproves,
+            (Outlook::Runs, Approving::Nobody) if by_default() == Outlook::Asked => {
+                Hindrance::NobodyApprovesByDefault
+            }
+            (Outlook::Asked | Outlook::Runs, _) => return None,
+        };
+        Some(ToolWarning {
+            tool: tool.name.clone(),
+            class: tool.class,
+            why,
+        })
+    });
+    warnings.collect()
+}
+
+impl fmt::Display for ToolWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tool, class, why } = self;
+        match why {
+            Hindrance::NobodyApproves => write!(
+                f,
+                "tool {tool} never runs: it counts as {class}, a person is asked about each call, and nobody approves"
+            )?,
+            Hindrance::NobodyApprovesByDefault => write!(
+                f,
+                "tool {tool} does not run in mode {}, which requests have that name none: a person is asked about each call, and nobody approves",
+                Mode::MODERATE
+            )?,
+            Hindrance::Denied => {
+                return write!(
+                    f,
+                    "tool {tool} never runs: every mode and rule that could let it run denies it; it counts as {class}. Let a \
+                     mode answer otherwise (`[modes.NAME.tools]`), or change the rule"
+                );
+            }
+            Hindrance::NotOffered => {
+                return write!(
+                    f,
+                    "tool {tool} never runs: no channel offers it. Name it in `tools` of a `[channels.NAME]`"
+                );
+            }
+        }
+        let reads = match class {
+            ToolClass::ReadOnly => "",
+            _ => " If it only reads, say so with `.class(ToolClass::ReadOnly)`.",
+        };
+        write!(
+            f,
+            ".{reads} Give the builder an `approver`, or allow it by a rule: `[rules.{tool}]` with `answer = \"allow\"` and \
+             `tools = [\"{tool}\"]`"
+        )
+    }
+}

@@ -1,0 +1,266 @@
+//! Who asks: the owner that a request names, and the values that tools read by their type.
+
+use std::sync::{Arc, Mutex};
+
+use neuraxis_core::{
+    ApprovalDecision, JsonText, Message, Mode, PlanName, RunStatus, SessionId, ToolOutput,
+    ToolSpec, Turn,
+};
+use neuraxis_engine::{
+    DecideError, Decided, ForkOptions, Orchestrator, OrchestratorBuilder, RequestError,
+    ResumeError, UserRequest,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{
+    ApproverReply, RequestContext, SessionIndex as _, Tool, ToolContext, ToolError, TurnContext,
+    async_trait,
+};
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, reply, spec};
+
+use crate::support::{builder, policy};
+
+/// What the program knows of who asks.
+#[derive(Debug, Clone, PartialEq)]
+struct Tenant(u32);
+
+type Seen = Arc<Mutex<Vec<(Option<String>, Option<Tenant>)>>>;
+
+/// Notes who asks, each time it runs.
+#[derive(Debug)]
+struct WhoAsks {
+    spec: ToolSpec,
+    seen: Seen,
+}
+
+#[async_trait]
+impl Tool for WhoAsks {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn should_use(&self, turn: &TurnContext) -> bool {
+        turn.request.get::<Tenant>() != Some(&Tenant(13))
+    }
+
+    async fn call(&self, _: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let owner = ctx.owner().map(str::to_owned);
+        self.seen
+            .lock()
+            .unwrap()
+            .push((owner, ctx.get::<Tenant>().cloned()));
+        Ok(ToolOutput::new(JsonText::string("noted")))
+    }
+}
+
+/// A program whose model calls `who` in each run and then answers.
+struct Program {
+    store: Arc<MemoryStore>,
+    seen: Seen,
+    orchestrator: Orchestrator,
+}
+
+impl Program {
+    fn new(runs: usize) -> Self {
+        Self::with(runs, |builder| builder)
+    }
+
+    fn with(runs: usize, more: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder) -> Self {
+        let mut model = ScriptedModel::new();
+        for _ in 0..runs {
+            let calls = reply::using(reply::calls([("who", "{}")]), 10, 0);
+            model = model.then(calls).then(reply::using(reply::text("ok"), 2_000, 0));
+        }
+        let (store, seen) = (Arc::new(MemoryStore::new()), Seen::default());
+        let who = WhoAsks {
+            spec: spec("who").idempotent().build(),
+            seen: Arc::clone(&seen),
+        };
+        let builder = builder(model).store(store.clone()).tool(Arc::new(who));
+        Self {
+            store,
+            seen,
+            orchestrator: more(builder).build().unwrap(),
+        }
+    }
+
+    async fn owner_of(&self, session: &str) -> Option<String> {
+        self.store.session(&id(session)).await.unwrap().owner
+    }
+
+    fn seen(&self) -> Vec<(Option<String>, Option<Tenant>)> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn id(session: &str) -> SessionId {
+    session.parse().unwrap()
+}
+
+fn ask(session: &str) -> UserRequest {
+    UserRequest::new(id(session), "go").mode(Mode::EXPLORATORY)
+}
+
+fn ada() -> Option<String> {
+    Some("ada".to_owned())
+}
+
+#[tokio::test]
+async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
+    let program = Program::new(2);
+    let request = ask("hers")
+        .owner("ada")
+        .context(Tenant(7))
+        .context("unread");
+    program.orchestrator.handle(request).await.unwrap();
+    // A request that names nobody enters any session, and its tools are told whose it is.
+    program.orchestrator.handle(ask("hers")).await.unwrap();
+    assert_eq!(program.seen(), [(ada(), Some(Tenant(7))), (ada(), None)]);
+    assert_eq!(program.owner_of("hers").await, ada());
+}
+
+#[tokio::test]
+async fn a_tool_can_be_kept_from_some_of_those_who_ask() {
+    let program = Program::new(1);
+    let result = program
+        .orchestrator
+        .handle(ask("s").context(Tenant(13)))
+        .await;
+    assert_eq!(result.unwrap().status, RunStatus::Done);
+    assert!(program.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_session_of_somebody_else_is_refused_and_nothing_is_written() {
+    let program = Program::new(3);
+    let orchestrator = &program.orchestrator;
+    orchestrator.handle(ask("hers").owner("ada")).await.unwrap();
+    orchestrator.handle(ask("nobody-s")).await.unwrap();
+    let key = "once".parse().unwrap();
+    let keyed = ask("keyed").owner("ada").idempotency_key(key);
+    orchestrator.handle(keyed.clone()).await.unwrap();
+    let repeat = keyed.owner("bob");
+    assert!(orchestrator.runs().is_repeat(&repeat).await.is_err());
+    for (request, session) in [
+        (ask("hers").owner("bob"), "hers"),
+        (ask("nobody-s").owner("bob"), "nobody-s"),
+        (repeat, "keyed"),
+    ] {
+        let before = program.store.runs(&id(session)).await.unwrap().len();
+        let refused = orchestrator.handle(request).await.unwrap_err();
+        assert!(
+            matches!(&refused, RequestError::OtherOwner { session: of } if of.as_str() == session),
+            "{refused}"
+        );
+        assert!(!refused.to_string().contains("ada"), "{refused}");
+        let after = program.store.runs(&id(session)).await.unwrap().len();
+        assert_eq!(after, before);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
+    let program = Program::new(2);
+    let runs = program.orchestrator.runs();
+    let hers = ask("hers").owner("ada").context(Tenant(7));
+    let ran = program.orchestrator.handle(hers).await.unwrap();
+    let options = || {
+        ForkOptions::new(id("fork"))
+            .message("again")
+            .mode(Mode::EXPLORATORY)
+    };
+    let bob = runs.with_context(RequestContext::default().owned_by(Some("bob".to_owned())));
+    let refused = bob.fork(ran.run_id, Turn(9), options()).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("not this owner's"),
+        "{refused}"
+    );
+    let given = runs.with_context(RequestContext::default().with(Tenant(8)));
+    let fork = given.fork(ran.run_id, Turn(9), options()).await.unwrap();
+    fork.result().await.unwrap();
+    assert_eq!(program.owner_of("fork").await, ada());
+    assert_eq!(
+        program.seen(),
+        [(ada(), Some(Tenant(7))), (ada(), Some(Tenant(8)))]
+    );
+}
+
+#[tokio::test]
+async fn a_day_s_budget_is_the_owner_s_in_a_new_session_too() {
+    let plan = PlanName::new("team");
+    let program = Program::with(2, |builder| {
+        let rules = policy("plans.team.day = { max_tokens = 1000 }\n");
+        builder.policy(rules).default_plan(plan)
+    });
+    let orchestrator = &program.orchestrator;
+    orchestrator.handle(ask("one").owner("ada")).await.unwrap();
+    let spent = orchestrator.handle(ask("two").owner("ada")).await.unwrap();
+    assert!(spent.reply.contains("today's budget"), "{}", spent.reply);
+    orchestrator
+        .handle(ask("three").owner("bob"))
+        .await
+        .unwrap();
+    let owners: Vec<_> = program.seen().into_iter().map(|(owner, _)| owner).collect();
+    assert_eq!(owners, [ada(), Some("bob".to_owned())]);
+}
+
+/// A run of Ada's that waits for a person.
+async fn waits(approver: ScriptedApprover) -> Program {
+    let program = Program::with(1, |builder| builder.approver(Arc::new(approver)));
+    let request = ask("hers")
+        .mode(Mode::MODERATE)
+        .owner("ada")
+        .context(Tenant(7));
+    let result = program.orchestrator.handle(request).await.unwrap();
+    assert_eq!(result.status, RunStatus::Waiting);
+    program
+}
+
+#[tokio::test]
+async fn a_run_that_is_taken_up_knows_its_owner_and_no_more_unless_it_is_given_again() {
+    for given in [None, Some(Tenant(9))] {
+        let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
+        let mut approvals = program.orchestrator.approvals();
+        if let Some(tenant) = given.clone() {
+            approvals = approvals.with_context(RequestContext::default().with(tenant));
+        }
+        let waiting = approvals.list().await.unwrap();
+        let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
+        let Decided::GoesOn(handle) = decided.await.unwrap() else {
+            panic!("nobody else has it");
+        };
+        handle.result().await.unwrap();
+        assert_eq!(program.seen(), [(ada(), given)]);
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_somebody_else_is_neither_decided_about_nor_taken_up() {
+    let program = waits(ScriptedApprover::new().then(ApproverReply::Later)).await;
+    let bob = RequestContext::default().owned_by(Some("bob".to_owned()));
+    let approvals = program.orchestrator.approvals().with_context(bob.clone());
+    let waiting = approvals.list().await.unwrap().remove(0);
+    let decided = approvals.decide_and_resume(&waiting, ApprovalDecision::APPROVE, None);
+    let Err(DecideError::Resume(ResumeError::OtherOwner { session })) = decided.await else {
+        panic!("it is Ada's");
+    };
+    assert_eq!(session, id("hers"));
+    let runs = program.orchestrator.runs().with_context(bob);
+    let refused = runs.cancel(waiting.run_id, "mine now").await;
+    assert!(
+        matches!(refused, Err(ResumeError::OtherOwner { .. })),
+        "{refused:?}"
+    );
+    assert!(program.seen().is_empty());
+    assert_eq!(approvals.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_without_a_session_has_a_context_too() {
+    let program = Program::new(2);
+    let agent = program.orchestrator.agent();
+    let context = RequestContext::default().owned_by(ada()).with(Tenant(7));
+    let hers = agent.clone().with_context(context);
+    hers.run(vec![Message::user("go")], None).await.unwrap();
+    agent.execute("", "go").await.unwrap();
+    assert_eq!(program.seen(), [(ada(), Some(Tenant(7))), (None, None)]);
+}

@@ -1,0 +1,494 @@
+//! A program's own code around tool calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    AgentSpec, ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Profile,
+    Record, RecordBody, Role, RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript,
+    Vetted, Vetting,
+};
+use neuraxis_engine::{AgentTool, ApprovalKey, Orchestrator, OrchestratorBuilder, UuidV7};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook};
+use neuraxis_testkit::{
+    Act, ScriptedApprover, ScriptedModel, ScriptedTool, ScriptedToolHook, reply, spec,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::support::{Heard, builder, hear, policy, request};
+
+const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
+
+/// A program with a tool `pay`, whose model calls it with 1 and then answers.
+struct Program {
+    hook: Arc<ScriptedToolHook>,
+    pay: Arc<ScriptedTool>,
+    model: Arc<ScriptedModel>,
+    orchestrator: Orchestrator,
+}
+
+impl Program {
+    fn new(hook: ScriptedToolHook) -> Self {
+        Self::with(hook, |builder| builder)
+    }
+
+    fn with(
+        hook: ScriptedToolHook,
+        more: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder,
+    ) -> Self {
+        let model = ScriptedModel::new()
+            .then(reply::text_and_calls("Paying.", [("pay", r#"{"n":1}"#)]))
+            .then(reply::text("Done."));
+        let (hook, model) = (Arc::new(hook), Arc::new(model));
+        let pay = Arc::new(ScriptedTool::echoing(
+            spec("pay").idempotent().schema(SCHEMA),
+        ));
+        let builder = builder(ScriptedModel::new())
+            .model(Role::REASONING, model.clone())
+            .tool(pay.clone())
+            .tool_hook(hook.clone());
+        Self {
+            orchestrator: more(builder).build().unwrap(),
+            hook,
+            pay,
+            model,
+        }
+    }
+
+    async fn run(&self) -> Heard {
+        hear(&self.orchestrator, request("go")).await
+    }
+
+    fn paid(&self) -> Vec<String> {
+        let calls = self.pay.calls().into_iter();
+        calls
+            .map(|call| call.arguments.as_str().to_owned())
+            .collect()
+    }
+
+    fn seen(&self) -> Vec<String> {
+        let seen = self.hook.seen().into_iter();
+        seen.map(|call| call.arguments.as_str().to_owned())
+            .collect()
+    }
+}
+
+fn rewrites(arguments: &str) -> BeforeCall {
+    BeforeCall::rewrite(JsonText::from_text(arguments))
+}
+
+fn verdicts(records: &[Arc<Record>]) -> Vec<Vetted> {
+    let verdicts = records.iter().filter_map(|record| match &record.body {
+        RecordBody::Verdict(vetted) => Some(Vetted::clone(vetted)),
+        _ => None,
+    });
+    verdicts.collect()
+}
+
+/// Checks that the log alone leads to the same records, without anybody being asked.
+fn assert_replays(records: &[Arc<Record>]) {
+    let (run, open) = RunTree::restore(Transcript::default(), records).unwrap();
+    assert!(run.status().is_ended() && open.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_hook_puts_in_place_of_arguments_is_judged_recorded_and_run() {
+    let rules = "[rules.r]\ntools = ['pay']\nanswer = 'deny'\nvalues = { n = ['1'] }\n";
+    let program = Program::with(
+        ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#)),
+        |it| it.policy(policy(rules)),
+    );
+    let heard = program.run().await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(
+        (program.seen(), program.paid()),
+        (vec![r#"{"n":1}"#.to_owned()], vec![r#"{"n":2}"#.to_owned()])
+    );
+    let records = heard.records();
+    let advised = &verdicts(&records)[0].advised[0];
+    assert_eq!(advised.arguments.as_ref().unwrap().as_str(), r#"{"n":2}"#);
+    assert_eq!(advised.advice, CallAdvice::Continue);
+    let started = records.iter().find_map(|record| match &record.body {
+        RecordBody::ToolCall(call) => Some(call.arguments.as_str().to_owned()),
+        _ => None,
+    });
+    assert_eq!(started.unwrap(), r#"{"n":2}"#);
+    assert_replays(&records);
+}
+
+#[tokio::test]
+async fn a_rewritten_call_runs_only_if_policy_and_schema_let_it() {
+    let rules = "[rules.r]\ntools = ['pay']\nanswer = 'deny'\nvalues = { n = ['2'] }\n";
+    for (arguments, failure) in [
+        (r#"{"n":2}"#, ToolFailure::Denied),
+        (r#"{"n":"two"}"#, ToolFailure::InvalidArguments),
+        ("{", ToolFailure::InvalidArguments),
+    ] {
+        let hook = ScriptedToolHook::new().before(rewrites(arguments));
+        let program = Program::with(hook, |it| it.policy(policy(rules)));
+        let heard = program.run().await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(heard.results()[0].failure, Some(failure), "{arguments}");
+        assert!(program.paid().is_empty());
+        assert_replays(&heard.records());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_hook_refuses_is_not_run_and_the_model_reads_why() {
+    let program = Program::new(ScriptedToolHook::new().before(BeforeCall::refuse("not today")));
+    let heard = program.run().await;
+    heard.assert_valid(RunStatus::Done);
+    let result = &heard.results()[0];
+    assert_eq!(result.failure, Some(ToolFailure::Denied));
+    assert_eq!(result.value.as_str(), r#"{"error":"denied: not today"}"#);
+    assert!(program.paid().is_empty());
+    assert_eq!(heard.result.reply, "Done.");
+    assert_replays(&heard.records());
+}
+
+#[tokio::test]
+async fn a_hook_ends_the_agent_and_the_text_so_far_is_kept() {
+    let program = Program::new(ScriptedToolHook::new().before(BeforeCall::stop("seen enough")));
+    let heard = program.run().await;
+    heard.assert_valid(RunStatus::Done);
+    assert_eq!(heard.result.finish_reason, Some(FinishReason::Stop));
+    assert_eq!(heard.result.reply, "Paying.");
+    let result = &heard.results()[0];
+    assert!(result.value.as_str().contains("seen enough"), "{result:?}");
+    assert!(program.paid().is_empty());
+    assert_eq!(program.model.calls().len(), 1);
+    assert_replays(&heard.records());
+}
+
+#[tokio::test]
+async fn a_hook_has_a_person_asked_about_a_call_that_policy_lets_run() {
+    for (approver, runs) in [
+        (ScriptedApprover::new().approve(), 1),
+        (ScriptedApprover::new().deny("no"), 0),
+    ] {
+        let approver = Arc::new(approver);
+        let hook = ScriptedToolHook::new().before(BeforeCall::ask("It is above 100."));
+        let program = Program::with(hook, |it| it.approver(approver.clone()));
+        let heard = program.run().await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(approver.asks()[0].reason, "It is above 100.");
+        assert!(approver.asks()[0].choices.is_empty());
+        assert_eq!(program.paid().len(), runs);
+        assert_eq!(
+            program.seen().len(),
+            1,
+            "nobody asks it about what was approved"
+        );
+        assert_replays(&heard.records());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_looks_at_the_arguments_that_a_person_put_in_place_of_others() {
+    let hook = ScriptedToolHook::new()
+        .before(BeforeCall::ask("Look."))
+        .before(BeforeCall::refuse("not 9"));
+    let approver = Arc::new(ScriptedApprover::new().approve_with(r#"{"n":9}"#));
+    let program = Program::with(hook, |it| it.approver(approver));
+    let heard = program.run().await;
+    assert_eq!(program.seen(), [r#"{"n":1}"#, r#"{"n":9}"#]);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    assert!(program.paid().is_empty());
+    assert_replays(&heard.records());
+}
+
+#[tokio::test]
+async fn an_approval_does_not_hold_for_what_a_hook_makes_of_it() {
+    let hook = ScriptedToolHook::new()
+        .before(BeforeCall::Continue)
+        .before(rewrites(r#"{"n":3}"#));
+    let approver = ScriptedApprover::new()
+        .approve_with(r#"{"n":2}"#)
+        .deny("not 3");
+    let approver = Arc::new(approver);
+    let program = Program::with(hook, |it| it.approver(approver.clone()));
+    let heard = hear(&program.orchestrator, request("go").mode(Mode::MODERATE)).await;
+    heard.assert_valid(RunStatus::Done);
+    let asked: Vec<_> = approver
+        .asks()
+        .into_iter()
+        .map(|ask| ask.arguments)
+        .collect();
+    assert_eq!(asked.last().unwrap().as_str(), r#"{"n":3}"#);
+    assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+    assert!(program.paid().is_empty());
+    assert_replays(&heard.records());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_crashes_or_takes_too_long_refuses() {
+    for hook in [
+        ScriptedToolHook::new().panic_before(),
+        ScriptedToolHook::new().stay_silent(),
+    ] {
+        let program = Program::new(hook);
+        let began = Instant::now();
+        let heard = program.run().await;
+        heard.assert_valid(RunStatus::Done);
+        assert_eq!(heard.results()[0].failure, Some(ToolFailure::Denied));
+        assert!(program.paid().is_empty());
+        assert!(began.elapsed() <= Duration::from_secs(31));
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_asked_one_after_the_other_and_each_sees_what_the_one_before_left() {
+    let second = ScriptedToolHook::new().before(BeforeCall::ask("Sure?"));
+    let second = Arc::new(second);
+    let first = ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#));
+    let approver = Arc::new(ScriptedApprover::new().approve());
+    let program = Program::with(first, |it| {
+        it.tool_hook(second.clone() as Arc<dyn ToolHook>)
+            .approver(approver)
+    });
+    program.run().await.assert_valid(RunStatus::Done);
+    assert_eq!(second.seen()[0].arguments.as_str(), r#"{"n":2}"#);
+    assert_eq!(program.paid(), [r#"{"n":2}"#]);
+}
+
+#[tokio::test]
+async fn a_hook_puts_something_else_in_place_of_a_result_which_then_stands_nowhere() {
+    let output = ToolOutput::new(JsonText::string("[hidden]"));
+    let program = Program::new(ScriptedToolHook::new().after(AfterCall::rewrite(output)));
+    let heard = program.run().await;
+    heard.assert_valid(RunStatus::Done);
+    let result = &heard.results()[0];
+    assert_eq!(
+        (result.value.as_str(), result.rewritten),
+        (r#""[hidden]""#, true)
+    );
+    let sent = program.model.requests().pop().unwrap();
+    let read = sent.messages.messages().last().unwrap().text();
+    assert!(read.contains("[hidden]"), "{read}");
+    assert_eq!(
+        program.hook.results()[0].output.value.as_str(),
+        r#"{"n":1}"#
+    );
+    assert_replays(&heard.records());
+}
+
+#[tokio::test]
+async fn a_result_that_a_hook_withholds_or_fails_at_is_not_read_and_the_call_is_not_made_again() {
+    for (hook, why) in [
+        (
+            ScriptedToolHook::new().after(AfterCall::withhold("secret")),
+            "secret",
+        ),
+        (
+            ScriptedToolHook::new().panic_after(),
+            "check of the result failed",
+        ),
+    ] {
+        let program = Program::new(hook);
+        let heard = program.run().await;
+        heard.assert_valid(RunStatus::Done);
+        let result = &heard.results()[0];
+        assert_eq!(result.failure, Some(ToolFailure::Permanent));
+        assert!(result.value.as_str().contains("it ran"), "{result:?}");
+        assert!(result.value.as_str().contains(why), "{result:?}");
+        assert_eq!(program.paid().len(), 1);
+        assert_replays(&heard.records());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_agents() {
+    let hook = ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#));
+    let program = Program::new(hook);
+    let agent = program.orchestrator.agent();
+    let done = agent.run(vec![Message::user("go")], None).await.unwrap();
+    assert_eq!(
+        (done.content.as_str(), program.paid()),
+        ("Done.", vec![r#"{"n":2}"#.to_owned()])
+    );
+
+    let helper = AgentSpec::new(Profile::researcher(), Role::new("helper"));
+    let tools = ["pay".parse().unwrap()];
+    let helper = AgentTool::new(spec("help").read_only().build(), helper).with_tools(tools);
+    let of_helper = ScriptedModel::new()
+        .then(reply::calls([("pay", r#"{"n":5}"#)]))
+        .then(reply::text("Helped."));
+    let hook = ScriptedToolHook::new()
+        .before(BeforeCall::Continue)
+        .before(BeforeCall::refuse("no"));
+    let program = Program::with(hook, |it| {
+        let root = ScriptedModel::new()
+            .then(reply::calls([("help", r#"{"task":"pay"}"#)]))
+            .then(reply::text("Done."));
+        it.agent(helper)
+            .model(Role::new("helper"), Arc::new(of_helper))
+            .model(Role::REASONING, Arc::new(root))
+    });
+    let heard = program.run().await;
+    heard.assert_valid(RunStatus::Done);
+    let names: Vec<_> = program
+        .hook
+        .seen()
+        .iter()
+        .map(|call| call.tool.name.to_string())
+        .collect();
+    assert_eq!(names, ["help", "pay"]);
+    assert!(program.paid().is_empty());
+    assert_replays(&heard.records());
+}
+
+/// A process: what runs in it is gone with it.
+fn process() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+/// What survives a process.
+struct World {
+    store: Arc<MemoryStore>,
+    model: Arc<ScriptedModel>,
+    slow: Arc<ScriptedTool>,
+    approver: Arc<ScriptedApprover>,
+}
+
+impl World {
+    fn new(approver: ScriptedApprover) -> Self {
+        let slow = Act::value("1").after(Duration::from_secs(9));
+        Self {
+            store: Arc::new(MemoryStore::new()),
+            model: Arc::new(
+                ScriptedModel::new()
+                    .then(reply::calls([("slow", r#"{"n":1}"#)]))
+                    .then(reply::text("ok")),
+            ),
+            slow: Arc::new(ScriptedTool::always(spec("slow").idempotent(), slow)),
+            approver: Arc::new(approver),
+        }
+    }
+
+    fn engine(&self, hook: &Arc<ScriptedToolHook>) -> OrchestratorBuilder {
+        builder(ScriptedModel::new())
+            .model(Role::REASONING, self.model.clone())
+            .store(self.store.clone())
+            .ids(Arc::new(UuidV7))
+            .tool(self.slow.clone())
+            .approver(self.approver.clone())
+            .tool_hook(hook.clone())
+    }
+
+    /// Begins a run in a process that dies while the tool works, or while the hook thinks.
+    fn dies(&self, hook: ScriptedToolHook) -> RunId {
+        let hook = Arc::new(hook);
+        process().block_on(async {
+            let engine = self.engine(&hook).build().unwrap();
+            let (handle, _) = engine.stream(request("go")).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            handle.run_id()
+        })
+    }
+
+    /// Takes the run up in another process; returns what its hook was asked about.
+    fn goes_on(
+        &self,
+        run: RunId,
+        hook: ScriptedToolHook,
+        change: impl FnOnce(OrchestratorBuilder) -> OrchestratorBuilder,
+    ) -> Vec<String> {
+        let hook = Arc::new(hook);
+        process().block_on(async {
+            let engine = change(self.engine(&hook)).build().unwrap();
+            let handle = engine.runs().resume(run, Vec::new()).await.unwrap();
+            handle.result().await.unwrap();
+        });
+        let seen = hook.seen().into_iter();
+        seen.map(|call| call.arguments.as_str().to_owned())
+            .collect()
+    }
+
+    fn records(&self, run: RunId) -> Vec<Arc<Record>> {
+        process().block_on(self.store.records(run, Seq(0))).unwrap()
+    }
+
+    fn called_with(&self) -> Vec<String> {
+        let calls = self.slow.calls().into_iter();
+        calls
+            .map(|call| call.arguments.as_str().to_owned())
+            .collect()
+    }
+}
+
+#[test]
+fn after_a_crash_a_hook_is_not_asked_again_about_a_call_of_which_its_word_is_on_record() {
+    let world = World::new(ScriptedApprover::new());
+    let run = world.dies(ScriptedToolHook::new().before(rewrites(r#"{"n":2}"#)));
+    let seen = world.goes_on(run, ScriptedToolHook::new(), |it| it);
+    assert!(seen.is_empty(), "{seen:?}");
+    assert_eq!(world.called_with(), [r#"{"n":2}"#, r#"{"n":2}"#]);
+    let records = world.records(run);
+    assert_eq!(
+        verdicts(&records).len(),
+        2,
+        "the policy has looked at it again"
+    );
+    assert_replays(&records);
+}
+
+#[test]
+fn after_a_crash_in_the_middle_of_asking_a_hook_is_asked_again() {
+    let world = World::new(ScriptedApprover::new());
+    let run = world.dies(ScriptedToolHook::new().stay_silent());
+    let seen = world.goes_on(
+        run,
+        ScriptedToolHook::new().before(rewrites(r#"{"n":3}"#)),
+        |it| it,
+    );
+    assert_eq!(
+        (seen, world.called_with()),
+        (vec![r#"{"n":1}"#.to_owned()], vec![r#"{"n":3}"#.to_owned()])
+    );
+    assert_replays(&world.records(run));
+}
+
+#[test]
+fn a_hook_is_asked_again_where_its_word_was_not_given_with_the_key_of_this_installation() {
+    let world = World::new(ScriptedApprover::new());
+    let run = world.dies(ScriptedToolHook::new());
+    let hook = ScriptedToolHook::new().before(BeforeCall::refuse("nobody said so here"));
+    let seen = world.goes_on(run, hook, |it| {
+        it.approval_key(ApprovalKey::new([8; ApprovalKey::BYTES]))
+    });
+    assert_eq!(seen, [r#"{"n":1}"#]);
+    assert_eq!(world.called_with().len(), 1, "it is not made again");
+    assert_replays(&world.records(run));
+}
+
+#[test]
+fn a_call_that_a_hook_asks_about_waits_and_goes_on_with_the_approval_without_the_hook() {
+    let world = World::new(ScriptedApprover::new().then(ApproverReply::Later));
+    let run = world.dies(ScriptedToolHook::new().before(BeforeCall::ask("It is above 100.")));
+    let hook = Arc::new(ScriptedToolHook::new());
+    process().block_on(async {
+        let engine = world.engine(&hook).build().unwrap();
+        let approvals = engine.approvals();
+        let waiting = approvals.list().await.unwrap();
+        assert_eq!(waiting[0].request.reason, "It is above 100.");
+        let decided = approvals.decide_and_resume(&waiting[0], ApprovalDecision::APPROVE, None);
+        let neuraxis_engine::Decided::GoesOn(handle) = decided.await.unwrap() else {
+            panic!("nobody else has it");
+        };
+        assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+    });
+    assert!(hook.seen().is_empty());
+    assert_eq!(world.called_with().len(), 1);
+    let records = world.records(run);
+    let asks = |it: &Vetting| matches!(it, Vetting::Ask { .. });
+    assert!(
+        verdicts(&records)
+            .iter()
+            .all(|vetted| vetted.calls.iter().all(asks))
+    );
+    assert_replays(&records);
+}

@@ -1,0 +1,69 @@
+//! Tools that can never run are warned of, and refusals say who could have allowed a call.
+
+use std::sync::Arc;
+
+use neuraxis_core::{Mode, ToolClass};
+use neuraxis_engine::{Hindrance, OrchestratorBuilder};
+use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, SpecBuilder, reply, spec};
+
+use crate::support::{builder, hear, policy, request};
+
+fn with(tool: SpecBuilder) -> OrchestratorBuilder {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("weather", "{}")]))
+        .then(reply::text("No idea."));
+    builder(model).tool(Arc::new(ScriptedTool::echoing(tool)))
+}
+
+fn why(builder: OrchestratorBuilder) -> Vec<Hindrance> {
+    let orchestrator = builder.build().unwrap();
+    orchestrator.warnings().iter().map(|it| it.why).collect()
+}
+
+#[tokio::test]
+async fn a_tool_of_the_default_class_where_nobody_approves_is_warned_of_with_what_to_write() {
+    let orchestrator = with(spec("weather")).build().unwrap();
+    let [warning] = orchestrator.warnings() else {
+        panic!("{:?}", orchestrator.warnings());
+    };
+    assert_eq!(warning.why, Hindrance::NobodyApproves);
+    assert_eq!(
+        (warning.tool.as_str(), warning.class),
+        ("weather", ToolClass::Irreversible)
+    );
+    let text = warning.to_string();
+    for part in [
+        "weather",
+        ".class(ToolClass::ReadOnly)",
+        "`approver`",
+        "[rules.weather]",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let heard = hear(&orchestrator, request("go").mode(Mode::MODERATE)).await;
+    let refusal = heard.results()[0].value.as_str().to_owned();
+    assert!(
+        refusal.contains("an approver, a rule that allows it"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn each_way_in_which_a_tool_cannot_run_is_told_apart() {
+    assert_eq!(why(with(spec("weather").read_only())), []);
+    let abroad = || spec("weather").read_only().open_world();
+    assert_eq!(why(with(abroad())), [Hindrance::NobodyApprovesByDefault]);
+    let denied = "[rules.none]\ntools = ['weather']\nanswer = 'deny'\n";
+    assert_eq!(
+        why(with(abroad()).policy(policy(denied))),
+        [Hindrance::Denied]
+    );
+}
+
+#[test]
+fn nobody_is_warned_where_somebody_approves_or_a_rule_allows() {
+    let approver = || Arc::new(ScriptedApprover::new());
+    assert_eq!(why(with(spec("weather")).approver(approver())), []);
+    let allowed = "[rules.weather]\ntools = ['weather']\nanswer = 'allow'\n";
+    assert_eq!(why(with(spec("weather")).policy(policy(allowed))), []);
+}

@@ -1,0 +1,82 @@
+//! Who makes a request, and what the program that handles it wants its own code to know about that.
+//!
+//! Not for what a model reads, and not for anything that has to outlive the process: of all this a store keeps the owner
+//! alone.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Who asks, and values of the program's own, one of each type: a user, a token, a connection. Tools, hooks and instructions
+/// read it. Cloning shares the values.
+///
+/// The values are kept nowhere and shown nowhere, in no record and no log. A run that another process takes up, or this one
+/// after the run was put aside, has none of them unless they are given again; the owner it has, from its session.
+///
+/// ```
+/// use neuraxis_ports::RequestContext;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Token(&'static str);
+///
+/// let context = RequestContext::default().owned_by(Some("ada".to_owned())).with(Token("t-1"));
+/// assert_eq!((context.owner(), context.get::<Token>()), (Some("ada"), Some(&Token("t-1"))));
+/// assert_eq!(context.get::<String>(), None);
+/// assert!(!format!("{context:?}").contains("t-1"));
+/// ```
+#[derive(Clone, Default)]
+pub struct RequestContext(Option<Arc<Contents>>);
+
+#[derive(Clone, Default)]
+struct Contents {
+    owner: Option<String>,
+    values: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl RequestContext {
+    /// Says who asks: the owner of the session, as in [`Session::owner`](crate::Session::owner).
+    #[must_use]
+    pub fn owned_by(mut self, owner: Option<String>) -> Self {
+        if self.owner() != owner.as_deref() {
+            self.contents().owner = owner;
+        }
+        self
+    }
+
+    /// Adds a value, in place of one of the same type.
+    #[must_use]
+    pub fn with<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        let values = &mut self.contents().values;
+        values.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Returns who asks; `None` where there is only one user, or nobody said.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.0.as_ref()?.owner.as_deref()
+    }
+
+    /// Returns the value of a type; `None` if none was given, which is always so once a run was taken up again without it.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        let value = self.0.as_ref()?.values.get(&TypeId::of::<T>())?;
+        value.downcast_ref()
+    }
+
+    fn contents(&mut self) -> &mut Contents {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+}
+
+impl fmt::Debug for RequestContext {
+    /// Shows who asks and how many values there are, but none of them: they may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.0.as_ref().map_or(0, |contents| contents.values.len());
+        f.debug_struct("RequestContext")
+            .field("owner", &self.owner())
+            .field("values", &values)
+            .finish()
+    }
+}
