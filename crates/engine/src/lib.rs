@@ -30,6 +30,7 @@
 
 mod agent;
 mod agent_tool;
+mod answer;
 mod approval_key;
 mod approvals;
 mod builder;
@@ -52,9 +53,12 @@ mod sessions;
 mod steps;
 mod store_retry;
 mod traces;
+#[cfg(feature = "typed")]
+mod typed;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
+pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
@@ -80,3 +84,5 @@ pub use sessions::{
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
+#[cfg(feature = "typed")]
+pub use typed::{Typed, TypedError};

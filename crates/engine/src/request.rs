@@ -3,6 +3,7 @@
 use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
 
+use crate::answer::AnswerSchema;
 use crate::idempotency::Differences;
 use crate::run_handle::NoResult;
 use crate::runs::ResumeError;
@@ -26,9 +27,11 @@ pub struct UserRequest {
     /// The trace to join; a new one if `None`.
     pub trace: Option<TraceContext>,
     /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
-    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, mode and
-    /// channel have to be the same.
+    /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, mode, channel and
+    /// answer schema have to be the same.
     pub idempotency_key: Option<IdempotencyKey>,
+    /// What the answer has to look like; any text is one if `None`.
+    pub answer: Option<AnswerSchema>,
 }
 
 /// Whether a person reads along.
@@ -53,6 +56,7 @@ impl UserRequest {
             delivery: Delivery::default(),
             trace: None,
             idempotency_key: None,
+            answer: None,
         }
     }
 
@@ -74,6 +78,13 @@ impl UserRequest {
     #[must_use]
     pub const fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
+        self
+    }
+
+    /// Asks for an answer that fits a JSON Schema: [`OrchestratorResult::answer`](crate::OrchestratorResult::answer).
+    #[must_use]
+    pub fn answer(mut self, schema: AnswerSchema) -> Self {
+        self.answer = Some(schema);
         self
     }
 

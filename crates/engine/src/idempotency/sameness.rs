@@ -18,6 +18,8 @@ pub enum RequestPart {
     Mode,
     /// Where it comes from.
     Channel,
+    /// What the answer has to look like.
+    Answer,
 }
 
 impl RequestPart {
@@ -28,6 +30,7 @@ impl RequestPart {
             Self::Message => "message",
             Self::Mode => "mode",
             Self::Channel => "channel",
+            Self::Answer => "answer schema",
         }
     }
 }
@@ -57,6 +60,8 @@ struct Asked {
     message: ContentHash,
     mode: Mode,
     channel: Channel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<ContentHash>,
 }
 
 impl Asked {
@@ -65,6 +70,7 @@ impl Asked {
             message: ContentHash::of(request.message.as_bytes()),
             mode: request.mode.clone(),
             channel: request.channel.clone(),
+            answer: request.answer.as_ref().map(|answer| answer.schema().hash()),
         }
     }
 }
@@ -94,6 +100,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         (RequestPart::Message, first.message == now.message),
         (RequestPart::Mode, first.mode == now.mode),
         (RequestPart::Channel, first.channel == now.channel),
+        (RequestPart::Answer, first.answer == now.answer),
     ];
     let differ: Vec<_> = parts
         .into_iter()

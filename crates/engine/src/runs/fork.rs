@@ -10,6 +10,7 @@ use neuraxis_core::{
 use neuraxis_ports::{Session, StoreError};
 
 use super::Runs;
+use crate::answer::AnswerSchema;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
@@ -137,9 +138,11 @@ impl Runs {
             return Err(ForkError::NothingToAnswer);
         }
         let asked = message.map_or_else(|| last_words(&seed), str::to_owned);
-        let request = UserRequest::new(options.session_id, asked)
+        let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
+        // Whoever waits for the answer expects the same of it.
+        request.answer = AnswerSchema::of_run(&records);
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {
