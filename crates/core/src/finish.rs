@@ -65,6 +65,8 @@ pub enum FinishReason {
     Budget(BudgetKind),
     /// Time was up.
     Deadline,
+    /// The answer was turned down for the last time; the text says why.
+    InvalidAnswer(String),
     /// Somebody cancelled it.
     Cancelled,
     /// The reply is a question to the user.
@@ -96,6 +98,7 @@ impl fmt::Display for FinishReason {
             Self::ToolError => f.write_str("tool error"),
             Self::Budget(kind) => write!(f, "{kind} used up"),
             Self::Deadline => f.write_str("deadline"),
+            Self::InvalidAnswer(why) => write!(f, "no valid answer: {why}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Clarify => f.write_str("a question"),
             Self::ClientTools => f.write_str("client tools"),
@@ -187,9 +190,10 @@ impl RunOutcome {
     #[must_use]
     pub const fn status(&self) -> RunStatus {
         match self.finish_reason {
-            FinishReason::Failed(_) | FinishReason::ToolError | FinishReason::UnknownTool(_) => {
-                RunStatus::Failed
-            }
+            FinishReason::Failed(_)
+            | FinishReason::ToolError
+            | FinishReason::UnknownTool(_)
+            | FinishReason::InvalidAnswer(_) => RunStatus::Failed,
             FinishReason::Cancelled | FinishReason::Interrupted(_) => RunStatus::Interrupted,
             _ => RunStatus::Done,
         }

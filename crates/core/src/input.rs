@@ -481,6 +481,13 @@ pub enum Advice {
         /// The tools; names the agent does not have are left out.
         tools: Vec<ToolName>,
     },
+    /// The text is not the answer: the model is told why and answers again, as often as [`AnswerRule`](crate::AnswerRule)
+    /// says; after that the agent ends with [`FinishReason::InvalidAnswer`](crate::FinishReason::InvalidAnswer). An answer
+    /// to [`Hook::Answer`](crate::Hook) alone.
+    TurnDown {
+        /// What is wrong with it and what to do, for the model.
+        message: String,
+    },
     /// End the loop; the text so far is kept.
     Stop {
         /// The embedder's words, kept in the record.

@@ -119,6 +119,24 @@ impl fmt::Display for JsonText {
     }
 }
 
+/// Takes the Markdown code fence off that models like to put around JSON, and the space around it.
+#[must_use]
+pub fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text
+        .strip_prefix("```")
+        .and_then(|text| text.strip_suffix("```"))
+    else {
+        return text;
+    };
+    // The language, if one is named, ends with the line.
+    inner
+        .split_once('\n')
+        .filter(|(language, _)| !language.contains('{'))
+        .map_or(inner, |(_, rest)| rest)
+        .trim()
+}
+
 /// Writes a [`JsonText`] in place, as JSON inside the surrounding JSON. For fields read directly by `serde_json`, not
 /// through `flatten` or a tagged enum. Such a field holds what [`JsonText::into_value`] returns.
 pub(crate) mod embedded {

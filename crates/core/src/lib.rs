@@ -99,7 +99,7 @@ pub use input::{
     Advice, Advised, ApprovalDecided, ApprovalDecision, Cancelled, Input, ModelFailed,
     ModelReplied, NextAttempt, Recheck, Resumed, Stamp, Steered, ToolFinished, Vetted, Vetting,
 };
-pub use json::{ContentHash, JsonText};
+pub use json::{ContentHash, JsonText, without_fence};
 pub use limits::{AgentLimits, Limits, MicroUsd};
 pub use live::{LiveBody, LiveEvent, ProgressSteps};
 pub use log::{LogEnd, closing_records, continued_history, forked_history, run_messages};
@@ -122,7 +122,7 @@ pub use record::{
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RunTree, Step, is_last_answer};
-pub use spec::{AgentSpec, ClientTools, ForkPoint, RunSpec};
+pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -6,6 +6,7 @@
 //! answer from outside. No handler calls another: the whole way is on this page.
 
 mod agent;
+mod answer;
 mod batch;
 mod batch_over;
 mod budget;
@@ -230,7 +231,7 @@ impl RunTree {
                 // How it ends.
                 Next::AskLastAnswer(limit) => turn.ask_last_answer(limit),
                 Next::FinishWithoutAnswer => turn.agent.finish_without_answer()?,
-                Next::FinishWithDraft => turn.agent.finish_with_draft(),
+                Next::FinishWithDraft => turn.finish_with_draft()?,
                 Next::FinishWithQuestion => turn.agent.finish_with_question(),
                 Next::Finish(reason, content) => turn.finish(reason, content),
                 // What concerns several agents at once.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
-use crate::json::ContentHash;
+use crate::json::{ContentHash, JsonText};
 use crate::limits::{AgentLimits, Limits};
 use crate::message::Message;
 use crate::profile::{DataPolicy, Profile};
@@ -128,6 +128,9 @@ pub struct AgentSpec {
     /// The form of its replies' text.
     #[serde(default, skip_serializing_if = "ReplyFormat::is_text")]
     pub reply_format: ReplyFormat,
+    /// The rule by which its answer has a form; without one any text is an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerRule>,
     /// The argument of its tool that holds a list, one agent an item; the results form one array in that order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<String>,
@@ -148,8 +151,71 @@ impl AgentSpec {
             context_tokens: None,
             tool_choice: None,
             reply_format: ReplyFormat::Text,
+            answer: None,
             fan_out: None,
         }
+    }
+
+    /// Returns the tool by which the answer is given, if one delivers it.
+    #[must_use]
+    pub fn delivering_tool(&self) -> Option<&ToolSpec> {
+        let name = self.answer.as_ref()?.tool.as_ref()?;
+        self.tools.iter().find(|tool| tool.name == *name)
+    }
+
+    /// Tells whether a tool of this name delivers the answer.
+    #[must_use]
+    pub fn is_delivered_by(&self, tool: &str) -> bool {
+        let delivers = self.answer.as_ref().and_then(|rule| rule.tool.as_ref());
+        delivers.is_some_and(|name| name.as_str() == tool)
+    }
+
+    /// Returns the JSON Schema that the answer has to fit, where it has to fit one: the parameters of the tool that delivers
+    /// it, otherwise that of the [`reply_format`](Self::reply_format).
+    #[must_use]
+    pub fn answer_schema(&self) -> Option<&JsonText> {
+        match (self.delivering_tool(), &self.reply_format) {
+            _ if self.answer.is_none() => None,
+            (Some(tool), _) => Some(&tool.parameters),
+            (None, ReplyFormat::JsonSchema { schema, .. }) => Some(schema),
+            (None, ReplyFormat::Text) => None,
+        }
+    }
+}
+
+/// How an agent gives an answer that has a form, and how often it may try.
+///
+/// The form itself stands where the model is told it: in the parameters of the tool, or in the agent's
+/// [`reply_format`](AgentSpec::reply_format). A driver checks the answer, since the machine knows no schemas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AnswerRule {
+    /// The tool whose arguments are the answer: for an agent that calls other tools, too, since many servers let a model
+    /// that is held to a form call none. It changes nothing, and its calls count toward no limit on tool calls. Without
+    /// one, the text of a reply is the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolName>,
+    /// How often the model is asked again after an answer that was turned down. After that the agent ends with
+    /// [`FinishReason::InvalidAnswer`](crate::FinishReason::InvalidAnswer).
+    pub retries: u32,
+}
+
+impl AnswerRule {
+    /// How often a model is asked again, unless somebody says otherwise: what is still wrong then mostly stays so.
+    pub const RETRIES: u32 = 2;
+
+    /// An answer that is the text of a reply.
+    #[must_use]
+    pub const fn text(retries: u32) -> Self {
+        let tool = None;
+        Self { tool, retries }
+    }
+
+    /// An answer that a tool delivers.
+    #[must_use]
+    pub const fn tool(tool: ToolName, retries: u32) -> Self {
+        let tool = Some(tool);
+        Self { tool, retries }
     }
 }
 

@@ -9,6 +9,7 @@ use neuraxis_core::{
 use neuraxis_ports::RequestContext;
 use serde::Serialize;
 
+use crate::answer::{self, AnswerFault, AnswerSchema};
 use crate::driver::{Driver, ReadyRun, RunScope};
 use crate::engine::{Engine, trace_of};
 use crate::request::{Delivery, RequestError};
@@ -22,6 +23,15 @@ use crate::traces::{TraceRecord, trace_records};
 pub struct Execution {
     /// The answer, or a sentence that says why there is none.
     pub content: String,
+    /// The answer as JSON that fits the schema, where one was asked for and there is such an answer.
+    #[serde(
+        serialize_with = "answer::embedded",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub answer: Option<JsonText>,
+    /// Why there is no such answer, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_fault: Option<AnswerFault>,
     /// What happened, step by step.
     pub traces: Vec<TraceRecord>,
     /// The tool calls, in the order in which they ended.
@@ -128,6 +138,15 @@ impl Agent {
         messages: Vec<Message>,
         system_prompt: Option<&str>,
     ) -> Result<Execution, RequestError> {
+        self.run_held(messages, system_prompt, None).await
+    }
+
+    pub(crate) async fn run_held(
+        &self,
+        messages: Vec<Message>,
+        system_prompt: Option<&str>,
+        answer: Option<&AnswerSchema>,
+    ) -> Result<Execution, RequestError> {
         if self.engine.is_shutting_down() {
             return Err(RequestError::ShuttingDown);
         }
@@ -141,7 +160,10 @@ impl Agent {
         self.engine
             .learn_contexts(std::iter::once(&Role::REASONING))
             .await;
-        let spec = self.ungoverned_spec(run_id, system_prompt);
+        let mut spec = self.ungoverned_spec(run_id, system_prompt);
+        if let Some(answer) = answer {
+            answer.hold(&mut spec.root);
+        }
         let scope = RunScope {
             run_id,
             session_id: None,
@@ -186,8 +208,15 @@ fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execu
     let outcome = end
         .and_then(|end| end.outcome.clone())
         .unwrap_or_else(result::crashed_outcome);
+    let (answer, answer_fault) = answer::of_run(Some(&outcome), &records);
+    let content = match &answer {
+        Some(answer) => answer.to_string(),
+        None => result::reply(&outcome, &records),
+    };
     Execution {
-        content: result::reply(&outcome, &records),
+        content,
+        answer,
+        answer_fault,
         traces: trace_records(history, &records),
         tool_calls: tool_calls(&records),
         turns: outcome.turns,

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use crate::media::check_result;
 use futures_util::FutureExt;
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator};
 use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
 use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
+
+use crate::answer::FINAL_ANSWER;
 
 /// The most bytes of a tool's result. A larger one becomes an error that tells the model to ask for less.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
@@ -41,6 +43,9 @@ pub enum CatalogError {
     /// Two tools have the same name.
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
+    /// The engine has a tool of this name itself, by which typed answers are delivered.
+    #[error("no tool may be named {0}: that is how models deliver typed answers; give it another name")]
+    ReservedName(ToolName),
     /// The parameters are not a JSON Schema.
     #[error("the parameters of tool {name} are not a JSON Schema: {message}")]
     InvalidSchema {
@@ -95,6 +100,9 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
+        if name.as_str() == FINAL_ANSWER {
+            return Err(CatalogError::ReservedName(name));
+        }
         if self.by_name.contains_key(name.as_str()) {
             return Err(CatalogError::DuplicateName(name));
         }
@@ -150,16 +158,10 @@ impl ToolCatalog {
         let value: Value = arguments
             .decode()
             .map_err(|error| invalid(format!("not JSON: {error}")))?;
-        if entry.schema.is_valid(&value) {
-            return Ok(&entry.tool);
+        match faults(&entry.schema, &value, |fault| fault.to_string()) {
+            None => Ok(&entry.tool),
+            Some(faults) => Err(invalid(faults)),
         }
-        let faults: Vec<String> = entry
-            .schema
-            .iter_errors(&value)
-            .take(MAX_FAULTS)
-            .map(|fault| describe(&fault))
-            .collect();
-        Err(invalid(faults.join("; ")))
     }
 
     /// Runs a call that was checked, for as long as it may take. Whatever the tool does, an outcome comes back.
@@ -268,11 +270,23 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn describe(fault: &jsonschema::ValidationError<'_>) -> String {
-    let place = fault.instance_path().to_string();
-    if place.is_empty() {
-        fault.to_string()
-    } else {
-        format!("at {place}: {fault}")
+/// Says where a value does not fit a schema and why, in as many words as `describe` has for one fault; nothing if it fits.
+pub(crate) fn faults(
+    schema: &Validator,
+    value: &Value,
+    describe: impl Fn(&ValidationError<'_>) -> String,
+) -> Option<String> {
+    if schema.is_valid(value) {
+        return None;
     }
+    let faults = schema.iter_errors(value).take(MAX_FAULTS).map(|fault| {
+        let place = fault.instance_path().to_string();
+        let what = describe(&fault);
+        if place.is_empty() {
+            what
+        } else {
+            format!("at {place}: {what}")
+        }
+    });
+    Some(faults.collect::<Vec<_>>().join("; "))
 }

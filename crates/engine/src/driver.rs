@@ -2,6 +2,7 @@
 
 mod active_time;
 mod alarm;
+mod answer;
 mod ask;
 mod hooks;
 mod journal;

@@ -30,6 +30,7 @@
 
 mod agent;
 mod agent_tool;
+mod answer;
 mod approval_key;
 mod approvals;
 mod builder;
@@ -54,10 +55,13 @@ mod steps;
 mod store_retry;
 mod text_stream;
 mod traces;
+#[cfg(feature = "typed")]
+mod typed;
 mod warnings;
 
 pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
 pub use agent_tool::AgentTool;
+pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};
@@ -88,4 +92,6 @@ pub use sessions::{
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::TextStream;
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
+#[cfg(feature = "typed")]
+pub use typed::{Typed, TypedError};
 pub use warnings::{Approving, Hindrance, ToolWarning, tool_warnings};

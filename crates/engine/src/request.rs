@@ -5,6 +5,7 @@ use std::any::Any;
 use neuraxis_core::{Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
 use neuraxis_ports::{RequestContext, StoreError, TraceContext};
 
+use crate::answer::AnswerSchema;
 use crate::idempotency::Differences;
 use crate::media::AttachmentError;
 use crate::run_handle::NoResult;
@@ -32,10 +33,12 @@ pub struct UserRequest {
     pub trace: Option<TraceContext>,
     /// What the caller calls this request. A request of the same session under the same key is taken as the same one made
     /// again: it gets the run that the first one began, at work or ended, and begins none itself. Message, attachments,
-    /// mode and channel have to be the same.
+    /// mode, channel and answer schema have to be the same.
     pub idempotency_key: Option<IdempotencyKey>,
     /// Who asks, and what else the program wants its tools and hooks to know of the request.
     pub context: RequestContext,
+    /// What the answer has to look like; any text is one if `None`.
+    pub answer: Option<AnswerSchema>,
 }
 
 /// Whether a person reads along.
@@ -62,6 +65,7 @@ impl UserRequest {
             trace: None,
             idempotency_key: None,
             context: RequestContext::default(),
+            answer: None,
         }
     }
 
@@ -113,6 +117,13 @@ impl UserRequest {
     #[must_use]
     pub fn context<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.context = self.context.with(value);
+        self
+    }
+
+    /// Asks for an answer that fits a JSON Schema: [`OrchestratorResult::answer`](crate::OrchestratorResult::answer).
+    #[must_use]
+    pub fn answer(mut self, schema: AnswerSchema) -> Self {
+        self.answer = Some(schema);
         self
     }
 

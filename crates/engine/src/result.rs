@@ -6,11 +6,12 @@ mod no_answer;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, MicroUsd, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus, RunUsage,
-    SessionId, Transcript,
+    FinishReason, JsonText, MicroUsd, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus,
+    RunUsage, SessionId, Transcript,
 };
 use serde::Serialize;
 
+use crate::answer::{self, AnswerFault};
 use crate::run_handle::{RunEnd, RunHandle};
 use crate::steps::{StepMetadata, Steps};
 
@@ -22,6 +23,16 @@ pub use no_answer::NoAnswer;
 pub struct OrchestratorResult {
     /// What to tell the user: the answer, or a friendly sentence saying why there is none.
     pub reply: String,
+    /// The answer as JSON that fits the schema, where [`UserRequest::answer`](crate::UserRequest::answer) asked for one and
+    /// there is such an answer; the reply is the same then.
+    #[serde(
+        serialize_with = "answer::embedded",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub answer: Option<JsonText>,
+    /// Why there is no such answer, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_fault: Option<AnswerFault>,
     /// What was done on the way.
     pub steps: Steps,
     /// The trace, as 32 hexadecimal digits.
@@ -81,13 +92,19 @@ pub enum StepType {
 pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
     let outcome = end.outcome.as_ref();
     let feed = &run.link.feed;
-    let reply = outcome.map(|outcome| feed.with_records(|records| reply(outcome, records)));
+    let (answer, answer_fault) = feed.with_records(|records| answer::of_run(outcome, records));
+    let reply = match &answer {
+        Some(answer) => Some(answer.to_string()),
+        None => outcome.map(|outcome| feed.with_records(|records| reply(outcome, records))),
+    };
     let (turns, usage) = match outcome {
         Some(outcome) => (outcome.turns, outcome.usage.clone()),
         None => end.so_far.clone().unwrap_or_default(),
     };
     OrchestratorResult {
         reply: reply.unwrap_or_default(),
+        answer,
+        answer_fault,
         steps: Steps::of(Arc::clone(feed)),
         trace_id: run.trace.trace_id_hex(),
         session_id: run.session_id.clone(),
@@ -147,6 +164,9 @@ pub(crate) fn reply(outcome: &RunOutcome, records: &[Arc<Record>]) -> String {
                 .to_owned()
         }
         FinishReason::Interrupted(why) => format!("I was interrupted: {why}"),
+        FinishReason::InvalidAnswer(why) => {
+            format!("This is not the answer that was asked for: {why}")
+        }
         FinishReason::ToolError => "I stopped because a tool failed.".to_owned(),
         FinishReason::UnknownTool(name) => {
             format!("I stopped because the model called a tool that does not exist: {name:?}.")

@@ -225,4 +225,6 @@ pub enum Hook {
     Progress,
     /// A reply's calls are about to be processed.
     ProcessCalls,
+    /// The agent is about to end with a text of a reply. The advice may turn it down.
+    Answer,
 }

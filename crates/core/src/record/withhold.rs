@@ -5,13 +5,14 @@ use std::sync::Arc;
 use crate::advised_call::{AdvisedCall, CallAdvice};
 use crate::decision::GrantScope;
 use crate::effect::Purpose;
+use crate::finish::FinishReason;
 use crate::ids::AgentId;
-use crate::input::{ApprovalDecision, Vetting};
+use crate::input::{Advice, ApprovalDecision, Vetting};
 use crate::json::{ContentHash, JsonText};
 use crate::message::{AssistantMessage, Message, Part, ProviderState, ReasoningPart, ToolMessage};
 use crate::outcome::ToolFailure;
 use crate::profile::DataPolicy;
-use crate::record::{LlmCall, Record, RecordBody, ToolResult};
+use crate::record::{LlmCall, PromptReason, Record, RecordBody, ToolResult};
 use crate::reply::{Reply, ReplyPart};
 
 impl Record {
@@ -79,11 +80,22 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
             hide(&mut outcome.content, policy.text);
+            if let FinishReason::InvalidAnswer(why) = &mut outcome.finish_reason {
+                hide(why, policy.text && policy.tool_calls);
+            }
+        }
+        // What is wrong with an answer may quote it.
+        RecordBody::Advised(advised) => {
+            if let Advice::TurnDown { message } = &mut advised.advice {
+                hide(message, policy.text);
+            }
+        }
+        RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerTurnedDown => {
+            hide(&mut told.message, policy.text);
         }
         RecordBody::Decision(_)
         | RecordBody::LlmFailed(_)
         | RecordBody::Warning(_)
-        | RecordBody::Advised(_)
         | RecordBody::MaxTurnsPromptInjected(_)
         | RecordBody::PromptInjected(_)
         | RecordBody::HistoryRepaired(_)

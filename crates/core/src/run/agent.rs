@@ -11,6 +11,7 @@ use super::context::{Gauge, TrimPlan};
 use super::governed::GovernedRun;
 use super::last_answer::Limit;
 use super::repeats::Streak;
+use super::is_zero;
 use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
@@ -50,13 +51,17 @@ pub(super) struct Agent {
     pub(super) failed_tools: Vec<Arc<str>>,
     /// How often it was reminded to call a tool.
     pub(super) reminders: u32,
+    /// How often it was asked for another answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) turned_down: u32,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
     pub(super) notes: Vec<(PromptReason, String)>,
     /// Compactions that did not shrink the conversation.
     pub(super) futile_compactions: u32,
-    /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer.
+    /// How the loop ends with the current batch, if it does: a question to the user, or a tool's result as the answer. While
+    /// a hook is asked about a text: how it ends if that stands.
     pub(super) ending: Option<(FinishReason, String)>,
     /// Set once a limit was reached: from then on no tool runs.
     pub(super) closing: Option<Limit>,
@@ -188,6 +193,7 @@ impl Agent {
             streaks: Vec::new(),
             failed_tools: Vec::new(),
             reminders: 0,
+            turned_down: 0,
             forced: None,
             notes: Vec::new(),
             futile_compactions: 0,

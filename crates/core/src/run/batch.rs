@@ -9,7 +9,7 @@ use crate::advised_call::AdvisedCall;
 use crate::effect::Approved;
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, CallIndex, ContentIndex, EffectId, ToolCallId};
-use crate::json::JsonText;
+use crate::json::{JsonText, without_fence};
 use crate::message::ToolCall;
 use crate::outcome::ToolFailure;
 use crate::profile::{Arguments, Parallel};
@@ -337,23 +337,6 @@ fn lenient(written: &JsonText) -> JsonText {
         _ if text.len() == written.as_str().len() => written.clone(),
         _ => JsonText::from_text(text),
     }
-}
-
-/// Takes a Markdown code fence off.
-fn without_fence(text: &str) -> &str {
-    let text = text.trim();
-    let Some(inner) = text
-        .strip_prefix("```")
-        .and_then(|text| text.strip_suffix("```"))
-    else {
-        return text;
-    };
-    // The language, if one is named, ends with the line.
-    inner
-        .split_once('\n')
-        .filter(|(language, _)| !language.contains('{'))
-        .map_or(inner, |(_, rest)| rest)
-        .trim()
 }
 
 #[cfg(test)]

@@ -46,7 +46,10 @@ impl AgentTurn<'_> {
             return Ok(Next::Finish(FinishReason::ToolError, agent.text()));
         }
         let ending = agent.ending.take();
-        if let Some((reason, content)) = ending.filter(|_| !at_limit) {
+        // An answer that was delivered needs no last one.
+        let ending = ending.filter(|ending| !at_limit || agent.is_delivered(spec, ending));
+        let ending = ending.filter(|(reason, _)| !agent.may_deliver_again(spec, reason));
+        if let Some((reason, content)) = ending {
             return Ok(Next::Finish(reason, content));
         }
         if !at_limit && self.count_turn(all_failed) == TakesOver::Person {

@@ -33,6 +33,10 @@ enum Subject<'a> {
     ProcessCalls {
         calls: Vec<CallSubject<'a>>,
     },
+    Answer {
+        text: &'a str,
+        finish_reason: &'a FinishReason,
+    },
 }
 
 #[derive(Serialize)]
@@ -43,9 +47,11 @@ struct CallSubject<'a> {
 }
 
 impl AgentTurn<'_> {
-    /// Asks the hook, if the profile names it; true if it does, so that its advice decides how to go on.
+    /// Asks the hook, if the profile names it; true if it does, so that its advice decides how to go on. Where the answer
+    /// has a form, whoever checks it is asked as a hook is.
     pub(super) fn consult(&mut self, hook: Hook) -> Result<bool, InputError> {
-        if !self.spec.profile.hooks.contains(&hook) {
+        let has_form = hook == Hook::Answer && self.spec.answer.is_some();
+        if !has_form && !self.spec.profile.hooks.contains(&hook) {
             return Ok(false);
         }
         let batch = match mem::replace(&mut self.agent.phase, Phase::Between) {
@@ -74,8 +80,12 @@ impl AgentTurn<'_> {
                 });
             }
         };
-        let offers = matches!(advised.advice, Advice::Offer { .. });
-        if offers && hook != Hook::ToolsSelected {
+        let only_for = match &advised.advice {
+            Advice::Offer { .. } => Some(Hook::ToolsSelected),
+            Advice::TurnDown { .. } => Some(Hook::Answer),
+            Advice::Continue | Advice::Stop { .. } => None,
+        };
+        if only_for.is_some_and(|only| only != hook) {
             return Err(InputError::WrongAdvice(effect));
         }
         let advice = advised.advice.clone();
@@ -83,12 +93,17 @@ impl AgentTurn<'_> {
         self.agent.take_back_batch();
         Ok(match (hook, advice) {
             (_, Advice::Stop { reason }) => self.stop_as_advised(&reason)?,
-            (Hook::ToolsSelected, Advice::Offer { tools }) => {
+            (Hook::ToolsSelected, Advice::Offer { mut tools }) => {
+                // Whatever else it may do, it may answer.
+                let delivers = self.spec.delivering_tool();
+                tools.extend(delivers.map(|tool| tool.name.clone()));
                 Next::AskForTurn(OfferedTools::Only(tools))
             }
-            (Hook::ToolsSelected, Advice::Continue) => Next::AskForTurn(OfferedTools::Callable),
+            (Hook::ToolsSelected, _) => Next::AskForTurn(OfferedTools::Callable),
             (Hook::Progress, _) => Next::BeginTurn,
             (Hook::ProcessCalls, _) => Next::Vet,
+            (Hook::Answer, Advice::TurnDown { message }) => self.turn_down(message)?,
+            (Hook::Answer, _) => self.answer_stands()?,
         })
     }
 
@@ -125,6 +140,14 @@ impl Agent {
                 let missing = InputError::Inconsistent("a hook is asked about no calls");
                 Subject::ProcessCalls {
                     calls: subjects(batch.ok_or(missing)?),
+                }
+            }
+            Hook::Answer => {
+                let missing = InputError::Inconsistent("a hook is asked about no answer");
+                let (finish_reason, text) = self.ending.as_ref().ok_or(missing)?;
+                Subject::Answer {
+                    text,
+                    finish_reason,
                 }
             }
         };

@@ -136,6 +136,11 @@ impl Agent {
         call: &ModelCall,
         reply: &Reply,
     ) -> Result<Next, InputError> {
+        // A model that delivers although it may call nothing answers all the same.
+        let delivered = reply.calls().find(|call| spec.is_delivered_by(&call.name));
+        if let Some(call) = delivered {
+            return self.finish_last_answer(call.arguments.as_str().to_owned());
+        }
         let text = reply.text();
         let is_markup = is_tool_call_markup(&text);
         if !is_markup && !text.trim().is_empty() {

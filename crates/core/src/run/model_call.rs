@@ -7,7 +7,9 @@ use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
 use super::context::TrimPlan;
 use super::last_answer::Limit;
 use super::turn::AgentTurn;
-use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ToolChoice};
+use crate::effect::{
+    Audience, CallModel, Effect, ModelRequest, Purpose, ReplyFormat, ToolChoice,
+};
 use crate::error::InputError;
 use crate::ids::{Attempt, Role, ToolName};
 use crate::profile::{Hook, Offer};
@@ -153,7 +155,7 @@ impl Agent {
             tool_choice,
             max_output_tokens: spec.max_output_tokens,
             temperature: spec.temperature,
-            reply_format: spec.reply_format.clone(),
+            reply_format: call.planned.format_of(spec),
         })
     }
 }
@@ -172,6 +174,21 @@ impl OfferedTools {
 }
 
 impl PlannedCall {
+    /// Returns the form that the text of the reply must have. An answer that a tool delivers is asked for as text where no
+    /// tool may be called.
+    fn format_of(&self, spec: &AgentSpec) -> ReplyFormat {
+        match spec.delivering_tool() {
+            // It chooses what to gather.
+            _ if self.purpose == Purpose::Gather => ReplyFormat::Text,
+            None => spec.reply_format.clone(),
+            Some(_) if self.tools.may_be_called() => ReplyFormat::Text,
+            Some(tool) => ReplyFormat::JsonSchema {
+                name: tool.name.shared(),
+                schema: tool.parameters.clone(),
+            },
+        }
+    }
+
     /// Returns the tools of the request with the choice that is forced among them. Where the forced one is not on offer,
     /// and providers would refuse the request, the model is free.
     fn tools_of(&self, spec: &AgentSpec) -> (Arc<[ToolSpec]>, ToolChoice) {

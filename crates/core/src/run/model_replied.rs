@@ -95,7 +95,7 @@ impl AgentTurn<'_> {
         self.agent.measure(reply.usage);
         self.warn_of_failures_left(&message);
         if message.tool_calls().next().is_none() {
-            return Ok(self.turn_answered(&call.planned.tools, reply));
+            return self.turn_answered(&call.planned.tools, reply);
         }
         self.begin_batch(&message, Origin::Model);
         let closing = self.agent.closing.is_some();
@@ -156,12 +156,12 @@ impl AgentTurn<'_> {
     }
 
     /// A turn that called no tool: the end, unless somebody steered meanwhile or the profile wants a call.
-    fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Next {
+    fn turn_answered(&mut self, tools: &OfferedTools, reply: &Reply) -> Result<Next, InputError> {
         self.agent.turns_used = self.agent.turns_used.saturating_add(1);
         let may_go_on = self.agent.closing.is_none();
         if may_go_on && self.agent.conversation.is_steered() {
             self.agent.conversation.join_steered();
-            return Next::GoOn;
+            return Ok(Next::GoOn);
         }
         if may_go_on
             && tools.may_be_called()
@@ -170,7 +170,7 @@ impl AgentTurn<'_> {
         {
             self.agent.reminders = self.agent.reminders.saturating_add(1);
             self.tell(PromptReason::NoCalls, prompt.clone());
-            return Next::GoOn;
+            return Ok(Next::GoOn);
         }
         let reason = match reply.finish {
             ReplyFinish::Stop | ReplyFinish::ToolCalls => FinishReason::Stop,
@@ -180,9 +180,9 @@ impl AgentTurn<'_> {
         let text = reply.text();
         let is_draft = may_go_on && reason == FinishReason::Stop;
         if is_draft && let Some(check) = self.plan_check(&text) {
-            return Next::CallAtOnce(check);
+            return Ok(Next::CallAtOnce(check));
         }
-        Next::Finish(reason, text)
+        self.answered(reason, text)
     }
 }
 

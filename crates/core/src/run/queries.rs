@@ -13,6 +13,7 @@ use crate::ids::{AgentId, RunId, Seq, ToolCallId};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::record::{Pending, PendingKind, RecordBody, Waiting};
+use crate::spec::AgentSpec;
 use crate::tool::{ToolKind, ToolSpec};
 use crate::transcript::Transcript;
 use crate::usage::RunUsage;
@@ -115,9 +116,14 @@ impl RunTree {
     /// Returns the tools that an agent of this run is offered.
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
+        &self.agent_spec(agent).tools
+    }
+
+    /// Returns what an agent of this run was started with.
+    #[must_use]
+    pub fn agent_spec(&self, agent: AgentId) -> &AgentSpec {
         let agent = self.agent(agent);
-        let spec = agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec));
-        &spec.tools
+        agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
     }
 
     /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.

@@ -9,6 +9,7 @@ use super::last_answer::is_tool_call_markup;
 use super::turn::AgentTurn;
 use crate::decision::{Checked, SelfCheck, TakesOver};
 use crate::effect::Purpose;
+use crate::error::InputError;
 use crate::finish::FinishReason;
 use crate::message::Message;
 use crate::record::{PromptReason, RecordBody, Summarized};
@@ -74,6 +75,12 @@ impl AgentTurn<'_> {
         }
     }
 
+    /// Ends the agent with its draft, or with what a check made of it: what it said last.
+    pub(super) fn finish_with_draft(&mut self) -> Result<Next, InputError> {
+        let draft = self.agent.conversation.last_text();
+        self.answered(FinishReason::Stop, draft)
+    }
+
     fn sum_up(&mut self, call: &ModelCall, text: &str) {
         let text = text.to_owned();
         let summed = RecordBody::Summary(Box::new(Summarized { text }));
@@ -82,16 +89,11 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Ends the agent with its draft, or with what a check made of it: what it said last.
-    pub(super) fn finish_with_draft(&self) -> Next {
-        Next::Finish(FinishReason::Stop, self.conversation.last_text())
-    }
-
     /// Returns how the answer of this agent is checked before a person sees it, if it is.
     pub(super) fn self_check(&self, spec: &AgentSpec) -> Option<&SelfCheck> {
         let check = self.governed.as_deref()?.self_check.as_ref();
         // A correction would not have the form that was asked for.
-        check.filter(|_| spec.reply_format.is_text())
+        check.filter(|_| spec.reply_format.is_text() && spec.answer.is_none())
     }
 
     /// Tells whether its draft is being checked.

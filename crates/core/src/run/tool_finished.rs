@@ -87,7 +87,7 @@ impl AgentTurn<'_> {
     ) -> Result<(), InputError> {
         let output = &outcome.output;
         let call = self.batch()?.call(index)?;
-        let name = call.name.clone();
+        let (name, arguments) = (call.name.clone(), call.arguments.clone());
         if let Some(ToolSignal::Plan { plan }) = &output.signal {
             let changed = PlanChanged {
                 tool_call_id: call.id.clone(),
@@ -102,6 +102,8 @@ impl AgentTurn<'_> {
         let is_answer = |tool: &ToolName| tool.as_str() == &*name;
         if let Some(ToolSignal::Clarify { question }) = &output.signal {
             self.agent.ending = Some((FinishReason::Clarify, question.clone()));
+        } else if self.spec.is_delivered_by(&name) {
+            self.agent.ending = Some((FinishReason::Stop, arguments.as_str().to_owned()));
         } else if profile.stop_after.iter().any(is_answer) {
             self.agent.ending = Some((FinishReason::Stop, output.value.as_text()));
         }
@@ -129,9 +131,11 @@ impl AgentTurn<'_> {
             failure: outcome.failure,
         };
         let brings = ran.is_some() && call.untrusted;
+        let arguments = call.arguments.clone();
         if let Some(asked) = asked {
             self.step.take_back(asked);
         }
+        self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, brings);
         self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));

@@ -169,7 +169,8 @@ impl AgentTurn<'_> {
         }
     }
 
-    /// Lets a call run when its turn comes, unless a limit on tool calls is reached. One that was admitted before the run
+    /// Lets a call run when its turn comes, unless a limit on tool calls is reached: one that delivers the answer does no
+    /// work and counts toward none. One that was admitted before the run
     /// was taken up counts no second time, and of what is on record and what was found now the stricter class holds.
     fn admit(
         &mut self,
@@ -186,7 +187,9 @@ impl AgentTurn<'_> {
             let ran = (effect_id, attempt);
             return self.run_again_or_give_up(index, ran, class, untrusted);
         }
-        if before.is_none() && !self.admit_tool_call() {
+        let spec = self.spec;
+        let delivers = spec.is_delivered_by(&self.batch()?.call(index)?.name);
+        if before.is_none() && !delivers && !self.admit_tool_call() {
             let message = "not run: the limit on tool calls is reached";
             return self.refuse(index, ToolFailure::LimitReached, message);
         }

@@ -65,7 +65,15 @@ impl Driver {
     /// Asks the advisor, if there is one, for as long as it may think.
     pub(super) fn consult(&mut self, question: Consult) {
         let effect_id = question.effect_id;
-        let Some(advisor) = self.engine.advisor.clone() else {
+        if let Some(advice) = self.check_answer(&question) {
+            self.ready
+                .push_back(Input::Advised(Advised { effect_id, advice }));
+            return;
+        }
+        // An answer of a form is asked about whether or not the advisor has a say about answers.
+        let has_a_say = question.hook != Hook::Answer || self.engine.hooks.contains(&Hook::Answer);
+        let advisor = self.engine.advisor.clone().filter(|_| has_a_say);
+        let Some(advisor) = advisor else {
             let advice = Advice::Continue;
             self.ready
                 .push_back(Input::Advised(Advised { effect_id, advice }));
@@ -87,5 +95,9 @@ impl Driver {
 
 /// Tells whether the machine takes such advice at this point; refused, the run would wait for another for ever.
 fn fits(advice: &Advice, hook: Hook) -> bool {
-    !matches!(advice, Advice::Offer { .. }) || hook == Hook::ToolsSelected
+    match advice {
+        Advice::Offer { .. } => hook == Hook::ToolsSelected,
+        Advice::TurnDown { .. } => hook == Hook::Answer,
+        _ => true,
+    }
 }

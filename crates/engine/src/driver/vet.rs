@@ -85,6 +85,9 @@ impl Driver {
         if !offered.iter().any(|tool| tool.name.as_str() == &*call.name) {
             return Vetting::Unknown;
         }
+        if let Some(found) = self.vet_delivery(call, turn.agent) {
+            return found;
+        }
         let tool = match self.engine.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,
             Err(ToolCallError::UnknownTool { .. }) => return Vetting::Unknown,

@@ -20,6 +20,8 @@ pub enum RequestPart {
     Mode,
     /// Where it comes from.
     Channel,
+    /// What the answer has to look like.
+    Answer,
 }
 
 impl RequestPart {
@@ -31,6 +33,7 @@ impl RequestPart {
             Self::Attachments => "attachments",
             Self::Mode => "mode",
             Self::Channel => "channel",
+            Self::Answer => "answer schema",
         }
     }
 }
@@ -63,6 +66,8 @@ struct Asked {
     attachments: Option<ContentHash>,
     mode: Mode,
     channel: Channel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<ContentHash>,
 }
 
 impl Asked {
@@ -72,6 +77,7 @@ impl Asked {
             attachments: hash_of(&request.attachments),
             mode: request.mode.clone(),
             channel: request.channel.clone(),
+            answer: request.answer.as_ref().map(|answer| answer.schema().hash()),
         }
     }
 }
@@ -111,6 +117,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         ),
         (RequestPart::Mode, first.mode == now.mode),
         (RequestPart::Channel, first.channel == now.channel),
+        (RequestPart::Answer, first.answer == now.answer),
     ];
     let differ: Vec<_> = parts
         .into_iter()

@@ -10,6 +10,7 @@ use neuraxis_core::{
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
 use super::Runs;
+use crate::answer::AnswerSchema;
 use crate::request::{RequestError, UserRequest};
 use crate::run_handle::RunHandle;
 
@@ -142,6 +143,8 @@ impl Runs {
             .mode(options.mode)
             .channel(options.channel);
         request.context = context;
+        // Whoever waits for the answer expects the same of it.
+        request.answer = AnswerSchema::of_run(&records);
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {

@@ -215,6 +215,9 @@ impl Runs {
         spec.session_id = Some(request.session_id.clone());
         spec.folder = engine.root.clone().filter(|_| offered.work_on_files);
         spec.decision = Some(decision);
+        if let Some(answer) = &request.answer {
+            answer.hold(&mut spec.root);
+        }
         spec
     }
 }

@@ -101,6 +101,13 @@ impl Runs {
             reason: reason.to_owned(),
             rule: None,
         };
+        if tree.agent_spec(call.agent).is_delivered_by(&call.name) {
+            return OpenCall {
+                class: Some(ToolClass::ReadOnly),
+                verdict: Verdict::Allow,
+                call,
+            };
+        }
         let name = call.name.parse::<ToolName>().ok();
         let tool = name.and_then(|name| self.parts.engine.catalog.tool(&name));
         let verdict = match (tool, decision) {

@@ -1,0 +1,102 @@
+//! Has an answer checked before an agent ends with it. One that is turned down is told to the model, which answers again, so
+//! often at most.
+//!
+//! Whether a text has the form that was asked for, the machine does not know: it asks, as it asks a hook. An answer that a
+//! tool delivers is checked as the arguments of every call are.
+
+use super::Next;
+use super::agent::Agent;
+use super::turn::AgentTurn;
+use crate::error::InputError;
+use crate::finish::FinishReason;
+use crate::json::JsonText;
+use crate::outcome::ToolFailure;
+use crate::profile::Hook;
+use crate::record::{PromptReason, ToolResult};
+use crate::spec::{AgentSpec, AnswerRule};
+
+const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
+
+impl AgentTurn<'_> {
+    /// The agent would end with a text: it does, unless somebody is to be asked about that first. What a provider withheld is
+    /// nobody's to judge, and at a limit there is no time for another.
+    pub(super) fn answered(
+        &mut self,
+        reason: FinishReason,
+        text: String,
+    ) -> Result<Next, InputError> {
+        let is_answer = matches!(reason, FinishReason::Stop | FinishReason::Length);
+        if !is_answer || self.agent.closing.is_some() {
+            return Ok(Next::Finish(reason, text));
+        }
+        self.agent.ending = Some((reason, text));
+        if self.consult(Hook::Answer)? {
+            return Ok(Next::Wait);
+        }
+        self.end_as_planned()
+    }
+
+    /// Nobody minds the answer. A message that came meanwhile is answered before.
+    pub(super) fn answer_stands(&mut self) -> Result<Next, InputError> {
+        if self.agent.conversation.is_steered() {
+            self.agent.ending = None;
+            self.agent.conversation.join_steered();
+            return Ok(Next::GoOn);
+        }
+        self.end_as_planned()
+    }
+
+    /// The answer is turned down: the model is told why, unless it was often enough.
+    pub(super) fn turn_down(&mut self, message: String) -> Result<Next, InputError> {
+        let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
+        if !self.agent.is_asked_again(self.spec) {
+            let reason = match reason {
+                // The limit is why, whatever is wrong with what there is.
+                FinishReason::Length => reason,
+                _ => FinishReason::InvalidAnswer(message),
+            };
+            return Ok(Next::Finish(reason, text));
+        }
+        self.tell(PromptReason::AnswerTurnedDown, message);
+        self.agent.conversation.join_steered();
+        Ok(Next::GoOn)
+    }
+
+    /// Notes that a call was to deliver the answer and its arguments are not one, unless another of its batch did.
+    pub(super) fn note_undelivered(&mut self, result: &ToolResult, arguments: &JsonText) {
+        let is_refused = result.failure == Some(ToolFailure::InvalidArguments);
+        if is_refused && self.agent.ending.is_none() && self.spec.is_delivered_by(&result.name) {
+            let why = result.value.error_message().unwrap_or_default();
+            let ending = (
+                FinishReason::InvalidAnswer(why),
+                arguments.as_str().to_owned(),
+            );
+            self.agent.ending = Some(ending);
+        }
+    }
+
+    fn end_as_planned(&mut self) -> Result<Next, InputError> {
+        let (reason, text) = self.agent.ending.take().ok_or(NO_ANSWER)?;
+        Ok(Next::Finish(reason, text))
+    }
+}
+
+impl Agent {
+    /// Tells whether a batch ended with an answer that a tool delivered.
+    pub(super) fn is_delivered(&self, spec: &AgentSpec, ending: &(FinishReason, String)) -> bool {
+        ending.0 == FinishReason::Stop && spec.delivering_tool().is_some()
+    }
+
+    /// Tells whether the model may try once more after a batch that ended so: its call has a result that says what is wrong.
+    pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {
+        matches!(reason, FinishReason::InvalidAnswer(_)) && self.is_asked_again(spec)
+    }
+
+    /// Counts another answer that was turned down. Tells whether there may be a next one.
+    fn is_asked_again(&mut self, spec: &AgentSpec) -> bool {
+        let most = spec.answer.as_ref().map(|rule| rule.retries);
+        let may = self.turned_down < most.unwrap_or(AnswerRule::RETRIES);
+        self.turned_down = self.turned_down.saturating_add(u32::from(may));
+        may
+    }
+}

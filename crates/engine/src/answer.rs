@@ -1,0 +1,250 @@
+//! Answers that have a form: the JSON Schema that one is to fit, how a model is brought to keep to it, and reading an answer.
+//!
+//! A model that may call tools delivers the answer by calling one, [`FINAL_ANSWER`], since many servers let a model whose
+//! reply is held to a schema call none. One that may not is held to the schema by its provider. Either way the answer is
+//! checked here, and one that does not fit is told to the model with what is wrong.
+//!
+//! Not for values of one's own types, which are read in `typed`.
+
+mod fault;
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AgentSpec, AnswerRule, JsonText, Offer, Opening, Record, RecordBody, ReplyFormat, RunOutcome,
+    RunStatus, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, without_fence,
+};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::catalog::faults;
+
+pub use fault::{AnswerFault, AnswerSchemaError};
+
+/// The tool by which a model delivers its answer. No other tool has this name.
+pub(crate) const FINAL_ANSWER: &str = "final_answer";
+
+/// The most bytes of a schema: it goes with every request.
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// The most characters of a schema's name: providers take no more.
+const MAX_NAME_CHARS: usize = 64;
+
+/// What an answer has to look like: a JSON Schema of an object. It was checked when it was made.
+///
+/// ```
+/// use neuraxis_engine::AnswerSchema;
+///
+/// let schema = AnswerSchema::from_json(
+///     r#"{"title":"Place","type":"object","properties":{"city":{"type":"string"}},"required":["city"]}"#,
+/// )?;
+/// assert_eq!(schema.name(), "Place");
+/// let wrong = AnswerSchema::from_json(r#"{"type":"array"}"#).unwrap_err();
+/// assert!(wrong.to_string().contains("an object"), "{wrong}");
+/// # Ok::<(), neuraxis_engine::AnswerSchemaError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerSchema {
+    name: Arc<str>,
+    schema: JsonText,
+    tool: ToolName,
+    retries: u32,
+}
+
+impl AnswerSchema {
+    /// Takes a JSON Schema (2020-12). Its `title` is its name, as far as letters, digits, `_` and `-` go; without one it is
+    /// called `answer`.
+    ///
+    /// # Errors
+    ///
+    /// An [`AnswerSchemaError`] if it is no JSON Schema, not that of an object, or larger than 64 KiB.
+    pub fn from_json(schema: impl Into<Arc<str>>) -> Result<Self, AnswerSchemaError> {
+        let schema = JsonText::from_text(schema);
+        let bytes = schema.as_str().len();
+        if bytes > MAX_SCHEMA_BYTES {
+            let most = MAX_SCHEMA_BYTES;
+            return Err(AnswerSchemaError::TooLarge { bytes, most });
+        }
+        let value: Value = schema
+            .decode()
+            .map_err(|error| AnswerSchemaError::NotJson(error.to_string()))?;
+        jsonschema::validator_for(&value)
+            .map_err(|error| AnswerSchemaError::NotSchema(error.to_string()))?;
+        if value.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(AnswerSchemaError::NotObject);
+        }
+        let title = value.get("title").and_then(Value::as_str);
+        let name = name_of(title.unwrap_or_default());
+        let tool = FINAL_ANSWER.parse();
+        let tool = tool.map_err(|_| AnswerSchemaError::Name(FINAL_ANSWER.to_owned()))?;
+        Ok(Self {
+            name,
+            schema,
+            tool,
+            retries: AnswerRule::RETRIES,
+        })
+    }
+
+    /// Gives it another name, which models and providers see: 1 to 64 letters, digits, `_` and `-`.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerSchemaError::Name`] for any other.
+    pub fn named(mut self, name: &str) -> Result<Self, AnswerSchemaError> {
+        if name.is_empty() || *name_of(name) != *name {
+            return Err(AnswerSchemaError::Name(name.to_owned()));
+        }
+        self.name = name.into();
+        Ok(self)
+    }
+
+    /// Sets how often a model is asked again whose answer does not fit; twice, unless somebody says otherwise.
+    #[must_use]
+    pub const fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the JSON Schema.
+    #[must_use]
+    pub const fn schema(&self) -> &JsonText {
+        &self.schema
+    }
+
+    /// Takes the answer out of a text: the text itself, or what is in the Markdown code fence that is all of it.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerFault::NotJson`] or [`AnswerFault::NotSchema`], with the place and what is wrong there.
+    pub fn read(&self, text: &str) -> Result<JsonText, AnswerFault> {
+        read(&self.schema, text)
+    }
+
+    /// Returns the one that a run was begun with, if it was. A recorded one that is none is left out.
+    pub(crate) fn of_run(records: &[Arc<Record>]) -> Option<Self> {
+        let root = root_of(records)?;
+        let schema = root.answer_schema()?.as_str();
+        let retries = root.answer.as_ref()?.retries;
+        Some(Self::from_json(schema).ok()?.retries(retries))
+    }
+
+    /// Holds an agent to it: by a tool beside those that it may call, otherwise by the form of its replies.
+    pub(crate) fn hold(&self, agent: &mut AgentSpec) {
+        let profile = &agent.profile;
+        let gathers = matches!(profile.opening, Opening::Gather { .. });
+        if agent.tools.is_empty() || profile.offer == Offer::Never || gathers {
+            agent.answer = Some(AnswerRule::text(self.retries));
+            agent.reply_format = ReplyFormat::JsonSchema {
+                name: Arc::clone(&self.name),
+                schema: self.schema.clone(),
+            };
+            return;
+        }
+        agent.answer = Some(AnswerRule::tool(self.tool.clone(), self.retries));
+        let tools = agent.tools.iter().cloned();
+        agent.tools = tools.chain([self.delivering_tool()]).collect();
+    }
+
+    fn delivering_tool(&self) -> ToolSpec {
+        let name = &self.name;
+        let description = format!(
+            "Gives your answer: its arguments are the answer ({name}). Call it once, as the last thing, when you know all \
+             that it takes. Text beside it is not read."
+        );
+        ToolSpec {
+            name: self.tool.clone(),
+            description: description.into(),
+            parameters: self.schema.clone(),
+            class: ToolClass::ReadOnly,
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+}
+
+/// Takes an answer out of a text, if it fits the schema. What is wrong is told without quoting the text, since it goes where
+/// a data policy may not let the text go.
+pub(crate) fn read(schema: &JsonText, text: &str) -> Result<JsonText, AnswerFault> {
+    let answer = JsonText::from_text(without_fence(text));
+    let value: Value = answer
+        .decode()
+        .map_err(|error| AnswerFault::NotJson(error.to_string()))?;
+    // A schema in a log that somebody altered fits nothing.
+    let validator = schema
+        .decode::<Value>()
+        .ok()
+        .and_then(|schema| jsonschema::validator_for(&schema).ok());
+    let Some(validator) = validator else {
+        let why = "what is on record is no JSON Schema".to_owned();
+        return Err(AnswerFault::NotSchema(why));
+    };
+    match faults(&validator, &value, |fault| fault.masked().to_string()) {
+        None => Ok(answer),
+        Some(faults) => Err(AnswerFault::NotSchema(faults)),
+    }
+}
+
+/// Returns the answer of a run, or why it has none; neither if none of a form was asked for.
+pub(crate) fn of_run(
+    outcome: Option<&RunOutcome>,
+    records: &[Arc<Record>],
+) -> (Option<JsonText>, Option<AnswerFault>) {
+    let Some(schema) = root_of(records).and_then(AgentSpec::answer_schema) else {
+        return (None, None);
+    };
+    let Some(outcome) = outcome else {
+        return (None, Some(AnswerFault::Waiting));
+    };
+    match read(schema, &outcome.content) {
+        Ok(answer) if outcome.status() == RunStatus::Done => (Some(answer), None),
+        found => (
+            None,
+            Some(AnswerFault::of(&outcome.finish_reason, found.err())),
+        ),
+    }
+}
+
+/// Returns how the agent was started that answers the user.
+fn root_of(records: &[Arc<Record>]) -> Option<&AgentSpec> {
+    match &records.first()?.body {
+        RecordBody::RunStarted(started) => Some(&started.spec.root),
+        _ => None,
+    }
+}
+
+/// Makes a name of a title: what a name may not hold becomes `_`.
+fn name_of(title: &str) -> Arc<str> {
+    let letters = title.chars().take(MAX_NAME_CHARS).map(|letter| {
+        let is_fine = letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+        if is_fine { letter } else { '_' }
+    });
+    let name: String = letters.collect();
+    if name.is_empty() {
+        "answer".into()
+    } else {
+        name.into()
+    }
+}
+
+/// Writes an answer in place, as JSON inside the surrounding JSON.
+#[expect(clippy::ref_option, reason = "serde hands the field over by reference")]
+pub(crate) fn embedded<S: Serializer>(
+    answer: &Option<JsonText>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let raw = answer.as_ref().map(|answer| answer.decode::<&RawValue>());
+    let raw = raw.transpose().map_err(serde::ser::Error::custom)?;
+    raw.serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests;

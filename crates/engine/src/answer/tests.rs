@@ -1,0 +1,69 @@
+//! Schemas that can be asked for, and answers that are read.
+
+use super::*;
+
+const PLACE: &str = r#"{"title":"A place!","type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}"#;
+
+fn place() -> AnswerSchema {
+    AnswerSchema::from_json(PLACE).unwrap()
+}
+
+#[test]
+fn a_schema_is_named_after_its_title_as_far_as_providers_let_it() {
+    assert_eq!(place().name(), "A_place_");
+    let untitled = AnswerSchema::from_json(r#"{"type":"object"}"#).unwrap();
+    assert_eq!(untitled.name(), "answer");
+    assert_eq!(place().named("place-2").unwrap().name(), "place-2");
+    for name in ["", "a b", "ä", &"x".repeat(65)] {
+        assert!(
+            matches!(place().named(name), Err(AnswerSchemaError::Name(_))),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_with_what_is_wrong() {
+    let wrong = |schema: &str| AnswerSchema::from_json(schema).unwrap_err();
+    assert!(matches!(wrong("{"), AnswerSchemaError::NotJson(_)));
+    let message = wrong(r#"{"type":"objekt"}"#).to_string();
+    assert!(message.contains("objekt"), "{message}");
+    for other in [r#"{"type":"array"}"#, "true", "{}", r#"{"oneOf":[]}"#] {
+        let found = wrong(other);
+        let is_refused = matches!(
+            found,
+            AnswerSchemaError::NotObject | AnswerSchemaError::NotSchema(_)
+        );
+        assert!(is_refused, "{other}: {found}");
+    }
+    let elsewhere = r#"{"type":"object","properties":{"x":{"$ref":"https://example.org/x.json"}}}"#;
+    assert!(matches!(wrong(elsewhere), AnswerSchemaError::NotSchema(_)));
+    let large = format!(r#"{{"type":"object","title":"{}"}}"#, "x".repeat(70_000));
+    let message = wrong(&large).to_string();
+    assert!(message.contains("65536"), "{message}");
+}
+
+#[test]
+fn an_answer_is_the_whole_text_or_what_is_in_the_fence_around_it() {
+    for text in [
+        r#"{"city":"Delft"}"#,
+        " \n{\"city\":\"Delft\"}\n",
+        "```json\n{\"city\":\"Delft\"}\n```",
+    ] {
+        assert_eq!(place().read(text).unwrap().as_str(), r#"{"city":"Delft"}"#);
+    }
+    for text in ["", "Delft", r#"Here: {"city":"Delft"}"#, r#"{"city":"Delft""#] {
+        let fault = place().read(text).unwrap_err();
+        assert!(matches!(fault, AnswerFault::NotJson(_)), "{text}: {fault}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_its_place_and_not_quoted() {
+    let fault = place().read(r#"{"city":4711}"#).unwrap_err().to_string();
+    assert!(fault.contains("/city"), "{fault}");
+    assert!(fault.contains("string"), "{fault}");
+    assert!(!fault.contains("4711"), "{fault}");
+    let fault = place().read("{}").unwrap_err().to_string();
+    assert!(fault.contains("city"), "{fault}");
+}

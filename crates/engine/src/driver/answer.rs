@@ -1,0 +1,64 @@
+//! Checks answers that are to have a form: the arguments of the tool that delivers one, and the text of a reply that is to
+//! be one.
+
+use neuraxis_core::{
+    Advice, AgentId, CallToVet, Consult, FinishReason, Hook, ToolClass, Vetting,
+};
+use serde::Deserialize;
+
+use crate::answer::{self, FINAL_ANSWER};
+use crate::driver::Driver;
+
+/// What is asked about an answer.
+#[derive(Deserialize)]
+struct Said {
+    text: String,
+    finish_reason: FinishReason,
+}
+
+impl Driver {
+    /// Tells whether a call delivers the answer of its agent. It does nothing else, so that nobody has to allow it: not the
+    /// policy, which would not know it, and no person.
+    pub(super) fn is_delivery(&self, agent: AgentId, tool: &str) -> bool {
+        tool == FINAL_ANSWER && self.tree.agent_spec(agent).is_delivered_by(tool)
+    }
+
+    /// Checks a call that delivers the answer; `None` if it is another call.
+    pub(super) fn vet_delivery(&self, call: &CallToVet, agent: AgentId) -> Option<Vetting> {
+        if !self.is_delivery(agent, &call.name) {
+            return None;
+        }
+        let schema = self.tree.agent_spec(agent).answer_schema()?;
+        Some(match answer::read(schema, call.arguments.as_str()) {
+            Ok(_) => Vetting::run(ToolClass::ReadOnly),
+            Err(fault) => Vetting::Invalid {
+                message: fault.to_string(),
+            },
+        })
+    }
+
+    /// Checks the text with which an agent would end; `None` if it is what was asked for, or nothing was.
+    pub(super) fn check_answer(&self, question: &Consult) -> Option<Advice> {
+        if question.hook != Hook::Answer {
+            return None;
+        }
+        let spec = self.tree.agent_spec(question.agent);
+        let schema = spec.answer_schema()?;
+        let said: Said = question.subject.decode().ok()?;
+        let fault = answer::read(schema, &said.text).err()?;
+        let mut message = format!("This is no answer yet: {fault}. ");
+        if said.finish_reason == FinishReason::Length {
+            message.push_str("It was cut off at the limit on its length: be shorter. ");
+        }
+        match spec.delivering_tool() {
+            Some(tool) => {
+                let tool = &tool.name;
+                message.push_str(&format!("Give your answer by calling {tool}."));
+            }
+            None => message.push_str(
+                "Answer again, with nothing but one JSON object that fits the schema you were given.",
+            ),
+        }
+        Some(Advice::TurnDown { message })
+    }
+}

@@ -1,0 +1,187 @@
+//! Answers as values of one's own types: the schema is derived from the type, and the answer is read back as one.
+//!
+//! Not for how a model is brought to give such an answer, which is `answer`'s.
+
+use neuraxis_core::{JsonText, Message};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+
+use crate::agent::{Agent, Execution};
+use crate::answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
+use crate::orchestrator::Orchestrator;
+use crate::request::{RequestError, UserRequest};
+use crate::result::OrchestratorResult;
+
+/// An answer that is a value, and the run that came to it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Typed<T, R = OrchestratorResult> {
+    /// The answer.
+    pub value: T,
+    /// What the run came to beside it.
+    pub result: R,
+}
+
+/// Why there is no such answer. Once there was a run, the error holds what it came to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TypedError<R = OrchestratorResult> {
+    /// The type has no schema that can be asked for. No run was begun.
+    #[error("no answer of this type can be asked for")]
+    Schema(#[from] AnswerSchemaError),
+    /// The request was refused before a run existed, or its run was left without an end.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The run came to no answer that fits the schema.
+    #[error("there is no answer of the form that was asked for")]
+    NoAnswer {
+        /// What is wrong.
+        #[source]
+        fault: AnswerFault,
+        /// What the run came to.
+        result: Box<R>,
+    },
+    /// The answer fits the schema of the type, and the type does not read it: it demands more than its schema says.
+    #[error("the answer fits the schema, but the type does not read it")]
+    Unreadable {
+        /// What the type said.
+        #[source]
+        source: serde_json::Error,
+        /// What the run came to; its `answer` is the JSON.
+        result: Box<R>,
+    },
+}
+
+impl AnswerSchema {
+    /// Derives the schema from a type: one that serializes as an object, such as a struct with named fields. What its
+    /// documentation says of it and its fields, the model reads.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerSchemaError::NotObject`] for a type that is written otherwise, such as a list, a number or an enum: put it into
+    /// a field of a struct.
+    pub fn of<T: JsonSchema>() -> Result<Self, AnswerSchemaError> {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.meta_schema = None;
+        });
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        Self::from_json(schema.as_value().to_string())
+    }
+}
+
+impl Orchestrator {
+    /// As [`handle`](Self::handle), for an answer that is a value of a type. A schema that the request names itself takes the
+    /// place of the type's own.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_core::Role;
+    /// use neuraxis_engine::{Orchestrator, UserRequest};
+    /// use neuraxis_memory::MemoryStore;
+    /// use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// /// Somebody who is spoken of.
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Person {
+    ///     name: String,
+    ///     job: String,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = ScriptedModel::always(reply::text(r#"{"name":"Ada","job":"analyst"}"#));
+    /// let orchestrator = Orchestrator::builder()
+    ///     .model(Role::REASONING, Arc::new(model))
+    ///     .store(Arc::new(MemoryStore::default()))
+    ///     .build()?;
+    /// let request = UserRequest::new("s1".parse()?, "Ada works as an analyst.");
+    /// let done = orchestrator.handle_typed::<Person>(request).await?;
+    /// assert_eq!(done.value.name, "Ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`TypedError`] that says what is wrong; where there was a run, it holds what that came to.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn handle_typed<T: DeserializeOwned + JsonSchema>(
+        &self,
+        mut request: UserRequest,
+    ) -> Result<Typed<T>, TypedError> {
+        if request.answer.is_none() {
+            request.answer = Some(AnswerSchema::of::<T>()?);
+        }
+        let result = self.handle(request).await?;
+        let found = (result.answer.clone(), result.answer_fault.clone());
+        typed(result, found)
+    }
+}
+
+impl Agent {
+    /// As [`run`](Self::run), for an answer that is a value of a type.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use neuraxis_core::{Message, Role};
+    /// use neuraxis_engine::Orchestrator;
+    /// use neuraxis_testkit::{ScriptedModel, reply};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Sum {
+    ///     total: f64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = ScriptedModel::always(reply::text(r#"{"total":42.0}"#));
+    /// let agent = Orchestrator::builder().model(Role::REASONING, Arc::new(model)).build_agent()?;
+    /// let done = agent.run_typed::<Sum>(vec![Message::user("6 × 7")], None).await?;
+    /// assert_eq!(done.value.total, 42.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`TypedError`] that says what is wrong; where there was a run, it holds what that came to.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the run.
+    pub async fn run_typed<T: DeserializeOwned + JsonSchema>(
+        &self,
+        messages: Vec<Message>,
+        system_prompt: Option<&str>,
+    ) -> Result<Typed<T, Execution>, TypedError<Execution>> {
+        let schema = AnswerSchema::of::<T>()?;
+        let result = self.run_held(messages, system_prompt, Some(&schema)).await?;
+        let found = (result.answer.clone(), result.answer_fault.clone());
+        typed(result, found)
+    }
+}
+
+fn typed<T: DeserializeOwned, R>(
+    result: R,
+    (answer, fault): (Option<JsonText>, Option<AnswerFault>),
+) -> Result<Typed<T, R>, TypedError<R>> {
+    let Some(answer) = answer else {
+        // A run that has no answer and asked for one says why.
+        let fault = fault.unwrap_or(AnswerFault::Waiting);
+        let result = Box::new(result);
+        return Err(TypedError::NoAnswer { fault, result });
+    };
+    match answer.decode() {
+        Ok(value) => Ok(Typed { value, result }),
+        Err(source) => {
+            let result = Box::new(result);
+            Err(TypedError::Unreadable { source, result })
+        }
+    }
+}
