@@ -11,8 +11,8 @@ use crate::support::{id, open, server_config};
 async fn a_store_beside_a_pool_has_the_pools_database_and_leaves_the_pool_alone() {
     let of_server = server_config();
     let pool = PgPool::connect(&of_server.url).await.unwrap();
-    let store = SqlStore::open_beside(&pool, &SqlConfig::new(""));
-    let store = store.await.unwrap();
+    let config = SqlConfig::new("");
+    let store = SqlStore::open_beside(&pool, &config).await.unwrap();
     let session = Session::new(id("main"), START);
     store.create_session(&session).await.unwrap();
     // What is kept there is found by whoever names the database.
