@@ -107,8 +107,10 @@ pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
     if content.is_empty() {
         return Err(AttachmentError::Empty);
     }
-    let found = recognized(content);
-    match found {
+    if let Some(written) = as_text(content) {
+        return text(name, written);
+    }
+    match recognized(content) {
         Some(found) if is_media(found) => {
             let most = MAX_MEDIA_BYTES;
             if content.len() > most {
@@ -117,18 +119,24 @@ pub fn attachment(name: &str, content: &[u8]) -> Result<Part, AttachmentError> {
             let part = MediaPart::embedded(found, STANDARD.encode(content));
             Ok(Part::Media(part))
         }
-        found => text(name, content, found),
+        found => Err(AttachmentError::NotSendable {
+            found: found.unwrap_or("of an unknown kind").to_owned(),
+        }),
     }
 }
 
-fn text(name: &str, content: &[u8], found: Option<&str>) -> Result<Part, AttachmentError> {
-    let not_text = || AttachmentError::NotSendable {
-        found: found.unwrap_or("of an unknown kind").to_owned(),
+/// Returns content that is text: UTF-8 without the control characters that no text has. The marks of some formats are letters,
+/// so that this comes before them; only a PDF begins as no text does.
+fn as_text(content: &[u8]) -> Option<&str> {
+    let is_of_text = |letter: char| {
+        !letter.is_control() || matches!(letter, '\t' | '\n' | '\r' | '\x0c' | '\x1b')
     };
-    let text = std::str::from_utf8(content).map_err(|_| not_text())?;
-    if text.contains('\0') {
-        return Err(not_text());
-    }
+    let text = std::str::from_utf8(content).ok()?;
+    let is_text = !text.starts_with("%PDF-") && text.chars().all(is_of_text);
+    is_text.then_some(text)
+}
+
+fn text(name: &str, text: &str) -> Result<Part, AttachmentError> {
     let most = MAX_TEXT_BYTES;
     if text.len() > most {
         return Err(AttachmentError::TooLarge { most });
@@ -262,6 +270,18 @@ mod tests {
             panic!("no text");
         };
         assert_eq!(text.text, "\n\n[file a[2J.md]\né\n[end of file a[2J.md]");
+    }
+
+    #[test]
+    fn text_is_not_mistaken_for_a_format_whose_marks_are_letters() {
+        for content in [
+            "BM is how a bitmap begins",
+            "ID3 and \u{1b}[1mbold",
+            "<html>",
+        ] {
+            let part = attachment("x", content.as_bytes()).unwrap();
+            assert!(matches!(part, Part::Text(_)), "{content}");
+        }
     }
 
     #[test]
