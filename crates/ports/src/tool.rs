@@ -177,8 +177,9 @@ pub trait ProgressSink: Debug + Send + Sync {
 /// made again is. Where the tool knows better it says so: `.map_err(ToolError::permanent)?`.
 ///
 /// **What is sent.** The message, cut at 2,000 characters, goes to the model, and so to whoever serves it, and into the
-/// run's records. Of an error that came by `?` that is its own text (`Display`), without its sources and without `Debug`. An
-/// error whose text may hold a secret, such as an address with a key in it, is to be put into other words:
+/// run's records. Of an error that came by `?` that is its own text (`Display`), without its sources and without `Debug`, and
+/// of addresses in it neither user, password nor query: clients of HTTP and of databases put those into their errors. An error
+/// that may hold a secret elsewhere is to be put into other words:
 /// `.map_err(|_| ToolError::temporary("the weather service does not answer"))?`.
 ///
 /// It does not implement [`std::error::Error`] itself, for otherwise no `?` could make one of every error that does.
@@ -256,8 +257,41 @@ impl fmt::Display for ToolError {
 /// Makes `?` work in a tool: see [`ToolError`] for what of the error is sent.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ToolError {
     fn from(error: E) -> Self {
-        Self::new(error.into())
+        Self::new(without_secrets_of_addresses(&error.into().to_string()))
     }
+}
+
+/// Takes user, password, query and fragment out of the addresses in a text.
+fn without_secrets_of_addresses(text: &str) -> String {
+    let is_end = |letter: char| letter.is_whitespace() || "\"'`<>".contains(letter);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let (address, behind) = after.split_at(after.find(is_end).unwrap_or(after.len()));
+        // A sentence or a bracket may end right behind an address.
+        let bare = address.trim_end_matches([')', ']', '}', '.', ',', ';', ':']);
+        let (place, is_cut) = match bare.find(['?', '#']) {
+            Some(at) => (bare.get(..at).unwrap_or_default(), true),
+            None => (bare, false),
+        };
+        let host = place.find('/').unwrap_or(place.len());
+        let (authority, path) = place.split_at(host);
+        shown.push_str(
+            authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host),
+        );
+        shown.push_str(path);
+        if is_cut {
+            shown.push('…');
+        }
+        shown.push_str(address.get(bare.len()..).unwrap_or_default());
+        rest = behind;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// Makes `?` work for whoever calls a tool by hand, as tests do.
@@ -287,6 +321,30 @@ mod tests {
         let error = fails().unwrap_err();
         assert_eq!(error, ToolError::new("the weather service does not answer"));
         assert!(!format!("{error:?}").contains("canary"));
+    }
+
+    #[test]
+    fn an_address_in_an_error_that_is_passed_on_has_neither_user_password_nor_query() {
+        let table = [
+            (
+                "error sending request for url (https://api.example/v1?key=k)canary)",
+                "error sending request for url (https://api.example/v1…)",
+            ),
+            (
+                "no postgres://me:p@canary@db:5432/nx, or \"http://a/#canary\".",
+                "no postgres://db:5432/nx, or \"http://a/…\".",
+            ),
+            (
+                "see https://example.org/@a/b: 3 of ://",
+                "see https://example.org/@a/b: 3 of ://",
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(ToolError::from(text).message, expected);
+        }
+        // What a tool says in its own words is its own.
+        let said = ToolError::new("open https://example.org/?page=2 instead");
+        assert!(said.message.ends_with("?page=2 instead"));
     }
 
     #[test]

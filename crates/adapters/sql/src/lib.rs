@@ -27,7 +27,9 @@
 //! ```
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-compile_error!("neuraxis-sql keeps sessions in a database: turn on its feature `sqlite`, `postgres`, or both");
+compile_error!(
+    "neuraxis-sql keeps sessions in a database: turn on its feature `sqlite`, `postgres`, or both"
+);
 
 mod config;
 mod database;
