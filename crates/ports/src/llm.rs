@@ -11,6 +11,7 @@ use neuraxis_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::request_context::RequestContext;
 use crate::trace::TraceContext;
 
 /// A reply as it streams in: deltas, then [`ReplyDelta::End`]. An error, or an end without it, means the reply was cut.
@@ -68,6 +69,9 @@ pub struct CallContext {
     pub trace: TraceContext,
     /// Tells the call to give up.
     pub cancellation: CancellationToken,
+    /// Who asks, and what the program gave with the request: for clients of a program's own around another, which check or
+    /// change what is sent and said.
+    pub request: RequestContext,
 }
 
 impl CallContext {
@@ -79,6 +83,7 @@ impl CallContext {
             attempt: Attempt(1),
             trace,
             cancellation: CancellationToken::new(),
+            request: RequestContext::default(),
         }
     }
 }

@@ -6,7 +6,6 @@ mod models;
 mod request;
 mod standing_in;
 mod surroundings;
-mod tools;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -59,7 +58,6 @@ impl Doctor {
             Err(error) => checks.push(surroundings::broken_configuration(&error)),
             Ok(config) => {
                 checks.extend(surroundings::all(&config, &environment).await);
-                checks.extend(tools::check(&config, &environment));
                 let discovery = discover(&config, &environment).await;
                 checks.push(surroundings::choice(&discovery.choice));
                 checks.extend(discovery.passed_over.iter().map(surroundings::passed_over));

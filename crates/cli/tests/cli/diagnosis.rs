@@ -205,6 +205,35 @@ fn the_doctor_of_what_works_is_content() {
 }
 
 #[test]
+fn the_doctor_names_tools_that_no_request_gets_to_run() {
+    let rules = "[rules.none]\nanswer = 'deny'\ntools = ['calculate']\n";
+    let machine = Machine::new().with_file("policy.toml", rules);
+    let done = machine.run([
+        "doctor",
+        "--offline",
+        "--format",
+        "json",
+        "--config",
+        "policy.toml",
+    ]);
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let refused: Vec<_> = checks
+        .iter()
+        .filter(|check| check["check"] == "refused")
+        .collect();
+    let [refused] = refused.as_slice() else {
+        panic!("one tool is refused: {report:#}")
+    };
+    assert_eq!(refused["outcome"], "warning");
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("tool calculate never runs: "),
+        "{detail}"
+    );
+}
+
+#[test]
 fn offline_the_doctor_sends_nothing() {
     let world = World::new();
     let done = world.run(&["doctor", "--offline"]);

@@ -65,6 +65,7 @@ impl Driver {
         } = served;
         let mut ctx = CallContext::new(call.effect_id, self.scope.trace.clone());
         ctx.attempt = call.attempt;
+        ctx.request = self.scope.request.clone();
         self.running
             .push((call.effect_id, ctx.cancellation.clone()));
         let reads_along =

@@ -3,21 +3,21 @@
 use std::sync::{Arc, Mutex};
 
 use neuraxis_core::{
-    ApprovalDecision, JsonText, Message, Mode, PlanName, RunStatus, SessionId, ToolOutput,
-    ToolSpec, Turn,
+    ApprovalDecision, JsonText, LlmError, LlmErrorKind, Message, Mode, ModelRequest, PlanName,
+    Reply, ReplyPart, Role, RunStatus, SessionId, ToolOutput, ToolSpec, Turn,
 };
 use neuraxis_engine::{
-    DecideError, Decided, ForkOptions, Orchestrator, OrchestratorBuilder, RequestError,
+    DecideError, Decided, Delivery, ForkOptions, Orchestrator, OrchestratorBuilder, RequestError,
     ResumeError, UserRequest,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{
-    ApproverReply, RequestContext, SessionIndex as _, Tool, ToolContext, ToolError, TurnContext,
-    async_trait,
+    ApproverReply, CallContext, LlmClient, ModelInfo, ReplyStream, RequestContext,
+    SessionIndex as _, Tool, ToolContext, ToolError, TurnContext, async_trait,
 };
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, reply, spec};
 
-use crate::support::{builder, policy};
+use crate::support::{builder, hear, policy};
 
 /// What the program knows of who asks.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,9 @@ impl Program {
         let mut model = ScriptedModel::new();
         for _ in 0..runs {
             let calls = reply::using(reply::calls([("who", "{}")]), 10, 0);
-            model = model.then(calls).then(reply::using(reply::text("ok"), 2_000, 0));
+            model = model
+                .then(calls)
+                .then(reply::using(reply::text("ok"), 200_000, 0));
         }
         let (store, seen) = (Arc::new(MemoryStore::new()), Seen::default());
         let who = WhoAsks {
@@ -116,6 +118,60 @@ async fn a_tool_sees_who_asks_and_what_the_program_gave_with_the_request() {
     program.orchestrator.handle(ask("hers")).await.unwrap();
     assert_eq!(program.seen(), [(ada(), Some(Tenant(7))), (ada(), None)]);
     assert_eq!(program.owner_of("hers").await, ada());
+}
+
+/// A client around a model, which looks at what is asked for whom, and at what is said.
+#[derive(Debug)]
+struct Guarded(ScriptedModel);
+
+#[async_trait]
+impl LlmClient for Guarded {
+    async fn respond(&self, request: &ModelRequest, ctx: &CallContext) -> Result<Reply, LlmError> {
+        if ctx.request.owner() == Some("bob") {
+            let kind = LlmErrorKind::ContentFiltered;
+            return Err(LlmError::new(kind, "not for Bob"));
+        }
+        let mut reply = self.0.respond(request, ctx).await?;
+        for part in &mut reply.parts {
+            if let ReplyPart::Text(part) = part {
+                part.text = part.text.replace("4111", "[card]");
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn stream_respond(
+        &self,
+        request: &ModelRequest,
+        ctx: &CallContext,
+    ) -> Result<ReplyStream, LlmError> {
+        self.0.stream_respond(request, ctx).await
+    }
+
+    fn info(&self) -> ModelInfo {
+        self.0.info()
+    }
+}
+
+#[tokio::test]
+async fn a_client_around_a_model_sees_who_asks_and_what_it_makes_of_a_reply_is_on_record() {
+    let model = Guarded(ScriptedModel::always(reply::text("It is 4111.")));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, Arc::new(model))
+        .build()
+        .unwrap();
+    let ask = |session| ask(session).delivery(Delivery::Whole);
+    let heard = hear(&orchestrator, ask("hers").owner("ada")).await;
+    assert_eq!(heard.result.reply, "It is [card].");
+    assert!(
+        heard
+            .records()
+            .iter()
+            .all(|record| !record.to_json().contains("4111"))
+    );
+    let refused = hear(&orchestrator, ask("his").owner("bob")).await;
+    assert_eq!(refused.result.status, RunStatus::Failed);
+    assert!(refused.kinds().contains(&"llm_failed"));
 }
 
 #[tokio::test]
@@ -188,7 +244,7 @@ async fn a_fork_is_its_owner_s_and_nobody_else_may_make_one() {
 async fn a_day_s_budget_is_the_owner_s_in_a_new_session_too() {
     let plan = PlanName::new("team");
     let program = Program::with(2, |builder| {
-        let rules = policy("plans.team.day = { max_tokens = 1000 }\n");
+        let rules = policy("plans.team.day = { max_tokens = 100000 }\n");
         builder.policy(rules).default_plan(plan)
     });
     let orchestrator = &program.orchestrator;

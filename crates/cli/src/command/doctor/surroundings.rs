@@ -1,15 +1,17 @@
-//! What is on this machine: configuration, store, project folder, terminal.
+//! What is on this machine: configuration, store, project folder, tools, terminal.
 
 use std::fs;
 use std::io::{self, IsTerminal};
 
 use neuraxis::core::log::describe::counted;
+use neuraxis::engine::{Approving, tool_warnings};
 use neuraxis::ports::StoreError;
 #[cfg(target_os = "linux")]
 use neuraxis::tools::{SandboxFeature, SandboxFeatures, sandbox_features};
 use neuraxis_app::{
     ApprovalKeyError, ApprovalKeyPlace, BuildError, Choice, Config, Contents, Environment,
-    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place, usual_key_variables,
+    FoundFile, OpenError, OpenStore, PassedOver, Trust, approval_key_place, tool_specs,
+    usual_key_variables,
 };
 
 use super::check::{Check, Outcome};
@@ -28,6 +30,7 @@ pub(super) async fn all(config: &Config, environment: &Environment) -> Vec<Check
     checks.push(store(config).await);
     checks.push(approvals(config, environment));
     checks.push(project(config));
+    checks.extend(tools(config, environment));
     #[cfg(target_os = "linux")]
     checks.extend(sandbox());
     checks.push(terminal());
@@ -277,6 +280,20 @@ fn project(config: &Config) -> Check {
                 .fix("set tools.root to a folder that you can read")
         }
     }
+}
+
+/// Warns of tools that no request gets to run. At a terminal somebody approves.
+fn tools(config: &Config, environment: &Environment) -> Vec<Check> {
+    // What is wrong with their folder is a check of its own.
+    let Ok(tools) = tool_specs(config, environment) else {
+        return Vec::new();
+    };
+    let warnings = tool_warnings(config.policy(), &tools, Approving::Somebody).into_iter();
+    let checks = warnings.map(|warning| {
+        Check::new(SUBJECT, "refused", Outcome::Warning, warning.to_string())
+            .fix("`neuraxis policy explain --tool NAME` says what becomes of its calls")
+    });
+    checks.collect()
 }
 
 fn terminal() -> Check {

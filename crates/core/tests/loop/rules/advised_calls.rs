@@ -49,7 +49,7 @@ fn rewritten_arguments_are_what_runs_and_the_advice_goes_along_when_the_call_is_
     let call = &run.to_vet().calls[0];
     assert_eq!(call.arguments.as_str(), REWRITTEN);
     assert_eq!(call.advised.as_ref().unwrap().advice, CallAdvice::Continue);
-    run.vet([asks()]).finish(1, done("1"));
+    run.vet([asks()]);
     let sent = run.started(0);
     assert_eq!(sent.arguments.as_str(), REWRITTEN);
     let (restored, _) = RunTree::restore(Transcript::default(), &run.records).unwrap();
@@ -68,7 +68,10 @@ fn an_approval_does_not_outlive_the_arguments_that_it_was_given_for() {
     );
     let input = advised(&run, Some(REWRITTEN), CallAdvice::Continue, [asks()]);
     run.send(input);
-    assert_eq!(run.just_recorded(), ["verdict", "approval_requested"]);
+    assert_eq!(
+        run.just_recorded(),
+        ["verdict", "approval_requested", "waiting"]
+    );
     assert_eq!(run.asked().arguments.as_str(), REWRITTEN);
 }
 
