@@ -90,6 +90,7 @@ impl Policy {
         let mut policy = Self::new(merged.over(self.config.clone()))?;
         policy.hash = self.hash.chain(said.hash());
         policy.floors = floors;
+        policy.owned.clone_from(&self.owned);
         // A tool that a layer took from the channel that names it does not become one that nobody names.
         policy.listed = self.listed.clone();
         Ok(policy)

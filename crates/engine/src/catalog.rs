@@ -56,16 +56,6 @@ pub enum CatalogError {
         /// The tool.
         name: ToolName,
     },
-    /// An agent is to use a tool that there is not.
-    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
-    AgentWithoutTool {
-        /// The tool that starts the agent.
-        agent: ToolName,
-        /// The tool that is missing.
-        tool: ToolName,
-        /// The names there are.
-        known: String,
-    },
 }
 
 /// Why a call was not run.

@@ -29,12 +29,12 @@
 //! ```
 
 mod agent;
-mod agent_tool;
 mod approval_key;
 mod approvals;
 mod builder;
 mod catalog;
 mod driver;
+mod elsewhere;
 mod engine;
 mod event;
 mod feed;
@@ -53,8 +53,9 @@ mod steps;
 mod store_retry;
 mod traces;
 
-pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
-pub use agent_tool::AgentTool;
+pub use agent::{
+    Agent, AgentBuilder, AgentRun, Execution, InstructionContext, ToolCallRecord, tool_calls,
+};
 pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, Decided, Swept, WaitingApproval};
 pub use builder::{BuildError, OrchestratorBuilder};

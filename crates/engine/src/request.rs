@@ -1,6 +1,6 @@
 //! What a user asks, and why it may be refused before a run exists.
 
-use neuraxis_core::{Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
+use neuraxis_core::{AgentName, Channel, IdempotencyKey, Mode, PlanName, RunId, SessionId};
 use neuraxis_ports::{StoreError, TraceContext};
 
 use crate::idempotency::Differences;
@@ -19,6 +19,8 @@ pub struct UserRequest {
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
+    /// The agent that answers; that of the channel if `None`.
+    pub agent: Option<AgentName>,
     /// A named set of limits to be kept besides those of mode and channel.
     pub plan: Option<PlanName>,
     /// Whether models stream their replies or give them whole. The records are the same.
@@ -49,6 +51,7 @@ impl UserRequest {
             message: message.into(),
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            agent: None,
             plan: None,
             delivery: Delivery::default(),
             trace: None,
@@ -67,6 +70,13 @@ impl UserRequest {
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
+        self
+    }
+
+    /// Sets the agent that answers: one of the policy's `[agents.NAME]`, or one that the orchestrator was built with.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentName) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -105,6 +115,11 @@ pub enum RequestError {
     /// Policy does not allow such a request.
     #[error(transparent)]
     Policy(#[from] neuraxis_brainstem::RequestError),
+    /// The agent has no model of its own, and so does not run alone.
+    #[error(
+        "agent {0} has no model of its own: give it one with `model`, or let an orchestrator run it"
+    )]
+    NoModel(AgentName),
     /// The session has a run that has not ended.
     #[error("session {session} is busy with run {run}")]
     Busy {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{Channel, ContentHash, IdempotencyKey, JsonText, Mode};
+use neuraxis_core::{AgentName, Channel, ContentHash, IdempotencyKey, JsonText, Mode};
 use neuraxis_ports::{KeyedRequest, RunSummary, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,8 @@ pub enum RequestPart {
     Mode,
     /// Where it comes from.
     Channel,
+    /// The agent that answers.
+    Agent,
 }
 
 impl RequestPart {
@@ -28,6 +30,7 @@ impl RequestPart {
             Self::Message => "message",
             Self::Mode => "mode",
             Self::Channel => "channel",
+            Self::Agent => "agent",
         }
     }
 }
@@ -57,6 +60,8 @@ struct Asked {
     message: ContentHash,
     mode: Mode,
     channel: Channel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentName>,
 }
 
 impl Asked {
@@ -65,6 +70,7 @@ impl Asked {
             message: ContentHash::of(request.message.as_bytes()),
             mode: request.mode.clone(),
             channel: request.channel.clone(),
+            agent: request.agent.clone(),
         }
     }
 }
@@ -94,6 +100,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         (RequestPart::Message, first.message == now.message),
         (RequestPart::Mode, first.mode == now.mode),
         (RequestPart::Channel, first.channel == now.channel),
+        (RequestPart::Agent, first.agent == now.agent),
     ];
     let differ: Vec<_> = parts
         .into_iter()

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint,
-    Transcript, Turn, forked_history,
+    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq,
+    SessionId, Taint, Transcript, Turn, forked_history,
 };
 use neuraxis_ports::{Session, StoreError};
 
@@ -23,6 +24,8 @@ pub struct ForkOptions {
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
+    /// The agent that answers; that of the run if `None`.
+    pub agent: Option<AgentName>,
     /// The role that serves it, in place of the one that policy would choose. Must be one that policy allows.
     pub role: Option<Role>,
     /// What the user says now; without it the conversation goes on from where it stood.
@@ -37,6 +40,7 @@ impl ForkOptions {
             session_id,
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            agent: None,
             role: None,
             message: None,
         }
@@ -53,6 +57,13 @@ impl ForkOptions {
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
+        self
+    }
+
+    /// Lets another agent answer.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentName) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -137,9 +148,12 @@ impl Runs {
             return Err(ForkError::NothingToAnswer);
         }
         let asked = message.map_or_else(|| last_words(&seed), str::to_owned);
-        let request = UserRequest::new(options.session_id, asked)
+        let mut request = UserRequest::new(options.session_id, asked)
             .mode(options.mode)
             .channel(options.channel);
+        let view = RunView::of(&records);
+        let of_run = || view.decision().and_then(|decision| decision.agent.clone());
+        request.agent = options.agent.or_else(of_run);
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {
