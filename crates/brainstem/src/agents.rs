@@ -56,8 +56,10 @@ pub(crate) struct Owned {
 }
 
 impl Policy {
-    /// Adds the agents that an embedding program defines. What this policy itself says in `[agents.NAME]` is laid over what
-    /// the program says.
+    /// Adds the agents that an embedding program defines, which may name the given roles besides those of this policy. What
+    /// this policy itself says in `[agents.NAME]` is laid over what the program says.
+    ///
+    /// Where a configured agent and one of a program are called by the same tool, that tool calls the program's.
     ///
     /// # Errors
     ///
@@ -65,8 +67,10 @@ impl Policy {
     pub fn with_agents(
         &self,
         agents: impl IntoIterator<Item = AgentDefinition>,
+        roles: impl IntoIterator<Item = Role>,
     ) -> Result<Self, PolicyError> {
         let (mut added, mut owned) = (PolicyConfig::default(), self.owned.clone());
+        added.extra_roles.extend(roles);
         for agent in agents {
             added.extra_roles.extend(agent.own_role.clone());
             let own = Owned {
@@ -117,7 +121,10 @@ impl Policy {
         let rules = called
             .into_iter()
             .filter_map(|name| Some((name, self.agents.get(name)?)));
-        rules.map(|(name, rules)| tool_of(name, rules)).collect()
+        rules
+            .filter(|(name, rules)| self.called_by(&rules.tool) == Some(name))
+            .map(|(name, rules)| tool_of(name, rules))
+            .collect()
     }
 
     /// Returns the agents that an agent may come to start, itself or by way of others, by the tool that starts each.
@@ -129,7 +136,8 @@ impl Policy {
             let Some(rules) = self.agents.get(next) else {
                 continue;
             };
-            if found.insert(rules.tool.clone(), next.clone()).is_none() {
+            let is_called = self.called_by(&rules.tool) == Some(next);
+            if is_called && found.insert(rules.tool.clone(), next.clone()).is_none() {
                 open.extend(self.callable_by(next));
             }
         }
@@ -249,8 +257,7 @@ impl Policy {
         let started = self.started_by(tool);
         if let Some(started) = started {
             let is_named = self.names_agent(agent, started);
-            // No agent calls itself, unless it says so.
-            if is_named || started == agent || !self.is_shared(started) {
+            if is_named || !self.is_shared(started) {
                 return is_named;
             }
         }
@@ -263,9 +270,10 @@ impl Policy {
             return owners.any(|(owner, _)| owner == agent);
         }
         let rules = self.agents.get(agent);
-        let wants = |rules: &AgentRules| {
-            let tools = rules.tools.as_ref();
-            tools.is_none_or(|tools| tools.matches(&tool.name))
+        let wants = |rules: &AgentRules| match &rules.tools {
+            Some(tools) => tools.matches(&tool.name),
+            // No agent calls itself, unless it says so.
+            None => started != Some(agent),
         };
         rules.is_some_and(wants)
     }
@@ -337,12 +345,18 @@ impl Policy {
 
     /// Returns the agent that a tool starts.
     fn started_by(&self, tool: &ToolSpec) -> Option<&AgentName> {
-        if tool.kind != ToolKind::Agent {
-            return None;
-        }
-        let mut agents = self.agents.iter();
-        let (name, _) = agents.find(|(_, rules)| rules.tool == tool.name)?;
-        Some(name)
+        (tool.kind == ToolKind::Agent).then(|| self.called_by(&tool.name))?
+    }
+
+    /// Returns the agent that is called by a tool of this name, a program's before a configured one.
+    fn called_by(&self, tool: &ToolName) -> Option<&AgentName> {
+        let mut agents = self
+            .agents
+            .iter()
+            .filter(|(_, rules)| rules.tool == *tool)
+            .map(|(name, _)| name);
+        let is_defined = |name: &&AgentName| self.owned.contains_key(*name);
+        agents.clone().find(is_defined).or_else(|| agents.next())
     }
 }
 

@@ -317,7 +317,9 @@ impl OrchestratorBuilder {
             return Err(BuildError::NoModel);
         }
         if !agents.is_empty() {
-            let policy = self.wiring.policy.with_agents(agents.definitions())?;
+            let policy = &self.wiring.policy;
+            let roles = self.wiring.models.keys().cloned();
+            let policy = policy.with_agents(agents.definitions(), roles)?;
             self.wiring.policy = Arc::new(policy);
         }
         self.wiring.instructions = agents.instructions();
@@ -339,6 +341,7 @@ impl OrchestratorBuilder {
             }
             catalog.add(Arc::new(RunElsewhere(tool)))?;
         }
+        agents.check_tools(&catalog)?;
         let approval_key = match self.approval_key {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
@@ -369,7 +372,9 @@ pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, Buil
     };
     let agents = vec![(agent, Use::Alone)];
     if definition.model.is_none() {
-        Policy::built_in().with_agents(agent_set(&agents)?.definitions())?;
+        let set = agent_set(&agents)?;
+        // Which roles there are, only an orchestrator knows that takes it in.
+        Policy::built_in().with_agents(set.definitions(), set.roles())?;
         return Ok(None);
     }
     let builder = OrchestratorBuilder {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jsonschema::Validator;
-use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
+use neuraxis_core::{
+    AgentName, JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+};
 use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
@@ -47,6 +49,16 @@ pub enum CatalogError {
         name: ToolName,
         /// What the validator said of them.
         message: String,
+    },
+    /// An agent is to use a tool that there is not.
+    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
+    AgentWithoutTool {
+        /// The agent.
+        agent: AgentName,
+        /// The tool that is missing.
+        tool: ToolName,
+        /// The names there are.
+        known: String,
     },
     /// A tool of somebody else's server could be taken for another's.
     #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]

@@ -11,6 +11,7 @@ use neuraxis_core::{AgentName, Channel, Mode, Role, SessionId, ToolName};
 use neuraxis_ports::{LlmClient, Tool};
 
 use crate::builder::BuildError;
+use crate::catalog::{CatalogError, ToolCatalog};
 
 /// What an agent consists of.
 #[derive(Debug)]
@@ -114,8 +115,16 @@ impl AgentSet {
         self.root = Some(agent);
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.agents.is_empty()
+    }
+
+    /// Returns the roles that agents name.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let agents = self.agents.values().map(|agent| &agent.config);
+        let named =
+            agents.flat_map(|config| [&config.role, &config.first_role, &config.after_calls_role]);
+        named.flatten().cloned().collect()
     }
 
     /// Tells governance what it has to know.
@@ -165,6 +174,24 @@ impl AgentSet {
             }
         }
         tools
+    }
+
+    /// Refuses an agent that is to use a tool which there is not. A pattern with wildcards may match nothing yet, and alone an
+    /// agent lacks what an orchestrator would offer it.
+    pub(crate) fn check_tools(&self, catalog: &ToolCatalog) -> Result<(), CatalogError> {
+        let in_session = self.agents.values().filter(|_| self.root.is_none());
+        for agent in in_session {
+            let patterns = agent.config.tools.iter().flatten();
+            let mut names = patterns.filter_map(|pattern| pattern.parse::<ToolName>().ok());
+            if let Some(tool) = names.find(|name| catalog.tool(name).is_none()) {
+                return Err(CatalogError::AgentWithoutTool {
+                    agent: agent.name.clone(),
+                    tool,
+                    known: catalog.names(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Tells whether a program defines the agent that this tool calls.

@@ -39,3 +39,4 @@ mod traces;
 mod vouching;
 mod waiting;
 mod warrants;
+mod written_agents;
