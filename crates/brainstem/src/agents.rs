@@ -11,7 +11,7 @@ use neuraxis_core::{
     ToolClass, ToolKind, ToolName, ToolSpec,
 };
 
-use crate::config::{AgentConfig, PolicyConfig};
+use crate::config::{AgentConfig, Layered};
 use crate::error::PolicyError;
 use crate::names;
 use crate::policy::{Policy, opening};
@@ -57,9 +57,10 @@ pub(crate) struct Owned {
 
 impl Policy {
     /// Adds the agents that an embedding program defines, which may name the given roles besides those of this policy. What
-    /// this policy itself says in `[agents.NAME]` is laid over what the program says.
+    /// a deployment says in `[agents.NAME]` is laid over what the program says.
     ///
-    /// Where a configured agent and one of a program are called by the same tool, that tool calls the program's.
+    /// An agent that ships gives way to a program's of the same name. Where a configured agent and one of a program are
+    /// called by the same tool, that tool calls the program's.
     ///
     /// # Errors
     ///
@@ -69,24 +70,28 @@ impl Policy {
         agents: impl IntoIterator<Item = AgentDefinition>,
         roles: impl IntoIterator<Item = Role>,
     ) -> Result<Self, PolicyError> {
-        let (mut added, mut owned) = (PolicyConfig::default(), self.owned.clone());
-        added.extra_roles.extend(roles);
+        let (mut config, mut owned) = (self.config.clone(), self.owned.clone());
+        config.extra_roles.extend(roles);
+        let mut said = self.hash;
         for agent in agents {
-            added.extra_roles.extend(agent.own_role.clone());
+            config.extra_roles.extend(agent.own_role.clone());
             let own = Owned {
                 tools: agent.own_tools,
                 role: agent.own_role,
                 is_shared: agent.is_shared,
             };
             owned.insert(agent.name.clone(), own);
-            added.agents.insert(agent.name, agent.config);
+            said = said.chain(text_of(&agent.name, &agent.config).hash());
+            // What ships under its name, it takes the place of.
+            let configured = self.said_of_agents.get(&agent.name).cloned();
+            let whole = configured.unwrap_or_default().over(agent.config);
+            config.agents.insert(agent.name, whole);
         }
-        let said = JsonText::encode(&added.agents)
-            .unwrap_or_else(|error| JsonText::string(&error.to_string()));
-        let mut policy = Self::new(crate::config::Layered::over(self.config.clone(), added))?;
-        policy.hash = self.hash.chain(said.hash());
+        let mut policy = Self::new(config)?;
+        policy.hash = said;
         policy.floors.clone_from(&self.floors);
         policy.listed.clone_from(&self.listed);
+        policy.said_of_agents.clone_from(&self.said_of_agents);
         policy.owned = owned;
         Ok(policy)
     }
@@ -358,6 +363,10 @@ impl Policy {
         let is_defined = |name: &&AgentName| self.owned.contains_key(*name);
         agents.clone().find(is_defined).or_else(|| agents.next())
     }
+}
+
+fn text_of(name: &AgentName, config: &AgentConfig) -> JsonText {
+    JsonText::encode(&(name, config)).unwrap_or_else(|error| JsonText::string(&error.to_string()))
 }
 
 /// A model cannot be made to call a tool that it is not offered.

@@ -9,7 +9,7 @@ use neuraxis_core::{
 use crate::agents::Owned;
 
 use crate::budget::Budget;
-use crate::config::{Layered, PartialLimits, PolicyConfig};
+use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
 use crate::error::PolicyError;
 use crate::health::HealthRules;
 use crate::judge::Floor;
@@ -29,6 +29,8 @@ pub struct Policy {
     pub(crate) modes: BTreeMap<Mode, ModeRules>,
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
     pub(crate) agents: BTreeMap<AgentName, AgentRules>,
+    /// What a deployment, or a layer over it, says of agents.
+    pub(crate) said_of_agents: BTreeMap<AgentName, AgentConfig>,
     /// What agents own that an embedding program defines.
     pub(crate) owned: BTreeMap<AgentName, Owned>,
     pub(crate) plans: BTreeMap<PlanName, PlanRules>,
@@ -69,7 +71,10 @@ impl Policy {
     ///
     /// A [`PolicyError`] that names the first key that cannot stand, and says what to do about it.
     pub fn layered(overrides: PolicyConfig) -> Result<Self, PolicyError> {
-        Self::new(overrides.over(PolicyConfig::built_in()))
+        let said = overrides.agents.clone();
+        let mut policy = Self::new(overrides.over(PolicyConfig::built_in()))?;
+        policy.said_of_agents = said;
+        Ok(policy)
     }
 
     pub(crate) fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
@@ -97,6 +102,7 @@ impl Policy {
             modes: check_modes(&config, &known)?,
             channels: check_channels(&config, &known)?,
             agents: check_agents(&config, &known)?,
+            said_of_agents: BTreeMap::new(),
             owned: BTreeMap::new(),
             plans: check_plans(&config)?,
             rules: check_rules(&config, &known)?,

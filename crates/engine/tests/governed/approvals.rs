@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{AgentId, ApprovalDecision, ContentHash, Mode, Role, RunStatus, ToolFailure};
 use neuraxis_engine::{Agent, ResumeError};
-use neuraxis_testkit::{ScriptedModel, reply, spec};
+use neuraxis_testkit::{ScriptedModel, reply};
 
 use crate::support::{World, json, later, results};
 

@@ -6,7 +6,7 @@ use neuraxis_core::{
     ApprovalDecision, Decision, Mode, RecordBody, Role, RunStatus, ToolFailure, Turn, Vetting,
 };
 use neuraxis_engine::{Agent, ForkOptions, UserRequest};
-use neuraxis_testkit::{ScriptedModel, reply, spec};
+use neuraxis_testkit::{ScriptedModel, reply};
 
 use crate::support::{Ran, World, later, nobody, session};
 

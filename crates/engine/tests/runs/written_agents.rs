@@ -519,10 +519,8 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
     let write = Arc::new(ScriptedTool::echoing(spec("write")));
     let engine = |root: ScriptedModel, writer: ScriptedModel| {
         builder(root)
-            .tools([
-                look() as Arc<_>,
-                Arc::new(ScriptedTool::echoing(spec("peek").read_only())),
-            ])
+            .tool(look())
+            .tool(Arc::new(ScriptedTool::echoing(spec("peek").read_only())))
             .agent(lead(Arc::new(writer), &write))
             .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
             .approver(Arc::new(ScriptedApprover::new().then(ApproverReply::Later)))
@@ -553,6 +551,37 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
     };
     assert_eq!(handle.result().await.unwrap().reply, "done");
     assert_eq!(write.count(), 1);
+}
+
+#[tokio::test]
+async fn a_programs_agent_takes_the_place_of_one_that_ships_and_a_deployments_word_stands_over_it()
+{
+    let own = || Agent::builder("researcher").max_turns(3).digest_after(7);
+    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
+    let alone = own().model(model).build().unwrap();
+    let hi = vec![neuraxis_core::Message::user("hi")];
+    let (run, _) = alone.stream(hi, None).await.unwrap();
+    run.execution().await;
+    let RecordBody::RunStarted(of_run) = &run.records()[0].body else {
+        panic!("a log begins with its start")
+    };
+    let root = &of_run.spec.root;
+    assert_eq!(
+        (root.limits.max_turns, root.profile.digest_after),
+        (Some(3), Some(7))
+    );
+    assert_eq!((&root.fan_out, &root.system_prompt), (&None, &None));
+    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
+        .policy(policy("[agents.researcher]\nmax_turns = 2"))
+        .agent(own().build().unwrap())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("go").agent(named("researcher"))).await;
+    let root = started(&heard).root;
+    assert_eq!(
+        (root.limits.max_turns, root.profile.digest_after),
+        (Some(2), Some(7))
+    );
 }
 
 #[tokio::test]
