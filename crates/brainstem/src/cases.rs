@@ -1,8 +1,8 @@
 //! Cases: what a policy has to decide, written beside it and run offline, as in a deployment's own CI.
 
 use neuraxis_core::{
-    Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint, ToolAnnotations,
-    ToolClass, ToolKind, ToolName, ToolSpec, Verdict,
+    AgentName, Channel, ContentIndex, Decision, JsonText, Mode, PlanName, Role, Taint,
+    ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ struct Case {
     name: Option<String>,
     mode: Option<Mode>,
     channel: Option<Channel>,
+    /// The agent that is asked for.
+    agent: Option<AgentName>,
     plan: Option<PlanName>,
     message: Option<String>,
     tool: Option<ToolName>,
@@ -251,6 +253,9 @@ impl Case {
         let mut request = Request::new(&mode, &channel, message)
             .with_tools(&tools)
             .with_taint(&taint);
+        if let Some(agent) = &self.agent {
+            request = request.with_agent(agent);
+        }
         if let Some(plan) = &self.plan {
             request = request.with_plan(plan);
         }

@@ -103,6 +103,9 @@ impl Policy {
                 ));
             }
         }
+        for (name, agent) in &self.config.agents {
+            lists.push((format!("agents.{name}.tools"), agent.tools.as_ref()));
+        }
         for (name, rule) in &self.config.rules {
             lists.push((format!("rules.{name}.tools"), rule.tools.as_ref()));
         }

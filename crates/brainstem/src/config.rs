@@ -2,6 +2,7 @@
 //!
 //! Nothing is checked here but the form; [`Policy::layered`](crate::Policy::layered) checks what it means.
 
+mod agent;
 mod channel;
 mod mode;
 mod operation;
@@ -11,9 +12,13 @@ mod section;
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{Channel, Mode, PlanName, Role};
+use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use serde::{Deserialize, Serialize};
 
+pub use agent::{
+    AgentConfig, CompactionConfig, NoCallsConfig, RemindConfig, RepeatsConfig, ResultConfig,
+    SummarizeConfig,
+};
 pub use channel::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, SelfChecks, UnlistedTools,
@@ -36,6 +41,8 @@ section! {
         pub modes: BTreeMap<Mode, ModeConfig>,
         /// The channels, by name.
         pub channels: BTreeMap<Channel, ChannelConfig>,
+        /// The agents, by name.
+        pub agents: BTreeMap<AgentName, AgentConfig>,
         /// The plans, by name.
         pub plans: BTreeMap<PlanName, PlanConfig>,
         /// The rules, by name.
@@ -75,7 +82,7 @@ const BUILT_IN: &str = include_str!("../default-policy.toml");
 const BUILT_IN_NAME: &str = "default-policy.toml";
 
 impl PolicyConfig {
-    /// Tells whether a mode or channel names a role: one that none names never serves, but for an agent of an embedding
+    /// Tells whether a mode, channel or agent names a role: one that none names never serves, but for an agent of an embedding
     /// program that asks for it.
     #[must_use]
     pub fn names_role(&self, role: &Role) -> bool {
@@ -88,6 +95,10 @@ impl PolicyConfig {
                         .into_iter()
                         .any(|exception| listed(&exception.roles))
             })
+            || self
+                .agents
+                .values()
+                .any(|agent| agent.roles().any(|named| named == role))
     }
 
     /// Returns the policy that ships with this crate.

@@ -6,14 +6,14 @@ mod limits;
 mod role;
 mod tools;
 
-use neuraxis_core::{BudgetScope, Channel, Decision, Mode, Opening, PlanName};
+use neuraxis_core::{AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName};
 
 use crate::budget::{self, Budget};
 
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
-use crate::rules::{ChannelRules, ModeRules};
+use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
 use limits::Source;
 
@@ -24,16 +24,18 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// A [`RequestError`] when mode, channel or plan do not exist, the channel may not be used in the mode, or no role
+    /// A [`RequestError`] when mode, channel, agent or plan do not exist, the channel may not be used in the mode, or no role
     /// that may serve has a model.
     pub fn evaluate_request(&self, request: &Request<'_>) -> Result<Decision, RequestError> {
         let (mode, channel) = (self.mode(request.mode)?, self.channel(request.channel)?);
+        let agent_name = request.agent.unwrap_or(&channel.agent);
+        let agent = self.agent_rules(agent_name)?;
         let plan = request.plan.map(|plan| self.plan(plan)).transpose()?;
         check_mode_allowed(channel, request)?;
 
         let complexity = Score::new(|| complexity(request.message, channel.complex_from));
-        let role = self.choose_role(mode, channel, &complexity, request)?;
-        let offer = self.offer_tools(mode, channel, request);
+        let role = self.choose_role(mode, channel, (agent_name, agent), &complexity, request)?;
+        let offer = self.offer_tools(mode, channel, agent_name, request);
         let sources = [
             Some(Source {
                 kind: "mode",
@@ -46,9 +48,9 @@ impl Policy {
                 limits: channel.limits,
             }),
             Some(Source {
-                kind: "profile",
-                name: channel.profile.name(),
-                limits: channel.profile.limits(),
+                kind: "agent",
+                name: agent_name.as_str(),
+                limits: agent.limits,
             }),
         ];
         let mut sources: Vec<Source<'_>> = sources.into_iter().flatten().collect();
@@ -89,16 +91,22 @@ impl Policy {
         let (mode_name, channel_name) = (request.mode.clone(), request.channel.clone());
         let mut decision = Decision::new(mode_name, channel_name, role.role, self.hash());
         decision.allowed_roles = role.allowed;
-        decision.profile = channel.profile.name().to_owned();
+        decision.agent = request.agent.cloned();
+        agent_name.as_str().clone_into(&mut decision.profile);
         decision.tools = offer.tools;
-        decision.max_output_tokens = mode.max_output_tokens;
-        decision.temperature = mode.temperature;
-        decision.reasons = role.reasons;
+        decision.sub_agent_tools = offer.sub_agent_tools;
+        decision.reasons = asked_for(request);
+        decision.reasons.extend(role.reasons);
         decision.reasons.extend(offer.reasons);
         decision.limits = limits::tightest(&sources, &mut decision.reasons);
-        explain_replies(&mut decision);
+        shape_replies(&mut decision, mode, (agent_name, agent));
         conduct::decide(&mut decision, mode, channel, &complexity, request);
-        decision.complexity = channel.simple_role.is_some().then(|| complexity.clone());
+        decision.data = decision.data.and(agent.profile.data);
+        if role.is_agents {
+            conduct::keep_role(&mut decision);
+        }
+        let counts = channel.simple_role.is_some() && !role.is_agents;
+        decision.complexity = counts.then(|| complexity.clone());
         if let Some(spent) = spent {
             decision
                 .reasons
@@ -131,6 +139,16 @@ impl Policy {
         })
     }
 
+    fn agent_rules(&self, given: &AgentName) -> Result<&AgentRules, RequestError> {
+        self.agents
+            .get(given)
+            .ok_or_else(|| RequestError::UnknownAgent {
+                given: names::shown(given.as_str()),
+                nearest: self.nearest_agent(given.as_str()).cloned(),
+                known: self.agents().cloned().collect(),
+            })
+    }
+
     fn plan(&self, given: &PlanName) -> Result<&PlanRules, RequestError> {
         self.plans.get(given).ok_or_else(|| {
             let nearest = names::nearest(given.as_str(), self.plans().map(PlanName::as_str));
@@ -154,21 +172,43 @@ fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(
     }
 }
 
-fn explain_replies(decision: &mut Decision) {
-    if let Some(tokens) = decision.max_output_tokens {
-        let reason = format!(
-            "A reply has at most {tokens} tokens, set by mode {}.",
-            decision.mode
-        );
-        decision.reasons.push(reason);
+fn asked_for(request: &Request<'_>) -> Vec<String> {
+    let asked = request.agent;
+    let sentence = |agent| format!("Agent {agent} answers, because the request asks for it.");
+    asked.map(sentence).into_iter().collect()
+}
+
+/// Decides how long replies may be, and at what temperature they are made.
+fn shape_replies(
+    decision: &mut Decision,
+    mode: &ModeRules,
+    (name, agent): (&AgentName, &AgentRules),
+) {
+    let by_agent = agent.max_output_tokens;
+    let is_agents =
+        by_agent.is_some_and(|own| mode.max_output_tokens.is_none_or(|most| own < most));
+    let set_by = |is_agents| match is_agents {
+        true => format!("agent {name}"),
+        false => format!("mode {}", decision.mode),
+    };
+    let tokens = if is_agents {
+        by_agent
+    } else {
+        mode.max_output_tokens
+    };
+    let mut reasons = Vec::new();
+    if let Some(tokens) = tokens {
+        let by = set_by(is_agents);
+        reasons.push(format!("A reply has at most {tokens} tokens, set by {by}."));
     }
-    if let Some(temperature) = decision.temperature {
-        let reason = format!(
-            "The temperature is {temperature}, set by mode {}.",
-            decision.mode
-        );
-        decision.reasons.push(reason);
+    let temperature = agent.temperature.or(mode.temperature);
+    if let Some(temperature) = temperature {
+        let by = set_by(agent.temperature.is_some());
+        reasons.push(format!("The temperature is {temperature}, set by {by}."));
     }
+    decision.max_output_tokens = tokens;
+    decision.temperature = temperature;
+    decision.reasons.extend(reasons);
 }
 
 fn explain_opening(channel: &ChannelRules, decision: &mut Decision) {

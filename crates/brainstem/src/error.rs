@@ -30,7 +30,7 @@ pub enum PolicyError {
     UnknownName {
         /// The dotted path of the key.
         at: String,
-        /// What it should name: `role`, `mode`, `channel` or `profile`.
+        /// What it should name: `role`, `mode`, `channel` or `agent`.
         what: &'static str,
         /// The name, cut and escaped.
         given: String,

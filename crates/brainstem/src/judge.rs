@@ -107,7 +107,7 @@ impl Policy {
 
     fn assess<'a>(&'a self, decision: &'a Decision, call: &'a Call<'_>) -> Assessment<'a> {
         let tool = call.tool;
-        if !decision.tools.contains(&tool.name) {
+        if !decision.offers(&tool.name) {
             return Assessment::of(Finding::deny(Cause::NotOffered));
         }
         let Some(mode) = self.modes.get(&decision.mode) else {

@@ -85,11 +85,14 @@ impl Policy {
         }
         let said =
             JsonText::encode(&layer).unwrap_or_else(|error| JsonText::string(&error.to_string()));
+        let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
         let mut policy = Self::new(merged.over(self.config.clone()))?;
         policy.hash = self.hash.chain(said.hash());
         policy.floors = floors;
+        policy.owned.clone_from(&self.owned);
+        policy.said_of_agents = said_of_agents;
         // A tool that a layer took from the channel that names it does not become one that nobody names.
         policy.listed = self.listed.clone();
         Ok(policy)

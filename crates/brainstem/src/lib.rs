@@ -6,7 +6,7 @@
 //! The policy itself is one readable document, [`PolicyConfig::built_in_text`]; a deployment overrides single keys of it.
 //!
 //! Beside that: [`Policy::tightened`] lays a key's, a session's or an agent's layer over it, [`narrow_sub_agent`] keeps
-//! sub-agents within a decision and their parent, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
+//! sub-agents within a decision and their parent, [`Policy::with_agents`] takes agents that a program defines, [`Policy::remember`] holds what people allowed, [`Policy::taint`] notes untrusted content,
 //! [`Policy::observe`] and [`Policy::serving`] follow the health of models, and [`Policy::cost`] knows their prices.
 //!
 //! **Not for** carrying anything out: nothing here runs tools, asks people, reads files or knows the time. The same
@@ -54,6 +54,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agents;
 mod budget;
 mod cases;
 mod catalog;
@@ -69,19 +70,20 @@ mod narrow;
 mod outlook;
 mod policy;
 mod prices;
-mod profiles;
 mod remembered;
 mod request;
 mod rules;
 mod trust;
 
+pub use agents::AgentDefinition;
 pub use budget::{Budget, Spent};
 pub use cases::{CaseFailure, CaseFile, CaseReport};
 pub use config::{
-    BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig,
-    ExampleConfig, GatherConfig, HealthConfig, ModeConfig, OpeningConfig, Origins, Permission,
-    PlanConfig, PolicyConfig, PriceConfig, RuleConfig, SelfChecks, SourceLine, TaintConfig,
-    ToolAnswersConfig, TrustConfig, UnlistedTools,
+    AgentConfig, BudgetConfig, ChannelConfig, ChannelModeConfig, Clarify, CompactionConfig,
+    DataConfig, EscalationConfig, ExampleConfig, GatherConfig, HealthConfig, ModeConfig,
+    NoCallsConfig, OpeningConfig, Origins, Permission, PlanConfig, PolicyConfig, PriceConfig,
+    RemindConfig, RepeatsConfig, ResultConfig, RuleConfig, SelfChecks, SourceLine, SummarizeConfig,
+    TaintConfig, ToolAnswersConfig, TrustConfig, UnlistedTools,
 };
 pub use error::PolicyError;
 pub use files::works_on_files;

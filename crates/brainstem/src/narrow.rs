@@ -2,12 +2,15 @@
 
 use neuraxis_core::{AgentSpec, DataPolicy, Decision, Limits, Role, ToolName};
 
+use crate::agents::drop_impossible_choices;
+
 /// Narrows an agent that another one starts to what the decision allows and to what its parent has: its tools, roles, limits,
 /// length of replies and what may be stored. To be called for every agent that a tool of the run starts, before the run
 /// begins; the root agent is made of the decision and needs none of it.
 ///
-/// Tools that are not offered are taken away, a role that may not serve becomes the decision's own, and limits become the
-/// tighter ones. The agent is returned with a sentence for each thing that was taken away.
+/// Tools that the request does not offer are taken away; of those that it does, an agent may use some that its parent is
+/// not offered, since each call is judged by itself. A role that may not serve becomes the decision's own, and limits become
+/// the tighter ones. The agent is returned with a sentence for each thing that was taken away.
 #[must_use]
 pub fn narrow_sub_agent(
     decision: &Decision,
@@ -15,30 +18,46 @@ pub fn narrow_sub_agent(
     agent: AgentSpec,
 ) -> (AgentSpec, Vec<String>) {
     let by_decision = Bounds {
-        tools: &decision.tools,
         roles: &decision.allowed_roles,
         role: &decision.role,
         limits: decision.limits,
         max_output_tokens: decision.max_output_tokens,
         data: decision.data,
     };
-    let (agent, mut notes) = by_decision.narrow(agent);
-    let tools: Vec<ToolName> = parent.tools.iter().map(|tool| tool.name.clone()).collect();
+    let (agent, mut notes) = with_offered(decision, agent);
+    let (agent, more) = by_decision.narrow(agent);
+    notes.extend(more);
     let by_parent = Bounds {
-        tools: &tools,
         roles: &decision.allowed_roles,
         role: &parent.role,
         limits: parent.limits,
         max_output_tokens: parent.max_output_tokens,
         data: parent.profile.data,
     };
-    let (agent, more) = by_parent.narrow(agent);
+    let (mut agent, more) = by_parent.narrow(agent);
     notes.extend(more);
+    drop_impossible_choices(&mut agent);
     (agent, notes)
 }
 
+/// Takes the tools away that the request does not offer to any agent.
+fn with_offered(decision: &Decision, mut agent: AgentSpec) -> (AgentSpec, Vec<String>) {
+    let tools = agent.tools.iter().cloned();
+    let (kept, gone): (Vec<_>, Vec<_>) = tools.partition(|tool| decision.offers(&tool.name));
+    if gone.is_empty() {
+        return (agent, Vec::new());
+    }
+    let names: Vec<ToolName> = gone.into_iter().map(|tool| tool.name).collect();
+    let note = format!(
+        "Agent {} does not get {}, which the request does not offer.",
+        agent.profile.name,
+        crate::names::Listed(&names)
+    );
+    agent.tools = kept.into();
+    (agent, vec![note])
+}
+
 struct Bounds<'a> {
-    tools: &'a [ToolName],
     roles: &'a [Role],
     role: &'a Role,
     limits: Limits,
@@ -49,24 +68,6 @@ struct Bounds<'a> {
 impl Bounds<'_> {
     fn narrow(&self, mut agent: AgentSpec) -> (AgentSpec, Vec<String>) {
         let mut notes = Vec::new();
-        if agent
-            .tools
-            .iter()
-            .any(|tool| !self.tools.contains(&tool.name))
-        {
-            let (kept, gone): (Vec<_>, Vec<_>) = agent
-                .tools
-                .iter()
-                .cloned()
-                .partition(|tool| self.tools.contains(&tool.name));
-            let names: Vec<_> = gone.iter().map(|tool| tool.name.clone()).collect();
-            let names = crate::names::Listed(&names);
-            notes.push(format!(
-                "Agent {} does not get {names}, which its parent does not have.",
-                agent.profile.name
-            ));
-            agent.tools = kept.into();
-        }
         if !self.roles.contains(&agent.role) {
             let (name, wanted) = (&agent.profile.name, &agent.role);
             notes.push(format!(

@@ -1,22 +1,23 @@
 //! The policy: a checked configuration that decides about requests and judges calls.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use neuraxis_core::{
-    Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Profile, Role,
+    AgentName, Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Role,
 };
 
+use crate::agents::Owned;
+
 use crate::budget::Budget;
-use crate::config::{Layered, PartialLimits, PolicyConfig};
+use crate::config::{AgentConfig, Layered, PartialLimits, PolicyConfig};
 use crate::error::PolicyError;
 use crate::health::HealthRules;
 use crate::judge::Floor;
 use crate::names;
 use crate::prices::Prices;
 use crate::rules::{
-    ChannelRules, KnownNames, ModeRules, RuleSet, ToolPatterns, check_limits, check_rule,
-    check_shadows,
+    AgentRules, ChannelRules, KnownNames, ModeRules, RuleSet, ToolPatterns, check_limits,
+    check_rule, check_shadows,
 };
 use crate::trust::Trust;
 
@@ -27,6 +28,11 @@ pub struct Policy {
     pub(crate) hash: ContentHash,
     pub(crate) modes: BTreeMap<Mode, ModeRules>,
     pub(crate) channels: BTreeMap<Channel, ChannelRules>,
+    pub(crate) agents: BTreeMap<AgentName, AgentRules>,
+    /// What a deployment, or a layer over it, says of agents.
+    pub(crate) said_of_agents: BTreeMap<AgentName, AgentConfig>,
+    /// What agents own that an embedding program defines.
+    pub(crate) owned: BTreeMap<AgentName, Owned>,
     pub(crate) plans: BTreeMap<PlanName, PlanRules>,
     pub(crate) rules: RuleSet,
     pub(crate) trust: Vec<Trust>,
@@ -65,12 +71,16 @@ impl Policy {
     ///
     /// A [`PolicyError`] that names the first key that cannot stand, and says what to do about it.
     pub fn layered(overrides: PolicyConfig) -> Result<Self, PolicyError> {
-        Self::new(overrides.over(PolicyConfig::built_in()))
+        let said = overrides.agents.clone();
+        let mut policy = Self::new(overrides.over(PolicyConfig::built_in()))?;
+        policy.said_of_agents = said;
+        Ok(policy)
     }
 
     pub(crate) fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
         check_names("modes", config.modes.keys().map(Mode::as_str))?;
         check_names("channels", config.channels.keys().map(Channel::as_str))?;
+        check_names("agents", config.agents.keys().map(AgentName::as_str))?;
         check_names("plans", config.plans.keys().map(PlanName::as_str))?;
         check_names("rules", config.rules.keys().map(String::as_str))?;
         check_names("trust", config.trust.keys().map(String::as_str))?;
@@ -84,12 +94,16 @@ impl Policy {
             roles,
             modes: config.modes.keys().cloned().collect(),
             channels: config.channels.keys().cloned().collect(),
+            agents: config.agents.keys().cloned().collect(),
         };
         let tainting = config.taint.tools.as_deref().unwrap_or_default();
-        Ok(Self {
+        let policy = Self {
             hash: hash_of(&config),
             modes: check_modes(&config, &known)?,
             channels: check_channels(&config, &known)?,
+            agents: check_agents(&config, &known)?,
+            said_of_agents: BTreeMap::new(),
+            owned: BTreeMap::new(),
             plans: check_plans(&config)?,
             rules: check_rules(&config, &known)?,
             trust: Trust::check(&config.trust)?,
@@ -100,7 +114,9 @@ impl Policy {
             listed: listed_tools(&config)?,
             roles: known.roles,
             config,
-        })
+        };
+        policy.check_agent_tools()?;
+        Ok(policy)
     }
 
     /// Returns the configuration that is in force, everything the deployment left out included.
@@ -140,29 +156,6 @@ impl Policy {
     /// Returns the plans there are, in alphabetical order.
     pub fn plans(&self) -> impl Iterator<Item = &PlanName> {
         self.plans.keys()
-    }
-
-    /// Returns how the main agent of a decided request behaves in the loop.
-    ///
-    /// An opening that gathers needs its tool: where the decision does not offer it, the run begins directly.
-    #[must_use]
-    pub fn profile(&self, decision: &Decision) -> Profile {
-        let Some(channel) = self.channels.get(&decision.channel) else {
-            return Profile::named(decision.profile.as_str());
-        };
-        let mut profile = channel.profile.behavior();
-        profile.opening = opening(&channel.opening, decision);
-        profile.data = channel.data;
-        if let Some(mode) = self.modes.get(&decision.mode) {
-            profile.tool_retries = mode.tool_retries;
-        }
-        profile
-    }
-
-    /// Returns what the main agent of a decided request is told first.
-    #[must_use]
-    pub fn system_prompt(&self, decision: &Decision) -> Option<Arc<str>> {
-        self.channels.get(&decision.channel)?.system_prompt.clone()
     }
 }
 
@@ -235,6 +228,16 @@ fn check_channels(
         Ok((name.clone(), rules))
     };
     config.channels.iter().map(check).collect()
+}
+
+fn check_agents(
+    config: &PolicyConfig,
+    known: &KnownNames,
+) -> Result<BTreeMap<AgentName, AgentRules>, PolicyError> {
+    let agents = config.agents.iter();
+    let checked =
+        agents.map(|(name, agent)| Ok((name.clone(), AgentRules::check(name, agent, known)?)));
+    checked.collect()
 }
 
 fn check_plans(config: &PolicyConfig) -> Result<BTreeMap<PlanName, PlanRules>, PolicyError> {

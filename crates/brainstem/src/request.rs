@@ -1,7 +1,7 @@
 //! What governance is asked about: a request, and a call.
 
 use neuraxis_core::{
-    Channel, Decision, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec,
+    AgentName, Channel, Decision, JsonText, Mode, PlanName, Remembered, Role, Taint, ToolSpec,
 };
 
 use crate::budget::Spent;
@@ -17,6 +17,8 @@ pub struct Request<'a> {
     pub channel: &'a Channel,
     /// What the user wrote.
     pub message: &'a str,
+    /// The agent that is asked for; that of the channel if `None`.
+    pub agent: Option<&'a AgentName>,
     /// All tools there are; a decision offers some of them, in this order.
     pub tools: &'a [ToolSpec],
     /// The plan of the key or user that asks, if it has one.
@@ -42,6 +44,7 @@ impl<'a> Request<'a> {
             mode,
             channel,
             message,
+            agent: None,
             tools: &[],
             plan: None,
             roles: None,
@@ -56,6 +59,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn with_tools(mut self, tools: &'a [ToolSpec]) -> Self {
         self.tools = tools;
+        self
+    }
+
+    /// Names the agent that is asked for.
+    #[must_use]
+    pub const fn with_agent(mut self, agent: &'a AgentName) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -175,6 +185,16 @@ pub enum RequestError {
         nearest: Option<Channel>,
         /// The channels of the policy.
         known: Vec<Channel>,
+    },
+    /// No agent has this name.
+    #[error("unknown agent \"{given}\"{}", choices(nearest.as_ref(), known))]
+    UnknownAgent {
+        /// The name that was given.
+        given: String,
+        /// The agent that was most likely meant.
+        nearest: Option<AgentName>,
+        /// The agents of the policy.
+        known: Vec<AgentName>,
     },
     /// No plan has this name.
     #[error("unknown plan \"{given}\"{}", choices(nearest.as_ref(), known))]

@@ -1,5 +1,6 @@
 //! The configuration once it is checked: what it says is complete, and all it names exists.
 
+mod agent;
 mod arguments;
 mod channel;
 mod check_rule;
@@ -15,8 +16,9 @@ mod rule;
 mod rule_set;
 mod shadow;
 
-use neuraxis_core::{Channel, Mode, Role};
+use neuraxis_core::{AgentName, Channel, Mode, Role};
 
+pub(crate) use agent::AgentRules;
 pub(crate) use arguments::Arguments;
 pub(crate) use channel::ChannelRules;
 pub(crate) use check_rule::{check_rule, path_glob};
@@ -25,7 +27,7 @@ pub(crate) use examples::check as check_examples;
 pub(crate) use facts::{COMMANDS, Facts, PATCHES, PATHS};
 pub(crate) use host::HostPattern;
 pub(crate) use limits::check as check_limits;
-pub(crate) use mode::{ModeRules, RoleRule, ToolAnswers};
+pub(crate) use mode::{MAX_TOOL_RETRIES, ModeRules, RoleRule, ToolAnswers};
 pub(crate) use path::PathTarget;
 pub(crate) use patterns::ToolPatterns;
 pub(crate) use rule::{Fit, Rule};
@@ -41,6 +43,7 @@ pub(crate) struct KnownNames {
     pub(crate) roles: Vec<Role>,
     pub(crate) modes: Vec<Mode>,
     pub(crate) channels: Vec<Channel>,
+    pub(crate) agents: Vec<AgentName>,
 }
 
 impl KnownNames {

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod agents;
 mod approvals;
 mod ask;
 mod chat;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Sessions(sessions::Sessions),
     Runs(runs::Runs),
     Tools(tools::Tools),
+    Agents(agents::Agents),
     Policy(policy::Policy),
     Models(models::Models),
     Doctor(doctor::Doctor),
@@ -53,6 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Approvals(approvals) => approvals.run(&setup).await,
         Command::Sessions(sessions) => sessions.run(&setup).await,
         Command::Runs(runs) => runs.run(&setup).await,
+        Command::Agents(agents) => agents.run(&setup),
         Command::Tools(tools) => tools.run(&setup).await,
         Command::Policy(policy) => policy.run(&setup).await,
         Command::Models(models) => models.run(&setup).await,

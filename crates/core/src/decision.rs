@@ -19,7 +19,7 @@ pub use remembered::{Access, Grant, GrantScope, Remembered};
 pub use taint::{Taint, TaintSource};
 pub use verdict::{AskCause, Remember, RuleRef, Verdict};
 
-use crate::ids::{Channel, Mode, Role, ToolName};
+use crate::ids::{AgentName, Channel, Mode, Role, ToolName};
 use crate::json::ContentHash;
 use crate::limits::Limits;
 use crate::profile::DataPolicy;
@@ -32,7 +32,10 @@ pub struct Decision {
     pub mode: Mode,
     /// Where it came from.
     pub channel: Channel,
-    /// The profile of its main agent.
+    /// The agent that the request asks for; `None` for that of its channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// The name of the agent that answers, and of its profile.
     pub profile: String,
     /// The model that serves it.
     pub role: Role,
@@ -40,6 +43,9 @@ pub struct Decision {
     pub allowed_roles: Vec<Role>,
     /// The tools it is offered.
     pub tools: Vec<ToolName>,
+    /// The tools that its sub-agents may use, although the agent that answers is not offered them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sub_agent_tools: Vec<ToolName>,
     /// What it may use.
     pub limits: Limits,
     /// The most tokens of one reply.
@@ -88,10 +94,12 @@ impl Decision {
         Self {
             mode,
             channel,
+            agent: None,
             profile: "main_thread".to_owned(),
             allowed_roles: vec![role.clone()],
             role,
             tools: Vec::new(),
+            sub_agent_tools: Vec::new(),
             limits: Limits::default(),
             max_output_tokens: None,
             temperature: None,
@@ -107,6 +115,14 @@ impl Decision {
             reasons: Vec::new(),
             policy_hash,
         }
+    }
+}
+
+impl Decision {
+    /// Tells whether some agent of the run may call a tool: the one that answers, or one that works for it.
+    #[must_use]
+    pub fn offers(&self, tool: &ToolName) -> bool {
+        self.tools.contains(tool) || self.sub_agent_tools.contains(tool)
     }
 }
 

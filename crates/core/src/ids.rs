@@ -113,6 +113,15 @@ names! {
     }
     /// A named set of limits that a key or a user has.
     PlanName {}
+    /// An agent: what answers a request, or works for another one. More agents than the built-in ones may be configured.
+    AgentName {
+        /// The agent that talks with the user; that of every channel that names no other.
+        MAIN_THREAD = "main_thread";
+        /// The agent that leads a piece of research.
+        DEEP_RESEARCH = "deep_research";
+        /// The agent that researches one topic.
+        RESEARCHER = "researcher";
+    }
     /// The id of an input that a sender outside the machine chose; a second input with the same id is a no-op.
     InputId {}
 }

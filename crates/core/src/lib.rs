@@ -91,8 +91,9 @@ pub use effect::{
 pub use error::{InputError, LlmError, LlmErrorKind, RestoreError};
 pub use finish::{BudgetKind, FinishReason, RunOutcome, RunStatus};
 pub use ids::{
-    AgentId, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId, IdempotencyKey,
-    InputId, InvalidId, Mode, PlanName, Role, RunId, Seq, SessionId, ToolCallId, ToolName, Turn,
+    AgentId, AgentName, Attempt, BlockIndex, CallIndex, Channel, ContentIndex, EffectId,
+    IdempotencyKey, InputId, InvalidId, Mode, PlanName, Role, RunId, Seq, SessionId, ToolCallId,
+    ToolName, Turn,
 };
 pub use inbox::{ClientResult, InboxEntry, InboxInput};
 pub use input::{

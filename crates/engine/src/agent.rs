@@ -1,86 +1,88 @@
-//! Runs without sessions and without governance: for programs that keep their own conversations and trust their own tools.
+//! Agents: what answers a request, alone or in a session, or works for another agent as its tool.
+//!
+//! An agent alone runs without a session and without governance: for programs that keep their own conversations and trust
+//! their own tools.
+
+mod alone;
+mod builder;
+mod definition;
+mod execution;
 
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AgentSpec, ClientTools, FinishReason, JsonText, Limits, Message, MicroUsd, Profile, Record,
-    RecordBody, Role, RunId, RunSpec, RunStatus, RunUsage, ToolCallId, ToolKind, Transcript,
-};
+use neuraxis_core::{AgentName, Message};
 use neuraxis_ports::RequestContext;
-use serde::Serialize;
 
-use crate::answer::{self, AnswerFault, AnswerSchema};
-use crate::driver::{Driver, ReadyRun, RunScope};
-use crate::engine::{Engine, trace_of};
+pub use alone::AgentRun;
+pub use builder::AgentBuilder;
+pub use definition::InstructionContext;
+pub(crate) use definition::{AgentSet, Definition, Instructions};
+pub use execution::{Execution, ToolCallRecord, tool_calls};
+
+use crate::answer::AnswerSchema;
+use crate::engine::Engine;
+use crate::event::Events;
 use crate::request::{Delivery, RequestError};
-use crate::result;
-use crate::run_handle::{CancelOnDrop, RunEnd, RunLink};
-use crate::traces::{TraceRecord, trace_records};
 
-/// What a run without a session came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Execution {
-    /// The answer, or a sentence that says why there is none.
-    pub content: String,
-    /// The answer as JSON that fits the schema, where one was asked for and there is such an answer.
-    #[serde(
-        serialize_with = "answer::embedded",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub answer: Option<JsonText>,
-    /// Why there is no such answer, where one was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer_fault: Option<AnswerFault>,
-    /// What happened, step by step.
-    pub traces: Vec<TraceRecord>,
-    /// The tool calls, in the order in which they ended.
-    pub tool_calls: Vec<ToolCallRecord>,
-    /// Turns that counted.
-    pub turns: u32,
-    /// Where the run stands.
-    pub status: RunStatus,
-    /// Why it ended. With [`FinishReason::ClientTools`] the last message holds calls that the caller has to run: their
-    /// results are to be added to the history before the next run.
-    pub finish_reason: FinishReason,
-    /// Tokens, in all and by the role that served.
-    pub usage: RunUsage,
-    /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
-    /// from a model without a price.
-    #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
-    pub cost: Option<MicroUsd>,
-    /// The whole conversation: what was given, and what the run added.
-    pub message_history: Vec<Arc<Message>>,
-}
-
-/// A tool call and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct ToolCallRecord {
-    /// The call.
-    pub id: ToolCallId,
-    /// The tool.
-    pub name: Arc<str>,
-    /// The arguments it was run with; those the model wrote if it was not run.
-    pub arguments: JsonText,
-    /// The value; `{"error": "…"}` if it gave none.
-    pub result: JsonText,
-    /// Whether it gave a value.
-    pub success: bool,
-    /// How long it ran, in milliseconds; 0 if it did not.
-    pub duration_ms: u64,
-}
-
-/// Runs without sessions and without governance. Cloning shares the engine.
+/// An agent: what it is told, what it may use, how it behaves. Cloning shares it.
+///
+/// One with a model of its own runs alone, by the methods below. In a session, an
+/// [orchestrator](crate::OrchestratorBuilder::agent) runs it, under its policy. As a tool of another, that one
+/// [calls it](AgentBuilder::agent).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use neuraxis_engine::Agent;
+/// use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let model = ScriptedModel::new().then(reply::calls([("weather", r#"{"city":"Delft"}"#)])).then(reply::text("Wet."));
+/// # let weather = ScriptedTool::echoing(spec("weather").read_only());
+/// let agent = Agent::builder("forecaster")
+///     .instructions("You tell the weather in one word.")
+///     .model(Arc::new(model))
+///     .tool(Arc::new(weather))
+///     .max_turns(5)
+///     .build()?;
+/// let done = agent.execute(None, "How is it in Delft?").await?;
+/// assert_eq!(done.content, "Wet.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Agent {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) definition: Arc<Definition>,
+    /// What it runs on alone; `None` without a model of its own.
+    pub(crate) engine: Option<Arc<Engine>>,
+    /// Who asks, and what else tools, hooks and instructions are to know of what is asked of it alone.
     pub(crate) context: RequestContext,
 }
 
 impl Agent {
-    /// Says who asks, and what the program wants its tools and hooks to know of what is asked of this value from then on.
-    /// Clone the agent to give each caller a context of their own: that costs next to nothing.
+    /// Begins to write an agent. Its name is 1 to 64 of `A-Z a-z 0-9 _ -`.
+    pub fn builder(name: impl Into<std::borrow::Cow<'static, str>>) -> AgentBuilder {
+        AgentBuilder::new(AgentName::new(name))
+    }
+
+    /// The agent that talks with the user by default, on an engine that was built for more than one agent.
+    pub(crate) fn main_thread(engine: Arc<Engine>) -> Self {
+        Self {
+            definition: Arc::new(Definition::named(AgentName::MAIN_THREAD)),
+            engine: Some(engine),
+            context: RequestContext::default(),
+        }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &AgentName {
+        &self.definition.name
+    }
+
+    /// Says who asks, and what the program wants its tools, hooks and instructions to know of what is asked of this value
+    /// alone from then on. Clone the agent to give each caller a context of their own: that costs next to nothing.
     #[must_use]
     pub fn with_context(mut self, context: RequestContext) -> Self {
         self.context = context;
@@ -88,6 +90,9 @@ impl Agent {
     }
 
     /// Answers one prompt.
+    ///
+    /// A system prompt takes the place of the agent's instructions; with `None` those are sent, or none at all by an agent
+    /// that has none. An empty one sends none.
     ///
     /// # Errors
     ///
@@ -98,10 +103,10 @@ impl Agent {
     /// Dropping the future cancels the run.
     pub async fn execute(
         &self,
-        system_prompt: &str,
+        system_prompt: impl Into<Option<&str>>,
         user_prompt: &str,
     ) -> Result<Execution, RequestError> {
-        self.run(vec![Message::user(user_prompt)], Some(system_prompt))
+        self.run(vec![Message::user(user_prompt)], system_prompt)
             .await
     }
 
@@ -121,14 +126,14 @@ impl Agent {
         self.run(messages, None).await
     }
 
-    /// Goes on with a conversation. The system prompt goes first unless the conversation begins with one already. All
-    /// tools are offered and may run; nothing is stored.
+    /// Goes on with a conversation. The system prompt, or else the agent's instructions, go first unless the conversation
+    /// begins with a system message already. All tools are offered and may run; nothing is stored.
     ///
     /// # Errors
     ///
-    /// [`RequestError::EmptyMessage`] without a message to answer; [`RequestError::Attachment`] for an image or a file that
-    /// cannot be sent; [`RequestError::ShuttingDown`]. However the run goes
-    /// after that, it comes back.
+    /// [`RequestError::EmptyMessage`] without a message to answer; [`RequestError::NoModel`] without a model of its own;
+    /// [`RequestError::Attachment`] for an image or a file that cannot be sent; [`RequestError::ShuttingDown`]. However the
+    /// run goes after that, it comes back.
     ///
     /// # Cancel safety
     ///
@@ -136,129 +141,40 @@ impl Agent {
     pub async fn run(
         &self,
         messages: Vec<Message>,
-        system_prompt: Option<&str>,
+        system_prompt: impl Into<Option<&str>>,
     ) -> Result<Execution, RequestError> {
-        self.run_held(messages, system_prompt, None).await
+        self.run_held(messages, system_prompt.into(), None).await
     }
 
+    /// Goes on with a conversation until there is an answer of a form, where one is asked for.
     pub(crate) async fn run_held(
         &self,
         messages: Vec<Message>,
         system_prompt: Option<&str>,
         answer: Option<&AnswerSchema>,
     ) -> Result<Execution, RequestError> {
-        if self.engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown);
-        }
-        let is_system = |message: &Message| matches!(message, Message::System { .. });
-        if messages.iter().all(is_system) {
-            return Err(RequestError::EmptyMessage);
-        }
-        self.engine.check_media(&messages, &Role::REASONING).await?;
-        let history: Transcript = messages.into_iter().collect();
-        let run_id = RunId(self.engine.ids.new_id());
-        self.engine
-            .learn_contexts(std::iter::once(&Role::REASONING))
-            .await;
-        let mut spec = self.ungoverned_spec(run_id, system_prompt);
-        if let Some(answer) = answer {
-            answer.hold(&mut spec.root);
-        }
-        let scope = RunScope {
-            run_id,
-            session_id: None,
-            request: self.context.clone(),
-            delivery: Delivery::Whole,
-            trace: trace_of(run_id),
-            decision: None,
-            offered_now: None,
-        };
-        let run = ReadyRun::new(&self.engine, spec, history.clone());
-        let engine = Arc::clone(&self.engine);
-        let (driver, first, link) = Driver::begin(engine, scope, None, run).await?;
-        self.engine.tasks.spawn(driver.drive(first));
-        let guard = CancelOnDrop(link);
-        let end = guard.0.end().await;
-        Ok(execution(&guard.0, end.ok().as_deref(), &history))
+        let begun = self.begin(messages, system_prompt, answer, Delivery::Whole);
+        Ok(Box::pin(begun).await?.execution().await)
     }
 
-    fn ungoverned_spec(&self, run_id: RunId, system_prompt: Option<&str>) -> RunSpec {
-        let engine = &self.engine;
-        let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
-        agent.tools = engine.catalog.specs().cloned().collect();
-        agent.system_prompt = system_prompt.map(Into::into);
-        agent.limits = Limits::default();
-        // Calls of a client's tools can be handed over only by the agent that answers the caller.
-        let specs = engine.catalog.specs();
-        let run_here = specs.filter(|spec| spec.kind != ToolKind::Client);
-        let names: Vec<_> = run_here.map(|spec| spec.name.clone()).collect();
-        let agents = engine.agent_specs(&names, None);
-        let root = engine.completed(agent);
-        let mut spec = RunSpec::new(run_id, [], root);
-        spec.agents = agents;
-        // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
-        spec.client_tools = ClientTools::HandOver;
-        spec
+    /// As [`run`](Self::run), and returns at once, with a handle on the run and its events.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the handle cancels the run: nothing else could bring its result. Dropping the events leaves it at work.
+    pub async fn stream(
+        &self,
+        messages: Vec<Message>,
+        system_prompt: impl Into<Option<&str>>,
+    ) -> Result<(AgentRun, Events), RequestError> {
+        let run = self
+            .begin(messages, system_prompt.into(), None, Delivery::Streamed)
+            .await?;
+        let events = run.events();
+        Ok((run, events))
     }
-}
-
-fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcript) -> Execution {
-    let records = run.feed.with_records(<[_]>::to_vec);
-    // A run without policy and with all its client's calls handed over never waits.
-    let outcome = end
-        .and_then(|end| end.outcome.clone())
-        .unwrap_or_else(result::crashed_outcome);
-    let (answer, answer_fault) = answer::of_run(Some(&outcome), &records);
-    let content = match &answer {
-        Some(answer) => answer.to_string(),
-        None => result::reply(&outcome, &records),
-    };
-    Execution {
-        content,
-        answer,
-        answer_fault,
-        traces: trace_records(history, &records),
-        tool_calls: tool_calls(&records),
-        turns: outcome.turns,
-        status: outcome.status(),
-        usage: outcome.usage,
-        cost: result::cost(&records),
-        finish_reason: outcome.finish_reason,
-        message_history: end
-            .map(|end| end.messages.messages().to_vec())
-            .unwrap_or_default(),
-    }
-}
-
-/// Reads the tool calls of a run, and of its sub-agents, from its records.
-#[must_use]
-pub fn tool_calls(records: &[Arc<Record>]) -> Vec<ToolCallRecord> {
-    let mut arguments = std::collections::BTreeMap::new();
-    let mut calls = Vec::new();
-    for record in records {
-        match &record.body {
-            RecordBody::LlmCall(call) => {
-                for (id, written) in crate::traces::requested(record, call) {
-                    arguments.insert(id, written);
-                }
-            }
-            RecordBody::ToolCall(started) => {
-                arguments.insert(started.tool_call_id.clone(), started.arguments.clone());
-            }
-            RecordBody::ToolResult(result) => {
-                let duration = result.duration.unwrap_or_default().as_millis();
-                let known = arguments.remove(&result.tool_call_id);
-                calls.push(ToolCallRecord {
-                    id: result.tool_call_id.clone(),
-                    name: result.name.clone(),
-                    arguments: known.unwrap_or_else(|| JsonText::from_text("{}")),
-                    result: result.value.clone(),
-                    success: result.failure.is_none(),
-                    duration_ms: u64::try_from(duration).unwrap_or(u64::MAX),
-                });
-            }
-            _ => {}
-        }
-    }
-    calls
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
+use neuraxis_brainstem::{Policy, PolicyError};
+use neuraxis_core::{AgentName, Hook, InvalidId, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, RequestContext, SessionStore, Tool, ToolHook,
     ToolRunner, TraceSink,
 };
 
-use crate::agent::Agent;
-use crate::agent_tool::{AgentTool, RunByRunner, RunElsewhere};
+use crate::agent::{Agent, AgentSet, Definition};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::{CatalogError, ToolCatalog};
+use crate::elsewhere::{RunByRunner, RunElsewhere};
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::ForeignTool;
 use crate::orchestrator::{Orchestrator, Parts};
@@ -25,10 +25,22 @@ pub struct OrchestratorBuilder {
     wiring: Wiring,
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
+    agents: Vec<(Agent, Use)>,
     approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
     plan: Option<PlanName>,
+}
+
+/// How an orchestrator uses an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Requests may ask for it, and agents that name it call it.
+    ByName,
+    /// Besides, every agent may be offered its tool.
+    AsTool,
+    /// It is what the engine is for.
+    Alone,
 }
 
 /// What is missing from, or wrong with, an orchestrator.
@@ -43,6 +55,25 @@ pub enum BuildError {
         "no session store was given: add one with `store`, or build an agent with `build_agent`"
     )]
     NoStore,
+    /// An agent's setting cannot stand.
+    #[error(transparent)]
+    Agent(#[from] PolicyError),
+    /// Two agents have the same name.
+    #[error("there are two agents named {0}")]
+    DuplicateAgent(AgentName),
+    /// An agent has a model of its own and names a role besides.
+    #[error(
+        "agent {0} has both a model and a role: a model of its own serves it, or the orchestrator's of that role"
+    )]
+    ModelAndRole(AgentName),
+    /// A name in an agent's settings is none.
+    #[error("{given:?} is {rule}")]
+    Name {
+        /// The name, cut.
+        given: String,
+        /// What it should have been.
+        rule: InvalidId,
+    },
     /// A tool cannot be offered.
     #[error(transparent)]
     Tool(#[from] CatalogError),
@@ -97,11 +128,20 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Adds a sub-agent, which models call as a tool.
+    /// Adds an agent, with its tools, its model and the agents that it calls: a request may [ask for
+    /// it](crate::UserRequest::agent), and a channel may name it. What the policy says in `[agents.NAME]` is laid over its
+    /// own settings, key by key.
     #[must_use]
-    pub fn agent(mut self, agent: AgentTool) -> Self {
-        self.tools.push(Arc::new(RunElsewhere(agent.spec.clone())));
-        self.wiring.agents.push(agent);
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agents.push((agent, Use::ByName));
+        self
+    }
+
+    /// As [`agent`](Self::agent), and lets other agents call it: its tool is one that every agent may be offered, as those
+    /// added by [`tool`](Self::tool) are.
+    #[must_use]
+    pub fn agent_tool(mut self, agent: Agent) -> Self {
+        self.agents.push((agent, Use::AsTool));
         self
     }
 
@@ -283,17 +323,24 @@ impl OrchestratorBuilder {
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build_agent(self) -> Result<Agent, BuildError> {
-        let engine = Arc::new(self.engine()?);
-        let context = RequestContext::default();
-        Ok(Agent { engine, context })
+        Ok(Agent::main_thread(Arc::new(self.engine()?)))
     }
 
-    fn engine(self) -> Result<Engine, BuildError> {
+    fn engine(mut self) -> Result<Engine, BuildError> {
+        let agents = agent_set(&self.agents)?;
+        self.wiring.models.extend(agents.models());
         if self.wiring.models.is_empty() {
             return Err(BuildError::NoModel);
         }
+        if !agents.is_empty() {
+            let policy = &self.wiring.policy;
+            let roles = self.wiring.models.keys().cloned();
+            let policy = policy.with_agents(agents.definitions(), roles)?;
+            self.wiring.policy = Arc::new(policy);
+        }
+        self.wiring.instructions = agents.instructions();
         let mut catalog = ToolCatalog::default();
-        for tool in self.tools {
+        for tool in self.tools.into_iter().chain(agents.tools()) {
             catalog.add(tool)?;
         }
         for (server, tool) in self.foreign {
@@ -301,7 +348,16 @@ impl OrchestratorBuilder {
             let tool = ForeignTool::new(&server, tool, &self.wiring.policy)?;
             catalog.add(Arc::new(tool))?;
         }
-        check_agents(&self.wiring.agents, &catalog)?;
+        for tool in self.wiring.policy.agent_tools() {
+            // What a program brings comes before what a configuration says.
+            if catalog.tool(&tool.name).is_some() && !agents.is_called_by(&tool.name) {
+                let name = &tool.name;
+                tracing::warn!(tool = %name, "a tool of this name takes the place of the one that starts an agent");
+                continue;
+            }
+            catalog.add(Arc::new(RunElsewhere(tool)))?;
+        }
+        agents.check_tools(&catalog)?;
         let approval_key = match self.approval_key {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
@@ -310,16 +366,36 @@ impl OrchestratorBuilder {
     }
 }
 
-fn check_agents(agents: &[AgentTool], catalog: &ToolCatalog) -> Result<(), CatalogError> {
-    for agent in agents {
-        let missing = agent.tools.iter().find(|tool| catalog.tool(tool).is_none());
-        if let Some(tool) = missing {
-            return Err(CatalogError::AgentWithoutTool {
-                agent: agent.spec.name.clone(),
-                tool: tool.clone(),
-                known: catalog.names(),
-            });
+fn agent_set(agents: &[(Agent, Use)]) -> Result<AgentSet, BuildError> {
+    let mut set = AgentSet::default();
+    for (agent, by) in agents {
+        set.add(&agent.definition)?;
+        let name = agent.name().clone();
+        match by {
+            Use::ByName => {}
+            Use::AsTool => set.share(name),
+            Use::Alone => set.lead(name),
         }
     }
-    Ok(())
+    Ok(set)
+}
+
+/// Makes the engine that an agent runs on alone; `None` without a model of its own.
+pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
+    let agent = Agent {
+        definition: Arc::clone(definition),
+        engine: None,
+    };
+    let agents = vec![(agent, Use::Alone)];
+    if definition.model.is_none() {
+        let set = agent_set(&agents)?;
+        // Which roles there are, only an orchestrator knows that takes it in.
+        Policy::built_in().with_agents(set.definitions(), set.roles())?;
+        return Ok(None);
+    }
+    let builder = OrchestratorBuilder {
+        agents,
+        ..OrchestratorBuilder::default()
+    };
+    builder.engine().map(Some)
 }

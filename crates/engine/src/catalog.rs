@@ -10,7 +10,9 @@ use std::time::Duration;
 use crate::media::check_result;
 use futures_util::FutureExt;
 use jsonschema::{ValidationError, Validator};
-use neuraxis_core::{JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec};
+use neuraxis_core::{
+    AgentName, JsonText, ToolFailure, ToolName, ToolOutcome, ToolOutput, ToolSpec,
+};
 use neuraxis_ports::{CancellationToken, Isolation, Persistence, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
@@ -44,7 +46,9 @@ pub enum CatalogError {
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
     /// The engine has a tool of this name itself, by which typed answers are delivered.
-    #[error("no tool may be named {0}: that is how models deliver typed answers; give it another name")]
+    #[error(
+        "no tool may be named {0}: that is how models deliver typed answers; give it another name"
+    )]
     ReservedName(ToolName),
     /// The parameters are not a JSON Schema.
     #[error("the parameters of tool {name} are not a JSON Schema: {message}")]
@@ -54,6 +58,16 @@ pub enum CatalogError {
         /// What the validator said of them.
         message: String,
     },
+    /// An agent is to use a tool that there is not.
+    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
+    AgentWithoutTool {
+        /// The agent.
+        agent: AgentName,
+        /// The tool that is missing.
+        tool: ToolName,
+        /// The names there are.
+        known: String,
+    },
     /// A tool of somebody else's server could be taken for another's.
     #[error("tool {name} of server {server:?} has to be named {server}__TOOL")]
     ForeignName {
@@ -61,16 +75,6 @@ pub enum CatalogError {
         server: String,
         /// The tool.
         name: ToolName,
-    },
-    /// An agent is to use a tool that there is not.
-    #[error("agent {agent} is to use tool {tool}, which there is not; the tools are: {known}")]
-    AgentWithoutTool {
-        /// The tool that starts the agent.
-        agent: ToolName,
-        /// The tool that is missing.
-        tool: ToolName,
-        /// The names there are.
-        known: String,
     },
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
-use neuraxis_core::{AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName};
+use neuraxis_core::{
+    AgentName, AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName, ToolSpec,
+};
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, ToolHook, TraceContext, TraceSink,
     async_trait,
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::agent_tool::AgentTool;
+use crate::agent::{InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
@@ -35,7 +37,8 @@ pub(crate) struct Wiring {
     pub(crate) policy: Arc<Policy>,
     /// The folder that paths in calls are judged from.
     pub(crate) root: Option<Arc<str>>,
-    pub(crate) agents: Vec<AgentTool>,
+    /// The instructions that are made of what is known of a request, by agent.
+    pub(crate) instructions: BTreeMap<AgentName, Instructions>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) advisor: Option<Arc<dyn Advisor>>,
     /// Who looks at tool calls, in this order.
@@ -57,7 +60,7 @@ impl Default for Wiring {
             models: BTreeMap::new(),
             policy: Arc::new(Policy::built_in()),
             root: None,
-            agents: Vec::new(),
+            instructions: BTreeMap::new(),
             hooks: Vec::new(),
             advisor: None,
             tool_hooks: Vec::new(),
@@ -145,12 +148,9 @@ impl Engine {
         agent
     }
 
-    /// Lets the models that serve these roles, and those of all sub-agents, find out how much context they have, where that
-    /// is not known yet.
+    /// Lets the models that serve these roles find out how much context they have, where that is not known yet.
     pub(crate) async fn learn_contexts<'a>(&'a self, roles: impl Iterator<Item = &'a Role> + Send) {
-        let of_agents = self.agents.iter().map(|agent| &agent.agent.role);
-        let models = roles.chain(of_agents);
-        for (_, model) in models.filter_map(|role| self.model(role, None)) {
+        for (_, model) in roles.filter_map(|role| self.model(role, None)) {
             if model.info().context_tokens.is_none() {
                 model.learn_context().await;
             }
@@ -164,33 +164,52 @@ impl Engine {
         agent.context_tokens = contexts.chain(agent.context_tokens).min();
     }
 
-    /// Describes the sub-agents that a run may start, within what its own request may do and the agent that answers the
-    /// user has.
-    pub(crate) fn agent_specs(
+    /// Returns the roles that the agents name which an agent may come to start.
+    pub(crate) fn roles_below(&self, name: &AgentName) -> Vec<Role> {
+        let agents = self
+            .policy
+            .sub_agents(name)
+            .into_values()
+            .chain([name.clone()]);
+        let roles = agents.filter_map(|agent| self.policy.agent(&agent)?.role.clone());
+        roles.collect()
+    }
+
+    /// Tells an agent what a program makes of what is known of the request, where it makes anything.
+    pub(crate) fn instruct(&self, agent: &mut AgentSpec, context: &InstructionContext<'_>) {
+        if let Some(instructions) = self.instructions.get(context.agent) {
+            agent.system_prompt = instructions.text(context);
+        }
+    }
+
+    /// Describes the agents that one may come to start, with all they use of the given tools: within what its request may do
+    /// and the agent that answers the user has, where something governs them.
+    pub(crate) fn sub_agents(
         &self,
-        allowed: &[ToolName],
-        within: Option<(&Decision, &AgentSpec)>,
+        root: &AgentSpec,
+        tools: &[ToolSpec],
+        decision: Option<&Decision>,
+        context: &InstructionContext<'_>,
     ) -> BTreeMap<ToolName, AgentSpec> {
-        let offered = self
-            .agents
-            .iter()
-            .filter(|agent| allowed.contains(&agent.spec.name));
-        let specs = offered.map(|agent| {
-            let mut spec = agent.agent.clone();
-            let tools = agent.tools.iter().filter(|tool| allowed.contains(tool));
-            let tools = tools.filter_map(|tool| self.catalog.tool(tool));
-            spec.tools = tools.map(|tool| tool.spec().clone()).collect();
-            spec.limits = spec.limits.tightest(spec.profile.limits());
-            if let Some((decision, root)) = within {
+        let agents = self.policy.sub_agents(context.agent).into_iter();
+        let offered = agents.filter(|(tool, _)| decision.is_none_or(|it| it.offers(tool)));
+        let specs = offered.filter_map(|(tool, name)| {
+            let mut spec = self.policy.agent_spec(&name, &root.role, tools)?;
+            let context = InstructionContext {
+                agent: &name,
+                ..*context
+            };
+            self.instruct(&mut spec, &context);
+            if let Some(decision) = decision {
                 let (narrowed, notes) = narrow_sub_agent(decision, root, spec);
                 spec = narrowed;
-                let most = self.policy.profile(decision).tool_retries;
+                let most = root.profile.tool_retries;
                 spec.profile.tool_retries = spec.profile.tool_retries.min(most);
                 for note in notes {
-                    tracing::debug!(agent = %agent.spec.name, "{note}");
+                    tracing::debug!(agent = %name, "{note}");
                 }
             }
-            (agent.spec.name.clone(), self.completed(spec))
+            Some((tool, self.completed(spec)))
         });
         specs.collect()
     }

@@ -29,13 +29,13 @@
 //! ```
 
 mod agent;
-mod agent_tool;
 mod answer;
 mod approval_key;
 mod approvals;
 mod builder;
 mod catalog;
 mod driver;
+mod elsewhere;
 mod engine;
 mod event;
 mod feed;
@@ -59,8 +59,9 @@ mod traces;
 mod typed;
 mod warnings;
 
-pub use agent::{Agent, Execution, ToolCallRecord, tool_calls};
-pub use agent_tool::AgentTool;
+pub use agent::{
+    Agent, AgentBuilder, AgentRun, Execution, InstructionContext, ToolCallRecord, tool_calls,
+};
 pub use answer::{AnswerFault, AnswerSchema, AnswerSchemaError};
 pub use approval_key::ApprovalKey;
 pub use approvals::{Approvals, DecideError, DecideLater, Decided, Swept, WaitingApproval};

@@ -185,10 +185,7 @@ impl Orchestrator {
     /// Returns what runs without sessions and without governance on the same models and tools.
     #[must_use]
     pub fn agent(&self) -> Agent {
-        Agent {
-            engine: Arc::clone(&self.parts.engine),
-            context: RequestContext::default(),
-        }
+        Agent::main_thread(Arc::clone(&self.parts.engine))
     }
 
     /// Takes no new runs, lets those at work go on for a while, and leaves what has not ended then to be taken up by any

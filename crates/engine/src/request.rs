@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use neuraxis_core::{Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
+use neuraxis_core::{AgentName, Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
 use neuraxis_ports::{RequestContext, StoreError, TraceContext};
 
 use crate::answer::AnswerSchema;
@@ -25,6 +25,8 @@ pub struct UserRequest {
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
+    /// The agent that answers; that of the channel if `None`.
+    pub agent: Option<AgentName>,
     /// A named set of limits to be kept besides those of mode and channel.
     pub plan: Option<PlanName>,
     /// Whether models stream their replies or give them whole. The records are the same.
@@ -60,6 +62,7 @@ impl UserRequest {
             attachments: Vec::new(),
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            agent: None,
             plan: None,
             delivery: Delivery::default(),
             trace: None,
@@ -80,6 +83,13 @@ impl UserRequest {
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
+        self
+    }
+
+    /// Sets the agent that answers: one of the policy's `[agents.NAME]`, or one that the orchestrator was built with.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentName) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -163,6 +173,11 @@ pub enum RequestError {
     /// Policy does not allow such a request.
     #[error(transparent)]
     Policy(#[from] neuraxis_brainstem::RequestError),
+    /// The agent has no model of its own, and so does not run alone.
+    #[error(
+        "agent {0} has no model of its own: give it one with `model`, or let an orchestrator run it"
+    )]
+    NoModel(AgentName),
     /// The session has a run that has not ended.
     #[error("session {session} is busy with run {run}")]
     Busy {

@@ -154,9 +154,7 @@ impl RunHandle {
     ///
     /// [`RunEnded`] if the run has ended already.
     pub fn cancel_agent(&self, agent: AgentId, reason: impl Into<String>) -> Result<(), RunEnded> {
-        let cancelled = Cancelled::new(self.link.new_id(), reason);
-        self.link
-            .send(Input::Cancelled(Cancelled { agent, ..cancelled }))
+        self.link.cancel_agent(agent, reason)
     }
 
     /// Adds a user message, which joins after the current tool batch.
@@ -174,9 +172,7 @@ impl RunHandle {
     ///
     /// [`RunEnded`] if the run has ended already.
     pub fn steer_agent(&self, agent: AgentId, message: impl Into<String>) -> Result<(), RunEnded> {
-        let message = Arc::new(Message::user(message));
-        let steered = Steered::new(self.link.new_id(), message);
-        self.link.send(Input::Steered(Steered { agent, ..steered }))
+        self.link.steer_agent(agent, message)
     }
 
     /// Brings the result of a tool that the caller runs.
@@ -237,13 +233,32 @@ impl RunLink {
             .map_err(NoResult::Unrecorded)
     }
 
+    pub(crate) fn cancel_agent(
+        &self,
+        agent: AgentId,
+        reason: impl Into<String>,
+    ) -> Result<(), RunEnded> {
+        let cancelled = Cancelled::new(self.new_id(), reason);
+        self.send(Input::Cancelled(Cancelled { agent, ..cancelled }))
+    }
+
+    pub(crate) fn steer_agent(
+        &self,
+        agent: AgentId,
+        message: impl Into<String>,
+    ) -> Result<(), RunEnded> {
+        let message = Arc::new(Message::user(message));
+        let steered = Steered::new(self.new_id(), message);
+        self.send(Input::Steered(Steered { agent, ..steered }))
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.end.borrow().is_some()
     }
 
     pub(crate) fn cancel(&self, reason: &str) {
         // A run that has ended cannot be cancelled, and need not be.
-        let _ = self.send(Input::Cancelled(Cancelled::new(self.new_id(), reason)));
+        let _ = self.cancel_agent(AgentId::ROOT, reason);
     }
 
     fn new_id(&self) -> InputId {

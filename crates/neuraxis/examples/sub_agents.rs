@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use neuraxis::core::{AgentSpec, Profile, RecordBody};
-use neuraxis::engine::AgentTool;
+use neuraxis::core::RecordBody;
+use neuraxis::engine::Agent;
 use neuraxis::memory::MemoryStore;
 use neuraxis::{Mode, Orchestrator, Role, UserRequest};
-use neuraxis_testkit::{ScriptedModel, reply, spec};
+use neuraxis_testkit::{ScriptedModel, reply};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -30,14 +30,16 @@ async fn main() -> Result<()> {
     });
 
     // One agent an item of the argument `topics`, each with its own conversation, within the request's limits.
-    let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
-    agent.system_prompt = Some("You research one topic.".into());
-    agent.fan_out = Some("topics".to_owned());
-    let research = AgentTool::new(spec("research").read_only().build(), agent);
+    let research = Agent::builder("research")
+        .description("Has topics researched, each by an agent of its own.")
+        .instructions("You research one topic.")
+        .role(Role::CODING)
+        .fan_out("topics")
+        .build()?;
     let orchestrator = Orchestrator::builder()
         .model(Role::REASONING, Arc::new(lead))
         .model(Role::CODING, Arc::new(researchers))
-        .agent(research)
+        .agent_tool(research)
         .store(Arc::new(MemoryStore::default()))
         .build()?;
 

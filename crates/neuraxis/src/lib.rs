@@ -65,7 +65,7 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, Approvals, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
+    Agent, AgentBuilder, Approvals, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
     OrchestratorBuilder, OrchestratorResult, OrchestratorStep, RunHandle, Runs, Sessions, Steps,
     TextStream, UserRequest,
 };

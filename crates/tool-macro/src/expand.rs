@@ -262,7 +262,7 @@ mod tests {
         let expanded = expand(TokenStream::new(), function).unwrap().to_string();
         let written: ItemFn = syn::parse2(quote!(
             #[doc = r" Tells the weather."]
-            async fn weather(city: String, ctx: ToolContext,) -> std::io::Result<String> {
+            async fn weather(city: String, ctx: ToolContext) -> std::io::Result<String> {
                 todo!()
             }
         ))

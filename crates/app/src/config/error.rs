@@ -13,11 +13,11 @@ use crate::names::{Choices, shown};
 use crate::providers::Provider;
 
 /// The sections whose values may be shown: they hold no secrets.
-const OPEN_SECTIONS: [&str; 8] = POLICY_SECTIONS;
+const OPEN_SECTIONS: [&str; 9] = POLICY_SECTIONS;
 
 /// The sections that make the policy, in the order in which they are shown.
-pub(super) const POLICY_SECTIONS: [&str; 8] = [
-    "modes", "channels", "plans", "rules", "trust", "taint", "health", "prices",
+pub(super) const POLICY_SECTIONS: [&str; 9] = [
+    "modes", "channels", "agents", "plans", "rules", "trust", "taint", "health", "prices",
 ];
 
 /// Why a configuration cannot be used.

@@ -41,13 +41,13 @@ pub(super) fn check_use<'a>(
         let key = format!("models.{role}");
         if let Some(meant) = nearest(role.as_str(), BUILT_IN.iter().map(Role::as_str)) {
             let message = format!(
-                "no mode or channel names the role {role}, so that its model would never be asked (did you mean {meant}?)"
+                "no mode, channel or agent names the role {role}, so that its model would never be asked (did you mean {meant}?)"
             );
             return Err(wrong(layers, &key, message));
         }
         let at = layers.origin_around(&key);
         notices.push(format!(
-            "{at:#}: no mode or channel names the role {role}: its model is not asked"
+            "{at:#}: no mode, channel or agent names the role {role}: its model is not asked"
         ));
     }
     Ok(notices)

@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use neuraxis_brainstem::{
-    ChannelConfig, HealthConfig, ModeConfig, PlanConfig, Policy, PolicyConfig, PriceConfig,
-    RuleConfig, TaintConfig, TrustConfig,
+    AgentConfig, ChannelConfig, HealthConfig, ModeConfig, PlanConfig, Policy, PolicyConfig,
+    PriceConfig, RuleConfig, TaintConfig, TrustConfig,
 };
-use neuraxis_core::{Channel, Mode, PlanName, Role};
+use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
@@ -29,6 +29,7 @@ pub(super) struct Sections {
     pub(super) server: ServerConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
+    agents: BTreeMap<AgentName, AgentConfig>,
     plans: BTreeMap<PlanName, PlanConfig>,
     rules: BTreeMap<String, RuleConfig>,
     trust: BTreeMap<String, TrustConfig>,
@@ -45,6 +46,7 @@ impl Sections {
         let mut policy = PolicyConfig::default();
         policy.modes = std::mem::take(&mut self.modes);
         policy.channels = std::mem::take(&mut self.channels);
+        policy.agents = std::mem::take(&mut self.agents);
         policy.plans = std::mem::take(&mut self.plans);
         policy.rules = std::mem::take(&mut self.rules);
         policy.trust = std::mem::take(&mut self.trust);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use neuraxis_core::{JsonText, Mode, Role, ToolName};
+use neuraxis_core::{AgentName, JsonText, Mode, Role, ToolName};
 use serde::{Deserialize, Serialize};
 
 use super::section::{section, section_with_limits};
@@ -28,15 +28,17 @@ section_with_limits! {
         pub escalate: EscalationConfig,
         /// What of the content may be stored; everything if left out.
         pub data: DataConfig,
-        /// How the agent behaves in the loop: `main_thread` (if left out) or `research_supervisor`.
-        pub profile: Option<String>,
+        /// The agent that answers, unless a request asks for another: one of `[agents.NAME]`; `main_thread` if left out.
+        /// Earlier versions called it `profile`.
+        #[serde(alias = "profile")]
+        pub agent: Option<AgentName>,
         /// Patterns of the names of the tools on offer.
         pub tools: Option<Vec<String>>,
         /// What happens to tools that no channel names; withheld if left out.
         pub unlisted_tools: Option<UnlistedTools>,
         /// The modes in which the channel may be used; all if left out.
         pub allowed_modes: Option<Vec<Mode>>,
-        /// What the model is told first; nothing if empty.
+        /// What the channel's agent is told first, in place of its own instructions; nothing if empty.
         pub system_prompt: Option<String>,
         /// How a run begins; directly if left out.
         pub opening: Option<OpeningConfig>,

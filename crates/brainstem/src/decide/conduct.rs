@@ -2,7 +2,7 @@
 
 use neuraxis_core::{
     ApprovalPolicy, BudgetScope, Channel, Clarification, Complexity, Decision, Escalation,
-    PlanName, Routing, SelfCheck,
+    PlanName, Role, Routing, SelfCheck,
 };
 
 use crate::config::{Clarify, SelfChecks};
@@ -50,6 +50,18 @@ pub(super) fn decide(
     if let Some(taint) = request.taint {
         note_taint(decision, taint);
     }
+}
+
+/// Lets the role of an agent that names one stand: nobody is asked for another.
+pub(super) fn keep_role(decision: &mut Decision) {
+    if let Some(routing) = decision.routing.take() {
+        let asked = asked_first(&routing.asks, &decision.role);
+        decision.reasons.retain(|reason| *reason != asked);
+    }
+}
+
+fn asked_first(asks: &Role, role: &Role) -> String {
+    format!("Role {asks} is asked first which role serves; if it gives no answer, {role} does.")
 }
 
 impl Policy {
@@ -142,10 +154,7 @@ fn explain(decision: &mut Decision) {
         reasons.push(format!("A question is the reply. {}", clarify.reason));
     }
     if let Some(routing) = &decision.routing {
-        let (asks, role) = (&routing.asks, &decision.role);
-        reasons.push(format!(
-            "Role {asks} is asked first which role serves; if it gives no answer, {role} does."
-        ));
+        reasons.push(asked_first(&routing.asks, &decision.role));
     }
     if let Some(check) = &decision.self_check {
         reasons.push(format!(

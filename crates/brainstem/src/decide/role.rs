@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use neuraxis_core::{Complexity, Role};
+use neuraxis_core::{AgentName, Complexity, Role};
 
 use crate::decide::complexity::Score;
 use crate::names::Listed;
 use crate::policy::Policy;
 use crate::request::{Request, RequestError};
-use crate::rules::{ChannelRules, ModeRules, RoleRule};
+use crate::rules::{AgentRules, ChannelRules, ModeRules, RoleRule};
 
 /// The order in which roles stand in for one another; others come after these.
 const FALLBACK: [Role; 3] = [Role::REASONING, Role::ROUTER, Role::CODING];
@@ -18,6 +18,8 @@ pub(super) struct RoleChoice {
     pub(super) role: Role,
     pub(super) allowed: Vec<Role>,
     pub(super) reasons: Vec<String>,
+    /// Whether it is the one that the agent names.
+    pub(super) is_agents: bool,
 }
 
 impl Policy {
@@ -25,12 +27,24 @@ impl Policy {
         &self,
         mode: &ModeRules,
         channel: &ChannelRules,
+        (name, agent): (&AgentName, &AgentRules),
         complexity: &Score<impl FnOnce() -> Complexity>,
         request: &Request<'_>,
     ) -> Result<RoleChoice, RequestError> {
         let rule = channel.roles(request.mode).unwrap_or(&mode.roles);
         let mut allowed = self.serving_roles(rule, request.roles);
-        let preferred = PreferredRole::of(channel, complexity, request);
+        allowed.retain(|role| self.is_open_to(role, name));
+        let of_agent = agent.role.as_ref().map(|role| PreferredRole {
+            role,
+            set_by: format!("set by agent {name}"),
+        });
+        let is_agents = of_agent
+            .as_ref()
+            .is_some_and(|preferred| allowed.contains(preferred.role));
+        let (preferred, missed) = match of_agent {
+            Some(preferred) if is_agents => (preferred, None),
+            missed => (PreferredRole::of(channel, complexity, request), missed),
+        };
         let wanted = allowed.iter().find(|role| *role == preferred.role);
         let Some(role) = wanted.or(allowed.first()).cloned() else {
             return Err(RequestError::NoRole {
@@ -40,7 +54,9 @@ impl Policy {
                 configured: request.roles.unwrap_or_default().to_vec(),
             });
         };
-        let mut reasons = vec![preferred.explain(&role, rule, request)];
+        let mut reasons = Vec::new();
+        reasons.extend(missed.map(|missed| missed.explain(&role, rule, request)));
+        reasons.push(preferred.explain(&role, rule, request));
         allowed.retain(|other| *other != role);
         if !allowed.is_empty() {
             reasons.push(format!("Others may stand in for it: {}.", Listed(&allowed)));
@@ -50,6 +66,7 @@ impl Policy {
             role,
             allowed,
             reasons,
+            is_agents,
         })
     }
 

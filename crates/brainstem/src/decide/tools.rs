@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{ToolName, ToolSpec};
+use neuraxis_core::{AgentName, ToolName, ToolSpec};
 
 use crate::config::{Permission, UnlistedTools};
 use crate::names::Listed;
@@ -15,8 +15,11 @@ use crate::trust::could_be_abused;
 const MAX_LISTED: usize = 12;
 
 /// The tools on offer, in the order in which they were given, and why.
+#[derive(Default)]
 pub(super) struct ToolChoice {
     pub(super) tools: Vec<ToolName>,
+    /// What sub-agents may use besides.
+    pub(super) sub_agent_tools: Vec<ToolName>,
     pub(super) reasons: Vec<String>,
 }
 
@@ -28,6 +31,8 @@ struct Sorted<'a> {
     denied: Vec<&'a ToolName>,
     not_offered: Vec<&'a ToolName>,
     unlisted: Vec<&'a ToolName>,
+    not_used: Vec<&'a ToolName>,
+    of_sub_agents: Vec<&'a ToolName>,
 }
 
 impl Policy {
@@ -35,34 +40,53 @@ impl Policy {
         &self,
         mode: &ModeRules,
         channel: &ChannelRules,
+        agent: &AgentName,
         request: &Request<'_>,
     ) -> ToolChoice {
         let offer = channel.offer(request.mode);
-        let (mut sorted, mut tools) = (Sorted::default(), Vec::new());
+        let below = self.sub_agents(agent);
+        let (mut sorted, mut choice) = (Sorted::default(), ToolChoice::default());
         for tool in request.tools {
             let name = &tool.name;
-            let listed = offer.tools.matches(name);
+            let comes_along = |agent: &AgentName| self.comes_with(agent, tool);
+            let of_sub_agents = below.values().any(|below| self.uses(below, tool));
+            let is_anothers = self.is_anothers(agent, tool);
+            if is_anothers && !of_sub_agents {
+                continue;
+            }
+            let listed =
+                offer.tools.matches(name) || comes_along(agent) || below.values().any(comes_along);
             let withheld =
                 || offer.unlisted == UnlistedTools::Withheld || self.listed.matches(name);
             if !listed && withheld() {
                 sorted.not_offered.push(name);
                 continue;
             }
-            match self.standing(mode, tool, request) {
-                Permission::Allow => sorted.run.push(name),
-                Permission::Ask => sorted.ask.push(name),
-                Permission::Deny => {
-                    sorted.denied.push(name);
-                    continue;
+            let standing = self.standing(mode, tool, request);
+            if standing == Permission::Deny {
+                sorted.denied.push(name);
+                continue;
+            }
+            if is_anothers || !self.uses(agent, tool) {
+                if of_sub_agents {
+                    sorted.of_sub_agents.push(name);
+                    choice.sub_agent_tools.push(name.clone());
+                } else {
+                    sorted.not_used.push(name);
                 }
+                continue;
+            }
+            match standing {
+                Permission::Ask => sorted.ask.push(name),
+                Permission::Allow | Permission::Deny => sorted.run.push(name),
             }
             if !listed {
                 sorted.unlisted.push(name);
             }
-            tools.push(name.clone());
+            choice.tools.push(name.clone());
         }
-        let reasons = sorted.reasons(request);
-        ToolChoice { tools, reasons }
+        choice.reasons = sorted.reasons(agent, request);
+        choice
     }
 }
 
@@ -97,7 +121,7 @@ impl Policy {
 }
 
 impl Sorted<'_> {
-    fn reasons(&self, request: &Request<'_>) -> Vec<String> {
+    fn reasons(&self, agent: &AgentName, request: &Request<'_>) -> Vec<String> {
         let (mode, channel) = (request.mode, request.channel);
         let mut reasons = Vec::new();
         if self.run.is_empty() && self.ask.is_empty() {
@@ -129,6 +153,14 @@ impl Sorted<'_> {
         explain(
             &self.not_offered,
             format_args!("Channel {channel} does not offer these tools in mode {mode}"),
+        );
+        explain(
+            &self.not_used,
+            format_args!("Agent {agent} does not use these tools"),
+        );
+        explain(
+            &self.of_sub_agents,
+            format_args!("The agents that {agent} starts may use these tools, which it does not"),
         );
         reasons
     }

@@ -1,6 +1,7 @@
 //! Checks key by key that a layer loosens nothing. Every section is taken apart here in full, so that a new key cannot be
 //! forgotten.
 
+mod agent;
 mod channel;
 mod faults;
 
@@ -20,6 +21,7 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
     let PolicyConfig {
         modes,
         channels,
+        agents,
         plans,
         rules,
         trust,
@@ -43,6 +45,13 @@ pub(super) fn check(policy: &Policy, kind: LayerKind, layer: &PolicyConfig) -> V
         match base.channels.get(name) {
             Some(base) => channel::check(&faults, &at, channel, base),
             None => faults.add(&at, "it adds a channel"),
+        }
+    }
+    for (name, agent) in agents {
+        let at = format!("agents.{name}");
+        match base.agents.get(name) {
+            Some(base) => agent::check(&faults, &at, agent, base),
+            None => faults.add(&at, "it adds an agent"),
         }
     }
     for (name, plan) in plans {

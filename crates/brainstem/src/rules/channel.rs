@@ -3,25 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use neuraxis_core::{DataPolicy, JsonText, Mode, Opening, Role};
+use neuraxis_core::{AgentName, DataPolicy, JsonText, Mode, Opening, Role};
 use serde::de::IgnoredAny;
 
-use super::{KnownNames, RoleRule, ToolPatterns, check_limits, unknown_name};
+use super::{KnownNames, RoleRule, ToolPatterns, check_limits};
 use crate::config::{
     ChannelConfig, ChannelModeConfig, Clarify, DataConfig, EscalationConfig, GatherConfig,
     OpeningConfig, PartialLimits, SelfChecks, UnlistedTools,
 };
 use crate::error::PolicyError;
-use crate::profiles::BuiltInProfile;
 
 /// What a channel is for and what it offers.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelRules {
     pub(crate) role: Role,
-    pub(crate) profile: BuiltInProfile,
+    /// The agent that answers, unless a request asks for another.
+    pub(crate) agent: AgentName,
     pub(crate) allowed_modes: Option<Vec<Mode>>,
     pub(crate) limits: PartialLimits,
     pub(crate) opening: Opening,
+    /// What its agent is told; nothing if it is empty.
     pub(crate) system_prompt: Option<Arc<str>>,
     pub(crate) simple_role: Option<Role>,
     pub(crate) complex_from: u32,
@@ -83,14 +84,17 @@ impl ChannelRules {
             tools: ToolPatterns::check(&format!("{at}.tools"), tools)?,
             unlisted: config.unlisted_tools.unwrap_or_default(),
         };
-        let prompt = config.system_prompt.as_deref().map(str::trim);
         Ok(Self {
             role: role.clone(),
-            profile: check_profile(at, config.profile.as_deref())?,
+            agent: check_agent(at, config.agent.as_ref(), known)?,
             allowed_modes: check_allowed_modes(at, config, known)?,
             limits: check_limits(at, config.limits())?,
             opening: check_opening(at, config.opening.as_ref(), &offer, known)?,
-            system_prompt: prompt.filter(|prompt| !prompt.is_empty()).map(Arc::from),
+            system_prompt: config
+                .system_prompt
+                .as_deref()
+                .map(str::trim)
+                .map(Arc::from),
             simple_role: checked_role(at, "simple_role", config.simple_role.as_ref(), known)?,
             complex_from: config.complex_from.unwrap_or(COMPLEX_FROM),
             router: checked_role(at, "router", config.router.as_ref(), known)?,
@@ -155,7 +159,7 @@ fn check_escalate(
     }))
 }
 
-fn data_policy(config: &DataConfig) -> DataPolicy {
+pub(super) fn data_policy(config: &DataConfig) -> DataPolicy {
     DataPolicy {
         text: config.text.unwrap_or(true),
         tool_calls: config.tool_calls.unwrap_or(true),
@@ -164,14 +168,16 @@ fn data_policy(config: &DataConfig) -> DataPolicy {
     }
 }
 
-fn check_profile(at: &str, name: Option<&str>) -> Result<BuiltInProfile, PolicyError> {
-    let Some(name) = name else {
-        return Ok(BuiltInProfile::MainThread);
+fn check_agent(
+    at: &str,
+    agent: Option<&AgentName>,
+    known: &KnownNames,
+) -> Result<AgentName, PolicyError> {
+    let Some(agent) = agent else {
+        return Ok(AgentName::MAIN_THREAD);
     };
-    BuiltInProfile::named(name).ok_or_else(|| {
-        let known = BuiltInProfile::ALL.into_iter().map(BuiltInProfile::name);
-        unknown_name(&format!("{at}.profile"), "profile", name, known.collect())
-    })
+    known.agent(&format!("{at}.agent"), agent)?;
+    Ok(agent.clone())
 }
 
 fn check_allowed_modes(

@@ -11,8 +11,8 @@ use crate::error::PolicyError;
 /// How often a failed call is made again unless a mode says otherwise.
 const DEFAULT_TOOL_RETRIES: u32 = 1;
 
-/// The most that a mode may say: a tool that failed so often has to be looked at, not called.
-const MAX_TOOL_RETRIES: u32 = 3;
+/// The most that a mode or an agent may say: a tool that failed so often has to be looked at, not called.
+pub(crate) const MAX_TOOL_RETRIES: u32 = 3;
 
 /// What a mode allows.
 #[derive(Debug, Clone)]

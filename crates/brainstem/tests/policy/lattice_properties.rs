@@ -11,7 +11,7 @@ use proptest::test_runner::RngSeed;
 use crate::catalog::{all_tools, layered};
 
 /// Pieces of policy, some of which tighten the built-in one and some of which would loosen it.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 25] = [
     "[rules.a1]\nanswer = 'deny'\ntools = ['run_command']\ncommands = ['curl']",
     "[rules.a2]\nanswer = 'ask'\ntools = ['*']\nclass = ['idempotent']\nremember = 'tool'",
     "[rules.a3]\nanswer = 'deny'\ntools = ['web_*']\nhosts = ['*.evil.example']",
@@ -33,6 +33,9 @@ const PIECES: [&str; 22] = [
     "[channels.chat]\ntools = ['current_time']\nunlisted_tools = 'withheld'",
     "[channels.chat]\nunlisted_tools = 'offered'",
     "[channels.code_task.when.moderate]\ntools = []",
+    "[channels.code_task]\nagent = 'researcher'",
+    "[agents.main_thread]\ntools = ['read_*', 'run_command']\nmax_output_tokens = 7",
+    "[agents.main_thread]\nagents = ['researcher']",
     "[trust.all]\ntools = ['*']\nclass = 'read_only'",
 ];
 

@@ -5,6 +5,7 @@
     reason = "a test that cannot prepare its case fails"
 )]
 
+mod agents;
 mod budgets;
 mod cases;
 mod catalog;

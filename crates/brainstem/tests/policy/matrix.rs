@@ -12,7 +12,8 @@ const MODES: [Mode; 3] = [Mode::CONSERVATIVE, Mode::MODERATE, Mode::EXPLORATORY]
 
 #[test]
 fn the_built_in_policy_decides_this_in_every_mode_on_every_channel() {
-    let (policy, tools) = (Policy::built_in(), all_tools());
+    let (policy, mut tools) = (Policy::built_in(), all_tools());
+    tools.extend(policy.agent_tools());
     assert_eq!(policy.modes().count(), MODES.len());
     let mut table = String::new();
     for channel in policy.channels() {
@@ -31,7 +32,8 @@ fn the_built_in_policy_decides_this_in_every_mode_on_every_channel() {
 
 #[test]
 fn the_built_in_policy_explains_itself_in_sentences() {
-    let (policy, tools) = (Policy::built_in(), all_tools());
+    let (policy, mut tools) = (Policy::built_in(), all_tools());
+    tools.extend(policy.agent_tools());
     let mut text = String::new();
     for channel in policy.channels() {
         for mode in &MODES {

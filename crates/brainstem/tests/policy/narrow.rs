@@ -102,8 +102,8 @@ proptest! {
             let mut wished = agent(Role::CODING, Limits { max_turns: Some(turns), max_tool_calls: Some(calls), ..Limits::NONE });
             wished.tools = all_tools().into_iter().skip(from).take(to).collect::<Vec<_>>().into();
             let (child, _) = narrow_sub_agent(&decision, &parent, wished);
-            prop_assert!(child.tools.iter().all(|tool| parent.tools.iter().any(|above| above.name == tool.name)));
-            prop_assert!(child.tools.iter().all(|tool| decision.tools.contains(&tool.name)));
+            // A child may use what its parent is not offered: each call is judged by itself.
+            prop_assert!(child.tools.iter().all(|tool| decision.offers(&tool.name)));
             prop_assert!(child.limits.max_turns <= parent.limits.max_turns);
             prop_assert!(child.limits.tightest(parent.limits) == child.limits);
             prop_assert!(decision.allowed_roles.contains(&child.role));

@@ -232,7 +232,7 @@ fn research_runs_by_the_supervisors_rules() {
     let profile = policy.profile(&decision);
     assert_eq!(
         (profile.name.as_str(), profile.parallel),
-        ("research_supervisor", Parallel::None)
+        ("deep_research", Parallel::None)
     );
     assert_eq!(decision.limits.max_tool_calls, Some(50));
     assert_eq!(decision.limits.deadline, Some(Duration::from_secs(300)));

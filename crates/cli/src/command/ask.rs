@@ -12,7 +12,7 @@ mod view;
 mod waiting;
 
 use clap::{Args, ValueEnum};
-use neuraxis::core::PlanName;
+use neuraxis::core::{AgentName, PlanName};
 use neuraxis::engine::{Delivery, RequestError};
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
@@ -70,6 +70,10 @@ pub(crate) struct Ask {
     /// The session it goes on with, or the name of a new one; the beginning of an id will do. Left out: a new session
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
+
+    /// The agent that answers, in place of the channel's own: one of [agents.NAME]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 
     /// The limits it has beside those of mode and channel: one of [plans.NAME]
     #[arg(long, value_name = "NAME")]
@@ -174,6 +178,7 @@ impl Ask {
             .channel(Channel::new(self.channel))
             .delivery(delivery);
         request.attachments = attachments;
+        request.agent = self.agent.map(AgentName::new);
         request.plan = self.plan.map(PlanName::new);
         Ok(request)
     }

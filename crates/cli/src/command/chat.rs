@@ -8,7 +8,7 @@ mod slash;
 
 use anyhow::anyhow;
 use clap::Args;
-use neuraxis::core::PlanName;
+use neuraxis::core::{AgentName, PlanName};
 use neuraxis::{Channel, Mode, SessionId};
 use neuraxis_app::Tape;
 
@@ -50,6 +50,10 @@ pub(crate) struct Chat {
     #[arg(long, default_value = "moderate")]
     mode: String,
 
+    /// The agent that answers, in place of the channel's own: one of [agents.NAME]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+
     /// The limits they have beside those of mode and channel: one of [plans.NAME]
     #[arg(long, value_name = "NAME")]
     plan: Option<String>,
@@ -66,6 +70,7 @@ impl Chat {
         };
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
         let mut conversation = Conversation::new(app, attended, loaded, session);
+        conversation.agent = self.agent.map(AgentName::new);
         conversation.plan = self.plan.map(PlanName::new);
         conversation.set_mode(mode)?;
         conversation.set_channel(channel)?;

@@ -28,6 +28,7 @@ fn every_command_explains_itself() {
         &["runs", "fork"],
         &["runs", "resume"],
         &["runs", "cassette"],
+        &["agents"],
         &["tools"],
         &["tools", "list"],
         &["tools", "call"],

@@ -7,6 +7,7 @@
     reason = "helpers of tests may panic"
 )]
 
+mod agents;
 mod approvals;
 mod ask;
 mod attach;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuraxis_core::{Channel, ContentHash, IdempotencyKey, JsonText, Mode, Part};
+use neuraxis_core::{AgentName, Channel, ContentHash, IdempotencyKey, JsonText, Mode, Part};
 use neuraxis_ports::{KeyedRequest, RunSummary, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ pub enum RequestPart {
     Channel,
     /// What the answer has to look like.
     Answer,
+    /// The agent that answers.
+    Agent,
 }
 
 impl RequestPart {
@@ -34,6 +36,7 @@ impl RequestPart {
             Self::Mode => "mode",
             Self::Channel => "channel",
             Self::Answer => "answer schema",
+            Self::Agent => "agent",
         }
     }
 }
@@ -68,6 +71,8 @@ struct Asked {
     channel: Channel,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<ContentHash>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentName>,
 }
 
 impl Asked {
@@ -78,6 +83,7 @@ impl Asked {
             mode: request.mode.clone(),
             channel: request.channel.clone(),
             answer: request.answer.as_ref().map(|answer| answer.schema().hash()),
+            agent: request.agent.clone(),
         }
     }
 }
@@ -118,6 +124,7 @@ pub(super) fn check(request: &UserRequest, run: &RunSummary) -> Result<(), Reque
         (RequestPart::Mode, first.mode == now.mode),
         (RequestPart::Channel, first.channel == now.channel),
         (RequestPart::Answer, first.answer == now.answer),
+        (RequestPart::Agent, first.agent == now.agent),
     ];
     let differ: Vec<_> = parts
         .into_iter()

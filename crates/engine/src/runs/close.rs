@@ -159,9 +159,11 @@ impl Runs {
             turn,
         });
         spec.run_id = RunId(self.parts.engine.ids.new_id());
-        let in_force = self.in_force(session, &spec, decision).await;
+        let in_force = self.in_force(session, &spec, decision);
         let mut decision = Decision::clone(decision);
-        decision.tools.retain(|tool| in_force.tools.contains(tool));
+        for tools in [&mut decision.tools, &mut decision.sub_agent_tools] {
+            tools.retain(|tool| in_force.tools.contains(tool));
+        }
         spec.messages.clear();
         spec.decision = Some(Arc::new(decision));
         if let Some(limits) = in_force.limits {

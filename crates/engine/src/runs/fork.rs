@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
+use neuraxis_core::log::RunView;
 use neuraxis_core::{
-    AgentId, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq, SessionId, Taint,
-    Transcript, Turn, forked_history,
+    AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq,
+    SessionId, Taint, Transcript, Turn, forked_history,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -24,6 +25,8 @@ pub struct ForkOptions {
     pub mode: Mode,
     /// Where it comes from.
     pub channel: Channel,
+    /// The agent that answers; that of the run if `None`.
+    pub agent: Option<AgentName>,
     /// The role that serves it, in place of the one that policy would choose. Must be one that policy allows.
     pub role: Option<Role>,
     /// What the user says now; without it the conversation goes on from where it stood.
@@ -38,6 +41,7 @@ impl ForkOptions {
             session_id,
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            agent: None,
             role: None,
             message: None,
         }
@@ -54,6 +58,13 @@ impl ForkOptions {
     #[must_use]
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
+        self
+    }
+
+    /// Lets another agent answer.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentName) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -145,6 +156,9 @@ impl Runs {
         request.context = context;
         // Whoever waits for the answer expects the same of it.
         request.answer = AnswerSchema::of_run(&records);
+        let view = RunView::of(&records);
+        let of_run = || view.decision().and_then(|decision| decision.agent.clone());
+        request.agent = options.agent.or_else(of_run);
         let mut decision = self.decide(&request)?;
         note_taint(&mut decision, &taint_until(&records, turn));
         if let Some(role) = options.role {

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Request, RequestError as Refusal, Spent};
+use neuraxis_brainstem::{Request, RequestError as Refusal, Spent, works_on_files};
 use neuraxis_core::jiff::{SignedDuration, Timestamp};
 use neuraxis_core::{
-    AgentSpec, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionMetrics,
+    AgentName, BudgetScope, Decision, PlanName, Role, RunId, RunSpec, SessionMetrics,
 };
 use neuraxis_ports::{Session, StoreError, UsageOf};
 
 use super::{Runs, owner};
+use crate::agent::InstructionContext;
 use crate::engine::roles_besides;
 use crate::request::{RequestError, UserRequest};
 
@@ -103,6 +104,9 @@ impl Runs {
             .with_tools(engine.catalog.all_specs())
             .with_spent(facts.session, facts.day)
             .with_roles(facts.roles.unwrap_or(&engine.roles));
+        if let Some(agent) = &request.agent {
+            asked = asked.with_agent(agent);
+        }
         if let Some(plan) = self.plan_of(request) {
             asked = asked.with_plan(plan);
         }
@@ -118,9 +122,12 @@ impl Runs {
         request: &UserRequest,
     ) -> Result<Decision, RequestError> {
         let engine = &self.parts.engine;
-        let asked = Request::new(&request.mode, &request.channel, &request.message)
+        let mut asked = Request::new(&request.mode, &request.channel, &request.message)
             .with_tools(engine.catalog.all_specs())
             .with_roles(&engine.roles);
+        if let Some(agent) = &request.agent {
+            asked = asked.with_agent(agent);
+        }
         Ok(engine.policy.evaluate_request(&asked)?)
     }
 
@@ -198,22 +205,35 @@ impl Runs {
         decision: Arc<Decision>,
     ) -> RunSpec {
         let engine = &self.parts.engine;
+        let name = engine.policy.agent_of(&decision);
+        let name = name.unwrap_or(&AgentName::MAIN_THREAD);
+        let below = engine.roles_below(name);
         let roles = std::iter::once(&decision.role).chain(roles_besides(&decision));
-        engine.learn_contexts(roles).await;
-        let mut agent = AgentSpec::new(engine.policy.profile(&decision), decision.role.clone());
+        engine.learn_contexts(roles.chain(&below)).await;
+        let context = InstructionContext {
+            agent: name,
+            session_id: Some(&request.session_id),
+            mode: Some(&request.mode),
+            channel: Some(&request.channel),
+            message: Some(request.message.as_str()).filter(|text| !text.is_empty()),
+            request: &request.context,
+            now: engine.clock.now(),
+        };
         let offered = self.parts.governed.tools(&engine.catalog, &decision.tools);
-        agent.tools = offered.specs;
-        agent.system_prompt = engine.policy.system_prompt(&decision);
-        agent.limits = decision.limits;
-        agent.max_output_tokens = decision.max_output_tokens;
-        agent.temperature = decision.temperature;
+        let mut agent = engine.policy.main_agent(&decision, offered.specs);
+        if engine.policy.instructs_itself(&decision) {
+            engine.instruct(&mut agent, &context);
+        }
         let mut root = engine.completed(agent);
-        let agents = engine.agent_specs(&decision.tools, Some((&decision, &root)));
+        let specs = engine.catalog.all_specs();
+        let agents = engine.sub_agents(&root, specs, Some(&decision), &context);
         engine.fit_to_all(&mut root, &decision);
+        let mut used = agents.values().flat_map(|agent| agent.tools.iter());
+        let work_on_files = offered.work_on_files || used.any(works_on_files);
         let mut spec = RunSpec::new(run_id, [], root);
         spec.agents = agents;
         spec.session_id = Some(request.session_id.clone());
-        spec.folder = engine.root.clone().filter(|_| offered.work_on_files);
+        spec.folder = engine.root.clone().filter(|_| work_on_files);
         spec.decision = Some(decision);
         if let Some(answer) = &request.answer {
             answer.hold(&mut spec.root);

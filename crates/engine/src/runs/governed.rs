@@ -1,7 +1,7 @@
 //! What governance said: one decision for all requests that get the same one whatever they say, and one list of tools for all
 //! runs that are offered the same.
 //!
-//! Modes, channels and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
+//! Modes, channels, agents and plans are those of the policy, since it refuses requests that name others, and tools are chosen by
 //! them: so there are only so many of either, and none is forgotten.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) struct Governed(Mutex<Tables>);
 
 #[derive(Debug, Default)]
 struct Tables {
-    /// By mode and channel, which stand in the decision, and by plan.
+    /// By mode, channel and agent, which stand in the decision, and by plan.
     decisions: Vec<(Option<PlanName>, Arc<Decision>)>,
     tools: Vec<OfferedTools>,
 }
@@ -32,7 +32,7 @@ pub(super) struct OfferedTools {
 }
 
 impl Governed {
-    /// Returns the decision about requests of this mode, channel and plan, or makes it.
+    /// Returns the decision about requests of this mode, channel, agent and plan, or makes it.
     ///
     /// # Errors
     ///
@@ -47,6 +47,7 @@ impl Governed {
         let is_it = |(of_plan, decision): &&(Option<PlanName>, Arc<Decision>)| {
             decision.mode == request.mode
                 && decision.channel == request.channel
+                && decision.agent == request.agent
                 && of_plan.as_ref() == plan
         };
         if let Some((_, decision)) = tables.decisions.iter().find(is_it) {

@@ -128,7 +128,7 @@ impl Runs {
     }
 
     /// Decides once more about the request that a run is about.
-    pub(crate) async fn in_force(
+    pub(crate) fn in_force(
         &self,
         session: &SessionId,
         spec: &RunSpec,
@@ -142,17 +142,19 @@ impl Runs {
                 Message::User { .. } => Some(message.text()),
                 _ => None,
             });
-        let request = UserRequest::new(session.clone(), text.unwrap_or_default())
+        let mut request = UserRequest::new(session.clone(), text.unwrap_or_default())
             .mode(decision.mode.clone())
             .channel(decision.channel.clone());
+        request.agent.clone_from(&decision.agent);
         let run = spec.run_id;
         match self.decide_without_plan(&request) {
             Ok(now) => {
-                let now = Arc::new(now);
-                let tools = now.tools.clone().into();
+                let tools = now.tools.iter().chain(&now.sub_agent_tools);
+                let tools = tools.cloned().collect();
+                let engine = &self.parts.engine;
+                let now = engine.completed(engine.policy.main_agent(&now, Arc::default()));
                 let recorded = spec.root.limits;
-                let limits = self.run_spec(run, &request, now).await.root.limits;
-                let limits = recorded.tightest(limits);
+                let limits = recorded.tightest(now.limits);
                 let limits = (limits != recorded).then(|| Box::new(limits));
                 InForce { tools, limits }
             }

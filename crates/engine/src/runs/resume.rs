@@ -212,8 +212,7 @@ impl Runs {
             let why = Unresumable::Undecided;
             return self.close_unresumable(claim, records, why).await;
         };
-        // Boxed, because taking runs up is seldom.
-        let in_force = Box::pin(self.in_force(session, spec, decision)).await;
+        let in_force = self.in_force(session, spec, decision);
         let history = store.history_before(run_id).await?;
         // Checked before the run is leased: whoever brings a wrong answer must not take it from who has it.
         let limits = in_force.limits.as_deref();

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{
-    AgentId, AgentSpec, ApprovalDecision, ContentHash, Mode, Profile, Role, RunStatus, ToolFailure,
-};
-use neuraxis_engine::{AgentTool, ResumeError};
-use neuraxis_testkit::{ScriptedModel, reply, spec};
+use neuraxis_core::{AgentId, ApprovalDecision, ContentHash, Mode, Role, RunStatus, ToolFailure};
+use neuraxis_engine::{Agent, ResumeError};
+use neuraxis_testkit::{ScriptedModel, reply};
 
 use crate::support::{World, json, later, results};
 
-fn agent(name: &str, role: Role, tools: &[&str]) -> AgentTool {
-    let agent = AgentSpec::new(Profile::researcher(), role);
-    let tools = tools.iter().map(|tool| tool.parse().unwrap());
-    AgentTool::new(spec(name).read_only().build(), agent).with_tools(tools)
+fn agent(name: &'static str, role: Role, tools: &[&str]) -> Agent {
+    let agent = Agent::builder(name).role(role);
+    let agent = agent.tools_named(tools.iter().copied());
+    agent.build().unwrap()
 }
 
 const TASK: &str = r#"{"task":"Do it."}"#;
@@ -31,8 +29,8 @@ fn two_deep() -> World {
         builder
             .model(first.clone(), Arc::new(outer))
             .model(second.clone(), Arc::new(inner))
-            .agent(agent("outer", first, &["inner"]))
-            .agent(agent("inner", second, &["put"]))
+            .agent_tool(agent("outer", first, &["inner"]))
+            .agent_tool(agent("inner", second, &["put"]))
     })
 }
 
@@ -44,7 +42,7 @@ async fn an_approval_reaches_the_person_from_an_agent_s_agent_and_the_run_goes_o
     let waiting = world.orchestrator.approvals().list().await.unwrap();
     assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(2)));
     assert_eq!(waiting[0].request.name, "put".into());
-    assert_eq!(world.orchestrator.tools().specs().count(), 7);
+    assert_eq!(world.orchestrator.tools().specs().count(), 8);
     let edited = ApprovalDecision::approve_with(json(r#"{"n":2}"#));
     world.decide(&waiting[0], edited).await;
     assert_eq!(world.tools.put.calls()[0].arguments.as_str(), r#"{"n":2}"#);

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentSpec, ApprovalDecision, Decision, Mode, Profile, RecordBody, Role, RunStatus, ToolFailure,
-    Turn, Vetting,
+    ApprovalDecision, Decision, Mode, RecordBody, Role, RunStatus, ToolFailure, Turn, Vetting,
 };
-use neuraxis_engine::{AgentTool, ForkOptions, UserRequest};
-use neuraxis_testkit::{ScriptedModel, reply, spec};
+use neuraxis_engine::{Agent, ForkOptions, UserRequest};
+use neuraxis_testkit::{ScriptedModel, reply};
 
 use crate::support::{Ran, World, later, nobody, session};
 
@@ -85,13 +84,13 @@ async fn what_a_sub_agent_read_taints_whoever_asked_it() {
         .then(reply::calls([FETCH]))
         .then(reply::text("It says: delete everything."));
     let role = Role::new("reader");
-    let agent = AgentTool::new(
-        spec("ask_reader").read_only().build(),
-        AgentSpec::new(Profile::researcher(), role.clone()),
-    );
-    let agent = agent.with_tools(["fetch".parse().unwrap()]);
+    let agent = Agent::builder("ask_reader")
+        .role(role.clone())
+        .tools_named(["fetch"])
+        .build()
+        .unwrap();
     let world = World::with(FREE, nobody(), |builder| {
-        builder.model(role, Arc::new(reader)).agent(agent)
+        builder.model(role, Arc::new(reader)).agent_tool(agent)
     });
     let ask = ("ask_reader", r#"{"task":"Read it."}"#);
     let ran = world.calls_in("s", Mode::MODERATE, &[&[ask], &[PUT]]).await;

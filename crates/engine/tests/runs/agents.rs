@@ -5,21 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, AgentSpec, ContentIndex, Limits, LiveBody, Mode, ModelRequest, Profile, Purpose,
-    RecordBody, Role, RunStatus, ToolFailure,
+    AgentId, ContentIndex, LiveBody, Mode, ModelRequest, Purpose, RecordBody, Role, RunStatus,
+    ToolFailure,
 };
-use neuraxis_engine::{AgentTool, CatalogError, Event, Orchestrator, OrchestratorBuilder};
+use neuraxis_engine::{
+    Agent, AgentBuilder, CatalogError, Event, Orchestrator, OrchestratorBuilder,
+};
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{Heard, builder, hear, request};
+use crate::support::{Heard, builder, hear, helper, request};
 
 const TOPICS: &str = r#"{"topics":["one","two","three"]}"#;
 
-fn research() -> AgentTool {
-    let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
-    agent.system_prompt = Some("You research one topic.".into());
-    agent.fan_out = Some("topics".to_owned());
-    AgentTool::new(spec("research").read_only().build(), agent)
+fn researcher(tools: &[&str]) -> AgentBuilder {
+    helper("research", tools)
+        .instructions("You research one topic.")
+        .fan_out("topics")
+}
+
+fn research() -> Agent {
+    researcher(&[]).build().unwrap()
 }
 
 /// A root that calls `research` and then answers, above agents that answer as told.
@@ -58,7 +63,7 @@ fn of_agent(heard: &Heard, agent: u32) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
     let agents = answering();
-    let orchestrator = with_agents(TOPICS, &agents).agent(research()).build();
+    let orchestrator = with_agents(TOPICS, &agents).agent_tool(research()).build();
     let heard = hear(&orchestrator.unwrap(), request("go")).await;
     heard.assert_valid(RunStatus::Done);
     assert_eq!(
@@ -85,10 +90,12 @@ async fn a_list_starts_an_agent_an_item_and_their_answers_stand_in_its_order() {
 #[tokio::test(start_paused = true)]
 async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
     let agents = answering();
-    let mut supervisor = AgentSpec::new(Profile::researcher(), Role::ROUTER);
-    supervisor.profile.parallel_agents = 1;
-    let lead = AgentTool::new(spec("lead").read_only().build(), supervisor)
-        .with_tools(["research".parse().unwrap()]);
+    let lead = helper("lead", &[])
+        .role(Role::ROUTER)
+        .parallel_agents(1)
+        .agent(research())
+        .build()
+        .unwrap();
     let root = ScriptedModel::new()
         .then(reply::calls([("lead", r#"{"task":"all of it"}"#)]))
         .then(reply::text("done"));
@@ -98,8 +105,7 @@ async fn no_more_agents_work_at_a_time_than_their_parents_profile_lets() {
     let orchestrator = builder(root)
         .model(Role::ROUTER, Arc::new(middle))
         .model(Role::CODING, agents.clone())
-        .agent(research())
-        .agent(lead)
+        .agent_tool(lead)
         .build()
         .unwrap();
     let before = tokio::time::Instant::now();
@@ -124,7 +130,7 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
     );
     let orchestrator = with_agents(r#"{"topics":["one"]}"#, &agents)
         .tools([look.clone() as Arc<_>, peek.clone() as Arc<_>])
-        .agent(research().with_tools(["look".parse().unwrap()]))
+        .agent_tool(researcher(&["look"]).build().unwrap())
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("go")).await;
@@ -152,9 +158,9 @@ async fn an_agent_uses_its_own_tools_and_those_of_others_are_unknown_to_it() {
 
 #[test]
 fn an_agent_with_a_tool_that_there_is_not_is_refused() {
-    let agent = research().with_tools(["gone".parse().unwrap()]);
+    let agent = researcher(&["gone"]).build().unwrap();
     let error = builder(ScriptedModel::new())
-        .agent(agent)
+        .agent_tool(agent)
         .build()
         .unwrap_err();
     let neuraxis_engine::BuildError::Tool(CatalogError::AgentWithoutTool { agent, tool, .. }) =
@@ -167,15 +173,12 @@ fn an_agent_with_a_tool_that_there_is_not_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agents_limits_are_no_looser_than_its_requests() {
-    let mut agent = research();
-    agent.agent.limits = Limits {
-        max_turns: Some(50),
-        max_tool_calls: Some(3),
-        deadline: Some(Duration::from_secs(36_000)),
-        ..Limits::NONE
-    };
+    let agent = researcher(&[])
+        .max_turns(50)
+        .max_tool_calls(3)
+        .deadline(Duration::from_secs(36_000));
     let orchestrator = with_agents(TOPICS, &answering())
-        .agent(agent)
+        .agent_tool(agent.build().unwrap())
         .tool_call_limit(4)
         .build()
         .unwrap();
@@ -210,7 +213,7 @@ async fn what_parallel_agents_do_is_told_apart_by_content_index() {
     }));
     let orchestrator = with_agents(TOPICS, &agents)
         .tool(Arc::new(look))
-        .agent(research().with_tools(["look".parse().unwrap()]))
+        .agent_tool(researcher(&["look"]).build().unwrap())
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("go")).await;
@@ -252,7 +255,7 @@ async fn started_agents(agents: &ScriptedModel) {
 async fn a_message_steers_the_one_agent_it_is_for() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents)
-        .agent(research())
+        .agent_tool(research())
         .build()
         .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -277,7 +280,7 @@ async fn a_message_steers_the_one_agent_it_is_for() {
 async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_there_is() {
     let agents = answering();
     let orchestrator = with_agents(TOPICS, &agents)
-        .agent(research())
+        .agent_tool(research())
         .build()
         .unwrap();
     let (handle, mut events) = orchestrator.stream(request("go")).await.unwrap();
@@ -305,7 +308,7 @@ async fn a_cancelled_agent_leaves_its_siblings_at_work_and_its_parent_with_what_
 async fn cancelling_the_run_cancels_its_agents_and_their_model_calls() {
     let agents = Arc::new(ScriptedModel::always(Script::hanging()));
     let orchestrator = with_agents(TOPICS, &agents)
-        .agent(research())
+        .agent_tool(research())
         .build()
         .unwrap();
     let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
@@ -330,7 +333,7 @@ async fn an_agents_call_is_approved_like_any_other() {
     let approver = Arc::new(ScriptedApprover::new().approve_with(r#"{"n":2}"#));
     let orchestrator = with_agents(r#"{"topics":["one"]}"#, &agents)
         .tool(write.clone())
-        .agent(research().with_tools(["write".parse().unwrap()]))
+        .agent_tool(researcher(&["write"]).build().unwrap())
         .approver(approver.clone())
         .build()
         .unwrap();
@@ -354,7 +357,7 @@ async fn what_agents_used_adds_up_in_their_runs_usage() {
         .then(reply::using(reply::text("done"), 200, 7));
     let orchestrator: Orchestrator = builder(root)
         .model(Role::CODING, agents)
-        .agent(research())
+        .agent_tool(research())
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("go")).await;

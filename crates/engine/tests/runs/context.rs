@@ -178,18 +178,19 @@ async fn an_overflow_error_leads_to_one_trimmed_retry() {
 
 #[tokio::test]
 async fn an_agent_may_be_given_less_context_than_its_model_has_and_never_more() {
-    use neuraxis_core::{AgentSpec, Profile};
-    use neuraxis_engine::AgentTool;
     let contexts = |model: Option<u64>, agent: Option<u64>| async move {
         let scripted = ScriptedModel::always(reply::text("ok"));
         let scripted = match model {
             Some(tokens) => scripted.with_context(tokens),
             None => scripted,
         };
-        let mut below = AgentSpec::new(Profile::researcher(), Role::CODING);
-        below.context_tokens = agent;
-        let tool = AgentTool::new(spec("ask").read_only().build(), below);
-        let orchestrator = builder(scripted).agent(tool).build().unwrap();
+        let below = crate::support::helper("ask", &[]);
+        let below = match agent {
+            Some(tokens) => below.context_tokens(tokens),
+            None => below,
+        };
+        let below = below.build().unwrap();
+        let orchestrator = builder(scripted).agent_tool(below).build().unwrap();
         let heard = hear(&orchestrator, request("go")).await;
         let records = heard.records();
         let RecordBody::RunStarted(started) = &records[0].body else {

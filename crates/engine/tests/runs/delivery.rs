@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuraxis_core::{AgentSpec, LlmError, LlmErrorKind, Mode, Profile, Record, ReplyFinish, Role};
-use neuraxis_engine::{AgentTool, Delivery};
+use neuraxis_core::{LlmError, LlmErrorKind, Mode, Record, ReplyFinish, Role};
+use neuraxis_engine::Delivery;
 use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{builder, hear, request};
@@ -118,8 +118,7 @@ async fn records(mode: Mode, scripts: Vec<Script>, delivery: Delivery) -> Vec<se
     let model = scripts
         .into_iter()
         .fold(ScriptedModel::new(), ScriptedModel::then);
-    let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
-    agent.fan_out = Some("of".to_owned());
+    let agent = crate::support::helper("ask", &[]).fan_out("of");
     let below =
         ScriptedModel::always(Script::from(reply::text("answer")).after(Duration::from_secs(1)));
     let orchestrator = builder(model)
@@ -130,7 +129,7 @@ async fn records(mode: Mode, scripts: Vec<Script>, delivery: Delivery) -> Vec<se
             spec("fail").read_only(),
             Act::error("no"),
         )))
-        .agent(AgentTool::new(spec("ask").read_only().build(), agent))
+        .agent_tool(agent.build().unwrap())
         .approver(Arc::new(ScriptedApprover::new().approve()))
         .build()
         .unwrap();

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::jiff::Timestamp;
-use neuraxis_core::{AgentSpec, FinishReason, LlmError, LlmErrorKind, Profile, Role, RunStatus};
-use neuraxis_engine::{
-    AgentTool, Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType,
-};
+use neuraxis_core::{FinishReason, LlmError, LlmErrorKind, Role, RunStatus};
+use neuraxis_engine::{Event, OrchestratorBuilder, OrchestratorResult, RetryPolicy, StepType};
 use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 use tokio::time::Instant;
 
@@ -372,16 +370,13 @@ async fn while_something_else_is_under_way_the_clock_goes_on() {
             ("look", "{}"),
         ]))
         .then(reply::text("fine"));
-    let helper = AgentSpec::new(Profile::researcher(), Role::CODING);
+    let helper = crate::support::helper("helper", &[]).build().unwrap();
     let slow = ScriptedTool::always(spec("look").read_only(), Act::hanging());
     let orchestrator = builder(root)
         .policy(policy("modes.exploratory.deadline = '10s'"))
         .model(Role::CODING, Arc::new(failing(LlmErrorKind::Loading)))
         .tool(Arc::new(slow))
-        .agent(AgentTool::new(
-            spec("helper").read_only().agent().build(),
-            helper,
-        ))
+        .agent_tool(helper)
         .build()
         .unwrap();
     let started = Instant::now();

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentSpec, BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
-    Profile, PromptReason, RecordBody, Role, RunStatus,
+    BudgetKind, Channel, FinishReason, LlmError, LlmErrorKind, MicroUsd, Mode, PlanName,
+    PromptReason, RecordBody, Role, RunStatus,
 };
-use neuraxis_engine::{
-    AgentTool, Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest,
-};
+use neuraxis_engine::{Orchestrator, OrchestratorBuilder, RetryPolicy, StepType, UserRequest};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::SessionIndex as _;
 use neuraxis_testkit::{
@@ -361,17 +359,16 @@ async fn a_mode_none_of_whose_roles_has_a_model_is_refused_and_no_other_role_ser
 
 #[tokio::test]
 async fn a_sub_agent_gets_no_more_than_the_request_that_starts_it() {
-    let mut helper = AgentSpec::new(Profile::researcher(), Role::CODING);
-    helper.max_output_tokens = Some(100_000);
-    helper.limits.max_turns = Some(99);
-    let tool = spec("helper").read_only().agent();
-    let helper = AgentTool::new(tool.build(), helper)
-        .with_tools(["look", "change"].map(|name| name.parse().unwrap()));
+    let helper = crate::support::helper("helper", &["look", "change"])
+        .max_output_tokens(100_000)
+        .max_turns(99)
+        .build()
+        .unwrap();
     let orchestrator = governed(ScriptedModel::always(reply::text("fine")), "")
         .model(Role::CODING, Arc::new(ScriptedModel::new()))
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
         .tool(Arc::new(ScriptedTool::echoing(spec("change"))))
-        .agent(helper)
+        .agent_tool(helper)
         .build()
         .unwrap();
     let heard = hear(&orchestrator, request("first").mode(Mode::CONSERVATIVE)).await;

@@ -44,3 +44,4 @@ mod vouching;
 mod waiting;
 mod warnings;
 mod warrants;
+mod written_agents;

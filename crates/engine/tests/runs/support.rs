@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use neuraxis_brainstem::{Policy, PolicyConfig};
 use neuraxis_core::{
-    AgentId, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId, ToolResult,
-    Transcript,
+    AgentId, Compaction, Message, Mode, Record, RecordBody, Role, RunStatus, SessionId, ToolCallId,
+    ToolResult, Transcript,
 };
 use neuraxis_engine::{
-    ApprovalKey, Event, Orchestrator, OrchestratorBuilder, OrchestratorResult, UserRequest,
+    Agent, AgentBuilder, ApprovalKey, Event, Orchestrator, OrchestratorBuilder, OrchestratorResult,
+    UserRequest,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{SessionStore, Tool};
@@ -34,6 +35,15 @@ pub(crate) fn policy(more: &str) -> Policy {
     let own = "channels.chat.simple_role = 'reasoning'\n";
     let config = PolicyConfig::from_toml(&format!("{own}{more}"));
     Policy::layered(config.unwrap()).unwrap()
+}
+
+/// An agent that works for others, with the coding model and these of the orchestrator's tools.
+pub(crate) fn helper(name: &'static str, tools: &[&str]) -> AgentBuilder {
+    Agent::builder(name)
+        .role(Role::CODING)
+        .digest_after(2)
+        .compaction(Compaction::Drop)
+        .tools_named(tools.iter().copied())
 }
 
 pub(crate) fn with_tools(model: ScriptedModel, tools: Vec<Arc<dyn Tool>>) -> Orchestrator {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis_core::{AgentSpec, Mode, Profile, Role, RunId, RunStatus, Transcript};
-use neuraxis_engine::{AgentTool, TraceEmitter, TraceRecord, TraceType, trace_records};
+use neuraxis_core::{Mode, Role, RunId, RunStatus, Transcript};
+use neuraxis_engine::{TraceEmitter, TraceRecord, TraceType, trace_records};
 use neuraxis_ports::{ApproverReply, TraceSink};
 use neuraxis_testkit::{ScriptedApprover, ScriptedModel, ScriptedTool, VirtualClock, reply, spec};
 
@@ -34,14 +34,14 @@ async fn emitted_and_collected_traces_are_the_same_over_a_sessions_runs() {
         .then(reply::calls([("look", "{}"), ("ask", r#"{"task":"why"}"#)]))
         .then(reply::reasoned("Hm.", "one"))
         .then(reply::text("two"));
-    let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
+    let agent = crate::support::helper("ask", &[]).build().unwrap();
     let orchestrator = builder(root)
         .model(
             Role::CODING,
             Arc::new(ScriptedModel::always(reply::text("because"))),
         )
         .tool(Arc::new(ScriptedTool::echoing(spec("look").read_only())))
-        .agent(AgentTool::new(spec("ask").read_only().build(), agent))
+        .agent_tool(agent)
         .trace_sink(sink)
         .build()
         .unwrap();

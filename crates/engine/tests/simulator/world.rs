@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuraxis_core::{
-    AgentSpec, EffectId, LlmError, LlmErrorKind, ModelRequest, Profile, Role, SessionId,
-};
-use neuraxis_engine::{AgentTool, Orchestrator, RetryPolicy, UuidV7};
+use neuraxis_core::{EffectId, LlmError, LlmErrorKind, ModelRequest, Role, SessionId};
+use neuraxis_engine::{Agent, Orchestrator, RetryPolicy, UuidV7};
 use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use neuraxis_testkit::{Script, ScriptedModel, VirtualClock, reply, spec};
 
@@ -39,9 +37,14 @@ impl World {
         let next = || Dice::new(u64::from(self.dice.below(u32::MAX)));
         let mut retry = RetryPolicy::default();
         retry.first_delay = Duration::from_millis(100);
-        let mut agent = AgentSpec::new(Profile::researcher(), Role::CODING);
-        agent.fan_out = Some("of".to_owned());
-        let agent = AgentTool::new(spec("ask").read_only().build(), agent);
+        let agent = Agent::builder("ask")
+            .role(Role::CODING)
+            .fan_out("of")
+            .digest_after(2)
+            .compaction(neuraxis_core::Compaction::Drop)
+            .tools_named(["look", "pay", "pick", "ask"])
+            .build()
+            .unwrap();
         let tool = |spec: neuraxis_testkit::SpecBuilder| -> Arc<dyn Tool> {
             Arc::new(Machine {
                 spec: spec.build(),
@@ -63,9 +66,7 @@ impl World {
                 tool(spec("pay")),
             ])
             .client_tool(spec("pick").read_only().build())
-            .agent(
-                agent.with_tools(["look", "pay", "pick", "ask"].map(|name| name.parse().unwrap())),
-            )
+            .agent_tool(agent)
             .build()
             .unwrap()
     }

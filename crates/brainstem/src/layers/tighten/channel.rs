@@ -26,7 +26,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &Cha
         self_check,
         escalate,
         data,
-        profile,
+        agent,
         tools,
         unlisted_tools,
         allowed_modes,
@@ -50,7 +50,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &ChannelConfig, base: &Cha
     );
     faults.same(at, "router", router.as_ref(), base.router.as_ref());
     faults.same(at, "clarify", clarify.as_ref(), base.clarify.as_ref());
-    faults.same(at, "profile", profile.as_ref(), base.profile.as_ref());
+    faults.same(at, "agent", agent.as_ref(), base.agent.as_ref());
     faults.same(
         at,
         "system_prompt",
@@ -128,7 +128,7 @@ fn check_unlisted(
     }
 }
 
-fn check_data(faults: &Faults, at: &str, given: &DataConfig, base: &DataConfig) {
+pub(super) fn check_data(faults: &Faults, at: &str, given: &DataConfig, base: &DataConfig) {
     let DataConfig {
         text,
         tool_calls,

@@ -1,7 +1,7 @@
 //! What each command of the chat does.
 
 use anyhow::anyhow;
-use neuraxis::{Channel, Mode, UserRequest};
+use neuraxis::{Channel, Mode};
 
 use super::super::approvals::in_text;
 use super::super::lookup::{continued, new_session};
@@ -65,9 +65,7 @@ impl Conversation {
 
     /// Lists the tools that policy offers here and now.
     fn tools(&mut self) -> Result<(), CommandError> {
-        let request = UserRequest::new(self.session.clone(), "What tools are there?")
-            .mode(self.mode.clone())
-            .channel(self.channel.clone());
+        let request = self.request("What tools are there?");
         let offered = self.app.orchestrator.decide(&request)?.tools;
         if offered.is_empty() {
             let none = format!("{}/{} offers no tools", self.channel, self.mode);

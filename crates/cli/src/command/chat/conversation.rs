@@ -1,7 +1,7 @@
 //! A conversation: where it stands, and what is done with what the user says.
 
 use anyhow::anyhow;
-use neuraxis::core::{PlanName, Seq};
+use neuraxis::core::{AgentName, PlanName, Seq};
 use neuraxis::engine::{RequestError, Taker};
 use neuraxis::ports::RunSummary;
 use neuraxis::{Channel, Events, Mode, RunHandle, RunStatus, SessionId, UserRequest};
@@ -26,6 +26,8 @@ pub(super) struct Conversation {
     pub(super) session: SessionId,
     pub(super) mode: Mode,
     pub(super) channel: Channel,
+    /// The agent that answers; that of the channel if `None`.
+    pub(super) agent: Option<AgentName>,
     /// The limits that requests have beside those of mode and channel.
     pub(super) plan: Option<PlanName>,
     pub(super) output: Output,
@@ -48,6 +50,7 @@ impl Conversation {
             session,
             mode: Mode::MODERATE,
             channel: Channel::CHAT,
+            agent: None,
             plan: None,
             output: Output::new(),
         }
@@ -59,10 +62,11 @@ impl Conversation {
         Ok(())
     }
 
-    fn request(&self, message: impl Into<String>) -> UserRequest {
+    pub(super) fn request(&self, message: impl Into<String>) -> UserRequest {
         let mut request = UserRequest::new(self.session.clone(), message)
             .mode(self.mode.clone())
             .channel(self.channel.clone());
+        request.agent.clone_from(&self.agent);
         request.plan.clone_from(&self.plan);
         request
     }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use neuraxis::brainstem::{Call, Judgment, Request};
-use neuraxis::core::{JsonText, PlanName, Role, Taint, ToolSpec};
+use neuraxis::core::{AgentName, JsonText, PlanName, Role, Taint, ToolSpec};
 use neuraxis::engine::RequestError;
 use neuraxis::{Channel, Mode};
 use neuraxis_app::Config;
@@ -38,6 +38,10 @@ pub(crate) struct Explain {
     /// How much freedom it has
     #[arg(long, default_value = "moderate")]
     mode: String,
+
+    /// The agent that is asked for, in place of the channel's own
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 
     /// The plan of the key or user that asks
     #[arg(long)]
@@ -75,6 +79,7 @@ impl Explain {
         let app = loaded.app_without_sessions().await?;
         let specs: Vec<ToolSpec> = app.orchestrator.tools().specs().cloned().collect();
         let (mode, channel) = (Mode::new(self.mode), Channel::new(self.channel));
+        let agent = self.agent.map(AgentName::new);
         let plan = self.plan.map(PlanName::new);
         let mut taint = Taint::default();
         if let Some(source) = &self.untrusted {
@@ -87,6 +92,9 @@ impl Explain {
             .with_taint(&taint)
             .with_roles(&roles)
             .with_history(0);
+        if let Some(agent) = &agent {
+            request = request.with_agent(agent);
+        }
         if let Some(plan) = &plan {
             request = request.with_plan(plan);
         }

@@ -38,8 +38,11 @@ pub(super) fn decision(
             format!("{score} of {threshold} points ({features})"),
         );
     }
-    table.row("profile", &decision.profile);
+    table.row("agent", &decision.profile);
     table.row("tools", listed(&decision.tools));
+    if !decision.sub_agent_tools.is_empty() {
+        table.row("sub-agents", listed(&decision.sub_agent_tools));
+    }
     limits(&mut table, decision);
     ways(&mut table, decision);
     if let Some(judged) = call {

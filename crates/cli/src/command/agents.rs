@@ -1,0 +1,91 @@
+//! `neuraxis agents`: which agents there are.
+
+use clap::{Args, ValueEnum};
+use neuraxis::Policy;
+use neuraxis::brainstem::AgentConfig;
+use neuraxis::core::AgentName;
+use serde_json::{Value, json};
+
+use crate::error::CommandError;
+use crate::harmless::one_line;
+use crate::output::Output;
+use crate::setup::Setup;
+
+const EXAMPLES: &str = "\
+Examples:
+  neuraxis agents
+  neuraxis ask --agent deep_research --mode exploratory \"Why are there tides?\"
+  neuraxis agents --format json | jq '.[] | select(.name == \"researcher\")'";
+
+/// List the agents there are
+///
+/// Each is one of [agents.NAME]; `ask` and `chat` take one by --agent.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Agents {
+    /// What to print: some lines an agent, or a JSON array with everything that is configured of them
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// The form of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// A JSON array
+    Json,
+}
+
+impl Agents {
+    pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let loaded = setup.load()?;
+        let policy = loaded.config.policy();
+        let agents = policy
+            .agents()
+            .filter_map(|name| Some((name, policy.agent(name)?)));
+        let text = match self.format {
+            Format::Text => agents
+                .map(|(name, agent)| in_text(name, agent, policy))
+                .collect(),
+            Format::Json => {
+                let list: Value = agents.map(|(name, agent)| in_json(name, agent)).collect();
+                format!("{list:#}\n")
+            }
+        };
+        Output::new().text(&text)?;
+        Ok(())
+    }
+}
+
+fn in_text(name: &AgentName, agent: &AgentConfig, policy: &Policy) -> String {
+    let mut text = format!("{name}\n");
+    let mut line = |what: &str, value: String| {
+        text.push_str(&format!("    {what}: {}\n", one_line(&value)));
+    };
+    if let Some(description) = &agent.description {
+        line("for", description.clone());
+    }
+    let channels = policy.config().channels.iter();
+    let own = channels
+        .filter(|(_, channel)| channel.agent.as_ref().unwrap_or(&AgentName::MAIN_THREAD) == name);
+    let own: Vec<&str> = own.map(|(channel, _)| channel.as_str()).collect();
+    if !own.is_empty() {
+        line("answers on", own.join(", "));
+    }
+    if let Some(role) = &agent.role {
+        line("role", role.to_string());
+    }
+    let tools = agent.tools.as_ref().map(|tools| tools.join(", "));
+    line("tools", tools.unwrap_or_else(|| "all on offer".to_owned()));
+    let agents = agent.agents.iter().flatten();
+    let agents: Vec<&str> = agents.map(AgentName::as_str).collect();
+    if !agents.is_empty() {
+        line("calls", agents.join(", "));
+    }
+    text
+}
+
+fn in_json(name: &AgentName, agent: &AgentConfig) -> Value {
+    json!({ "name": name, "settings": agent })
+}

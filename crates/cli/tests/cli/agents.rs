@@ -1,0 +1,101 @@
+//! Agents on the command line: `neuraxis agents`, and `--agent`.
+
+use crate::machine::Machine;
+
+const HELPER: &str = "
+[agents.helper]
+instructions = 'You help with clocks.'
+description = 'Knows what time it is.'
+tools = ['current_time']
+agents = ['researcher']
+max_turns = 4
+";
+
+fn machine() -> Machine {
+    Machine::new().with_file("neuraxis.toml", HELPER)
+}
+
+#[test]
+fn the_agents_there_are_are_listed_with_what_they_may_use() {
+    insta::assert_snapshot!(machine().run(["agents"]).stdout_of(0));
+    let list = machine().run(["agents", "--format", "json"]).stdout_of(0);
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list[1]["name"], "helper");
+    assert_eq!(list[1]["settings"]["max_turns"], 4);
+}
+
+#[test]
+fn a_question_to_an_agent_runs_by_its_settings() {
+    let ask = [
+        "ask",
+        "--agent",
+        "helper",
+        "--format",
+        "events",
+        "What time is it?",
+    ];
+    let events = machine().run(ask).events();
+    let root = &events[0]["spec"]["root"];
+    assert_eq!(root["profile"]["name"], "helper");
+    assert_eq!(root["system_prompt"], "You help with clocks.");
+    assert_eq!(root["limits"]["max_turns"], 4);
+    let tools: Vec<_> = root["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["name"])
+        .collect();
+    assert_eq!(tools, ["current_time", "research"]);
+    assert_eq!(events[1]["agent"], "helper", "{}", events[1]);
+}
+
+#[test]
+fn what_an_agent_may_do_is_explained() {
+    let explain = ["policy", "explain", "--agent", "helper", "Hello"];
+    let text = machine().run(explain).stdout_of(0);
+    for expected in [
+        "agent       helper\n",
+        "Agent helper answers, because the request asks for it.",
+        "At most 4 turns, set by agent helper.",
+        "Agent helper does not use these tools: ",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn an_agent_that_there_is_not_is_wrong_usage_with_the_nearest_one() {
+    for command in [
+        &["ask", "--agent", "helpr", "Hello"][..],
+        &["chat", "--agent", "helpr"],
+        &["policy", "explain", "--agent", "helpr", "Hello"],
+    ] {
+        let complaint = machine().run(command).complaint(2);
+        let expected = "unknown agent \"helpr\" (did you mean helper?)";
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+}
+
+#[test]
+fn a_slip_of_the_pen_in_an_agent_is_told_with_its_place() {
+    for (text, expected) in [
+        ("[agents.helper]\ninstruction = 'x'", "unknown key"),
+        (
+            "[agents.helper]\nagents = ['reseacher']",
+            "did you mean researcher?",
+        ),
+        (
+            "[channels.chat]\nagent = 'main_thred'",
+            "did you mean main_thread?",
+        ),
+        (
+            "[channels.chat]\nprofile = 'research_supervisor'",
+            "did you mean deep_research?",
+        ),
+    ] {
+        let machine = Machine::new().with_file("neuraxis.toml", text);
+        let complaint = machine.run(["ask", "Hello"]).complaint(2);
+        assert!(complaint.contains(expected), "{complaint}");
+        assert!(complaint.contains("neuraxis.toml:2"), "{complaint}");
+    }
+}

@@ -1,0 +1,172 @@
+//! An agent at work alone: without session, without governance, kept nowhere.
+
+use std::sync::Arc;
+
+use neuraxis_core::{
+    AgentId, AgentSpec, ClientTools, Message, Profile, Record, Role, RunId, RunSpec, ToolKind,
+    ToolSpec, Transcript,
+};
+
+use super::Agent;
+use super::definition::InstructionContext;
+use super::execution::{Execution, execution};
+use crate::answer::AnswerSchema;
+use crate::driver::{Driver, ReadyRun, RunScope};
+use crate::engine::{Engine, trace_of};
+use crate::event::Events;
+use crate::request::{Delivery, RequestError};
+use crate::run_handle::{CancelOnDrop, RunEnded, RunLink};
+
+/// An agent at work alone. Dropping it cancels the run.
+pub struct AgentRun {
+    guard: CancelOnDrop,
+    history: Transcript,
+}
+
+impl std::fmt::Debug for AgentRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentRun")
+            .field("run_id", &self.run_id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentRun {
+    /// Returns the run's id.
+    #[must_use]
+    pub const fn run_id(&self) -> RunId {
+        self.link().run_id
+    }
+
+    /// Listens to the run from its first record on.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.link().feed.listen()
+    }
+
+    /// Returns the records made so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Arc<Record>> {
+        self.link().feed.with_records(<[_]>::to_vec)
+    }
+
+    /// Ends the run: its calls get their results, its history stays valid.
+    ///
+    /// # Errors
+    ///
+    /// [`RunEnded`] if it has ended already.
+    pub fn cancel(&self, reason: impl Into<String>) -> Result<(), RunEnded> {
+        self.link().cancel_agent(AgentId::ROOT, reason)
+    }
+
+    /// Adds a user message, which joins after the current tool batch.
+    ///
+    /// # Errors
+    ///
+    /// [`RunEnded`] if the run has ended already.
+    pub fn steer(&self, message: impl Into<String>) -> Result<(), RunEnded> {
+        self.link().steer_agent(AgentId::ROOT, message)
+    }
+
+    /// Waits for the run to end. However it goes, it comes back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the run at work, as long as the handle is kept.
+    pub async fn execution(&self) -> Execution {
+        let end = self.link().end().await;
+        execution(self.link(), end.ok().as_deref(), &self.history)
+    }
+
+    const fn link(&self) -> &RunLink {
+        &self.guard.0
+    }
+}
+
+impl Agent {
+    pub(super) async fn begin(
+        &self,
+        messages: Vec<Message>,
+        system_prompt: Option<&str>,
+        answer: Option<&AnswerSchema>,
+        delivery: Delivery,
+    ) -> Result<AgentRun, RequestError> {
+        let no_model = || RequestError::NoModel(self.name().clone());
+        let engine = self.engine.as_ref().ok_or_else(no_model)?;
+        if engine.is_shutting_down() {
+            return Err(RequestError::ShuttingDown);
+        }
+        let is_system = |message: &Message| matches!(message, Message::System { .. });
+        if messages.iter().all(is_system) {
+            return Err(RequestError::EmptyMessage);
+        }
+        let said = messages.iter().rev();
+        let mut said = said.filter(|message| matches!(message, Message::User { .. }));
+        let said = said.next().map(Message::text);
+        let run_id = RunId(engine.ids.new_id());
+        let own_roles = engine.roles_below(self.name());
+        engine
+            .learn_contexts(std::iter::once(&Role::REASONING).chain(&own_roles))
+            .await;
+        let mut spec = self.ungoverned_spec(engine, run_id, system_prompt, said.as_deref());
+        engine.check_media(&messages, &spec.root.role).await?;
+        if let Some(answer) = answer {
+            answer.hold(&mut spec.root);
+        }
+        let history: Transcript = messages.into_iter().collect();
+        let scope = RunScope {
+            run_id,
+            session_id: None,
+            request: self.context.clone(),
+            delivery,
+            trace: trace_of(run_id),
+            decision: None,
+            offered_now: None,
+        };
+        let run = ReadyRun::new(engine, spec, history.clone());
+        let (driver, first, link) = Driver::begin(Arc::clone(engine), scope, None, run).await?;
+        engine.tasks.spawn(driver.drive(first));
+        let guard = CancelOnDrop(link);
+        Ok(AgentRun { guard, history })
+    }
+
+    /// Describes the run of an agent that nothing governs: it is offered all it uses.
+    fn ungoverned_spec(
+        &self,
+        engine: &Engine,
+        run_id: RunId,
+        system_prompt: Option<&str>,
+        said: Option<&str>,
+    ) -> RunSpec {
+        let name = self.name();
+        let specs = engine.catalog.all_specs();
+        let agent = engine.policy.agent_spec(name, &Role::REASONING, specs);
+        let plain = || AgentSpec::new(Profile::named(name.as_str()), Role::REASONING);
+        let mut agent = agent.unwrap_or_else(plain);
+        let context = InstructionContext {
+            agent: name,
+            session_id: None,
+            mode: None,
+            channel: None,
+            message: said,
+            request: &self.context,
+            now: engine.clock.now(),
+        };
+        match system_prompt {
+            Some(prompt) => {
+                agent.system_prompt = Some(prompt.into()).filter(|_| !prompt.trim().is_empty());
+            }
+            None => engine.instruct(&mut agent, &context),
+        }
+        let root = engine.completed(agent);
+        // Calls of a client's tools can be handed over only by the agent that answers the caller.
+        let run_here = specs.iter().filter(|spec| spec.kind != ToolKind::Client);
+        let run_here: Vec<ToolSpec> = run_here.cloned().collect();
+        let agents = engine.sub_agents(&root, &run_here, None, &context);
+        let mut spec = RunSpec::new(run_id, [], root);
+        spec.agents = agents;
+        // Nothing is kept that could be taken up again: the caller runs its tools, adds their results and asks anew.
+        spec.client_tools = ClientTools::HandOver;
+        spec
+    }
+}

@@ -1,0 +1,214 @@
+//! What an agent consists of, and how an engine takes agents in: their settings become part of the policy, their tools of the
+//! catalog, their models of the roles.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use neuraxis_brainstem::{AgentConfig, AgentDefinition};
+use neuraxis_core::jiff::Timestamp;
+use neuraxis_core::{AgentName, Channel, Mode, Role, SessionId, ToolName};
+use neuraxis_ports::{LlmClient, RequestContext, Tool};
+
+use crate::builder::BuildError;
+use crate::catalog::{CatalogError, ToolCatalog};
+
+/// What an agent consists of.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) name: AgentName,
+    /// What could be written about it in `[agents.NAME]`.
+    pub(crate) config: AgentConfig,
+    pub(crate) instructions: Option<Instructions>,
+    /// The model of its own.
+    pub(crate) model: Option<Arc<dyn LlmClient>>,
+    /// The tools of its own.
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// The agents that it calls.
+    pub(crate) agents: Vec<Arc<Self>>,
+}
+
+impl Definition {
+    /// An agent of which nothing is said.
+    pub(crate) fn named(name: AgentName) -> Self {
+        Self {
+            name,
+            config: AgentConfig::default(),
+            instructions: None,
+            model: None,
+            tools: Vec::new(),
+            agents: Vec::new(),
+        }
+    }
+}
+
+/// What is known when an agent is about to be told its instructions. A run without a session has neither mode nor channel.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct InstructionContext<'a> {
+    /// The agent that is told.
+    pub agent: &'a AgentName,
+    /// The session.
+    pub session_id: Option<&'a SessionId>,
+    /// How much freedom the request has.
+    pub mode: Option<&'a Mode>,
+    /// Where the request comes from.
+    pub channel: Option<&'a Channel>,
+    /// What the user says; `None` where nothing new is said.
+    pub message: Option<&'a str>,
+    /// Who asks, and what else the program says of the request.
+    pub request: &'a RequestContext,
+    /// When the run begins.
+    pub now: Timestamp,
+}
+
+/// Makes instructions of what is known of a request.
+#[derive(Clone)]
+pub(crate) struct Instructions(Arc<dyn Fn(&InstructionContext<'_>) -> String + Send + Sync>);
+
+impl Instructions {
+    pub(crate) fn new(
+        of: impl Fn(&InstructionContext<'_>) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(of))
+    }
+
+    /// Returns what an agent is told; `None` if that is nothing.
+    pub(crate) fn text(&self, context: &InstructionContext<'_>) -> Option<Arc<str>> {
+        let text = (self.0)(context);
+        (!text.trim().is_empty()).then(|| text.into())
+    }
+}
+
+impl fmt::Debug for Instructions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Instructions")
+    }
+}
+
+/// The agents of an engine, each once.
+#[derive(Debug, Default)]
+pub(crate) struct AgentSet {
+    agents: BTreeMap<AgentName, Arc<Definition>>,
+    shared: Vec<AgentName>,
+    /// The agent that the engine is for, where it is for one: its model serves wherever no other is named.
+    root: Option<AgentName>,
+}
+
+impl AgentSet {
+    /// Takes an agent in, and those that it calls.
+    pub(crate) fn add(&mut self, agent: &Arc<Definition>) -> Result<(), BuildError> {
+        match self.agents.get(&agent.name) {
+            Some(known) if Arc::ptr_eq(known, agent) => return Ok(()),
+            Some(_) => return Err(BuildError::DuplicateAgent(agent.name.clone())),
+            None => {}
+        }
+        self.agents.insert(agent.name.clone(), Arc::clone(agent));
+        agent.agents.iter().try_for_each(|below| self.add(below))
+    }
+
+    /// Lets every agent be offered the tool of this one.
+    pub(crate) fn share(&mut self, agent: AgentName) {
+        self.shared.push(agent);
+    }
+
+    /// Makes an agent the one that the engine is for.
+    pub(crate) fn lead(&mut self, agent: AgentName) {
+        self.root = Some(agent);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+
+    /// Returns the roles that agents name.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let agents = self.agents.values().map(|agent| &agent.config);
+        let named =
+            agents.flat_map(|config| [&config.role, &config.first_role, &config.after_calls_role]);
+        named.flatten().cloned().collect()
+    }
+
+    /// Tells governance what it has to know.
+    pub(crate) fn definitions(&self) -> Vec<AgentDefinition> {
+        let agents = self.agents.values();
+        agents.map(|agent| self.definition(agent)).collect()
+    }
+
+    fn definition(&self, agent: &Definition) -> AgentDefinition {
+        let mut config = agent.config.clone();
+        if !agent.agents.is_empty() {
+            let below = agent.agents.iter().map(|below| below.name.clone());
+            config.agents.get_or_insert_default().extend(below);
+        }
+        let own_role = self.own_role(agent);
+        config.role = own_role.clone().or(config.role);
+        let mut definition = AgentDefinition::new(agent.name.clone(), config);
+        let tools = agent.tools.iter();
+        definition.own_tools = tools.map(|tool| tool.spec().name.clone()).collect();
+        definition.own_role = own_role;
+        definition.is_shared = self.shared.contains(&agent.name);
+        definition
+    }
+
+    /// Returns the role of the model that an agent has of its own.
+    fn own_role(&self, agent: &Definition) -> Option<Role> {
+        let is_root = self.root.as_ref() == Some(&agent.name);
+        let has_own = agent.model.is_some() && !is_root;
+        has_own.then(|| Role::new(format!("agent:{}", agent.name)))
+    }
+
+    /// Returns the models that agents own, by the role that each serves.
+    pub(crate) fn models(&self) -> impl Iterator<Item = (Role, Arc<dyn LlmClient>)> {
+        let agents = self.agents.values();
+        agents.filter_map(|agent| {
+            let role = self.own_role(agent).unwrap_or(Role::REASONING);
+            Some((role, Arc::clone(agent.model.as_ref()?)))
+        })
+    }
+
+    /// Returns the tools that agents own, each once, however many own it.
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for tool in self.agents.values().flat_map(|agent| &agent.tools) {
+            if !tools.iter().any(|known| Arc::ptr_eq(known, tool)) {
+                tools.push(Arc::clone(tool));
+            }
+        }
+        tools
+    }
+
+    /// Refuses an agent that is to use a tool which there is not. A pattern with wildcards may match nothing yet, and alone an
+    /// agent lacks what an orchestrator would offer it.
+    pub(crate) fn check_tools(&self, catalog: &ToolCatalog) -> Result<(), CatalogError> {
+        let in_session = self.agents.values().filter(|_| self.root.is_none());
+        for agent in in_session {
+            let patterns = agent.config.tools.iter().flatten();
+            let mut names = patterns.filter_map(|pattern| pattern.parse::<ToolName>().ok());
+            if let Some(tool) = names.find(|name| catalog.tool(name).is_none()) {
+                return Err(CatalogError::AgentWithoutTool {
+                    agent: agent.name.clone(),
+                    tool,
+                    known: catalog.names(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether a program defines the agent that this tool calls.
+    pub(crate) fn is_called_by(&self, tool: &ToolName) -> bool {
+        self.agents.values().any(|agent| {
+            let named = agent.config.tool_name.as_ref();
+            named.map_or(agent.name.as_str(), ToolName::as_str) == tool.as_str()
+        })
+    }
+
+    /// Returns the instructions that are made of what is known of a request.
+    pub(crate) fn instructions(&self) -> BTreeMap<AgentName, Instructions> {
+        let agents = self.agents.iter();
+        let made =
+            agents.filter_map(|(name, agent)| Some((name.clone(), agent.instructions.clone()?)));
+        made.collect()
+    }
+}
