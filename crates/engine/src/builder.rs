@@ -385,6 +385,7 @@ pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, Buil
     let agent = Agent {
         definition: Arc::clone(definition),
         engine: None,
+        context: RequestContext::default(),
     };
     let agents = vec![(agent, Use::Alone)];
     if definition.model.is_none() {

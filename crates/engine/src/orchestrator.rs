@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuraxis_brainstem::{DegradedRole, Policy};
 use neuraxis_core::{Channel, Decision, Mode, PlanName, Role, RunId, SessionId};
-use neuraxis_ports::{ModelInfo, RequestContext, SessionStore, StoreError};
+use neuraxis_ports::{ModelInfo, SessionStore, StoreError};
 
 use crate::agent::Agent;
 use crate::approvals::Approvals;

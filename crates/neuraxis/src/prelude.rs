@@ -39,7 +39,7 @@ pub use neuraxis_core::{
     ToolAnnotations, ToolCallId, ToolClass, ToolOutput, ToolSpec,
 };
 pub use neuraxis_engine::{
-    Agent, AgentTool, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
+    Agent, AgentBuilder, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
     OrchestratorBuilder, OrchestratorResult, RequestError, RunHandle, TextStream, UserRequest,
     WaitingApproval,
 };
