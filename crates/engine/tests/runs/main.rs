@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod agents_in_sessions;
 mod approvals;
 mod cancelling;
 mod channels;
