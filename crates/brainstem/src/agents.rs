@@ -3,18 +3,21 @@
 //! What an agent says only ever narrows: which of the tools on offer it uses, which limits it keeps besides the others. What
 //! it may do is decided by mode, channel and rules.
 
+mod offer;
+mod spec;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentName, AgentSpec, Decision, JsonText, Profile, Role, ToolAnnotations, ToolChoice,
-    ToolClass, ToolKind, ToolName, ToolSpec,
+    AgentName, JsonText, Role, ToolAnnotations, ToolClass, ToolKind, ToolName, ToolSpec,
 };
+
+pub(crate) use spec::drop_impossible_choices;
 
 use crate::config::{AgentConfig, Layered};
 use crate::error::PolicyError;
 use crate::names;
-use crate::policy::{Policy, opening};
+use crate::policy::Policy;
 use crate::rules::AgentRules;
 
 /// An agent that an embedding program defines, as far as governance has to know it.
@@ -148,239 +151,10 @@ impl Policy {
         }
         found
     }
-
-    /// Describes an agent as it is configured, narrowed by nothing: with all it wants of the given tools. Where it names no
-    /// role, the given one serves. [`narrow_sub_agent`](crate::narrow_sub_agent) fits it to a decision.
-    #[must_use]
-    pub fn agent_spec(
-        &self,
-        name: &AgentName,
-        role: &Role,
-        tools: &[ToolSpec],
-    ) -> Option<AgentSpec> {
-        let rules = self.agents.get(name)?;
-        let role = rules.role.as_ref().unwrap_or(role);
-        let mut agent = AgentSpec::new(rules.profile.clone(), role.clone());
-        agent.tools = tools
-            .iter()
-            .filter(|tool| self.uses(name, tool))
-            .cloned()
-            .collect();
-        let instructions = rules.instructions.clone();
-        agent.system_prompt = instructions.filter(|text| !text.is_empty());
-        agent.limits = rules.own_limits();
-        agent.max_output_tokens = rules.max_output_tokens;
-        agent.temperature = rules.temperature;
-        agent.context_tokens = rules.context_tokens;
-        agent.tool_choice.clone_from(&rules.tool_choice);
-        agent.fan_out.clone_from(&rules.fan_out);
-        drop_impossible_choices(&mut agent);
-        Some(agent)
-    }
-
-    /// Describes the agent that answers a decided request, with those of the given tools that the decision offers it.
-    #[must_use]
-    pub fn main_agent(&self, decision: &Decision, tools: Arc<[ToolSpec]>) -> AgentSpec {
-        let mut agent = AgentSpec::new(self.profile(decision), decision.role.clone());
-        agent.tools = tools;
-        agent.system_prompt = self.system_prompt(decision);
-        agent.limits = decision.limits;
-        agent.max_output_tokens = decision.max_output_tokens;
-        agent.temperature = decision.temperature;
-        if let Some(rules) = self.rules_of(decision) {
-            agent.context_tokens = rules.context_tokens;
-            agent.tool_choice.clone_from(&rules.tool_choice);
-        }
-        drop_impossible_choices(&mut agent);
-        agent
-    }
-
-    /// Returns how the main agent of a decided request behaves in the loop.
-    ///
-    /// An opening that gathers needs its tool: where the decision does not offer it, the run begins directly.
-    #[must_use]
-    pub fn profile(&self, decision: &Decision) -> Profile {
-        let channel = self.channels.get(&decision.channel);
-        let (Some(channel), Some(rules)) = (channel, self.rules_of(decision)) else {
-            return Profile::named(decision.profile.as_str());
-        };
-        let mut profile = rules.profile.clone();
-        profile.opening = opening(&channel.opening, decision);
-        profile.data = profile.data.and(channel.data);
-        if let Some(mode) = self.modes.get(&decision.mode) {
-            let own = rules.tool_retries.unwrap_or(mode.tool_retries);
-            profile.tool_retries = own.min(mode.tool_retries);
-        }
-        let roles = [&mut profile.roles.first, &mut profile.roles.after_calls];
-        for role in roles {
-            let allowed = role
-                .take()
-                .filter(|role| decision.allowed_roles.contains(role));
-            *role = allowed;
-        }
-        profile
-    }
-
-    /// Returns what the main agent of a decided request is told first: what its channel says, unless the request asks for
-    /// an agent that has instructions of its own.
-    #[must_use]
-    pub fn system_prompt(&self, decision: &Decision) -> Option<Arc<str>> {
-        let channel = self.channels.get(&decision.channel);
-        let by_channel = channel.and_then(|channel| channel.system_prompt.clone());
-        let by_agent = self
-            .rules_of(decision)
-            .and_then(|rules| rules.instructions.clone());
-        let told = match &decision.agent {
-            Some(_) => by_agent.or(by_channel),
-            None => by_channel.or(by_agent),
-        };
-        told.filter(|text| !text.is_empty())
-    }
-
-    /// Tells whether the agent that answers a decided request would be told its own instructions, not those of its channel.
-    #[must_use]
-    pub fn instructs_itself(&self, decision: &Decision) -> bool {
-        let channel = self.channels.get(&decision.channel);
-        let by_channel = channel.is_some_and(|channel| channel.system_prompt.is_some());
-        decision.agent.is_some() || !by_channel
-    }
-
-    /// Returns the name of the agent that answers a decided request; `None` for a channel that there is not.
-    #[must_use]
-    pub fn agent_of<'a>(&'a self, decision: &'a Decision) -> Option<&'a AgentName> {
-        let of_channel = || Some(&self.channels.get(&decision.channel)?.agent);
-        decision.agent.as_ref().or_else(of_channel)
-    }
-
-    fn rules_of(&self, decision: &Decision) -> Option<&AgentRules> {
-        self.agents.get(self.agent_of(decision)?)
-    }
-
-    /// Tells whether an agent uses a tool, where it is on offer: its own, those that start the agents it names, and of
-    /// those that no agent owns what its patterns match.
-    pub(crate) fn uses(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
-        let started = self.started_by(tool);
-        if let Some(started) = started {
-            let is_named = self.names_agent(agent, started);
-            if is_named || !self.is_shared(started) {
-                return is_named;
-            }
-        }
-        let mut owners = self
-            .owned
-            .iter()
-            .filter(|(_, owned)| owned.tools.contains(&tool.name))
-            .peekable();
-        if owners.peek().is_some() {
-            return owners.any(|(owner, _)| owner == agent);
-        }
-        let rules = self.agents.get(agent);
-        let wants = |rules: &AgentRules| match &rules.tools {
-            Some(tools) => tools.matches(&tool.name),
-            // No agent calls itself, unless it says so.
-            None => started != Some(agent),
-        };
-        rules.is_some_and(wants)
-    }
-
-    /// Tells whether a tool starts an agent that the given one names: it comes with that agent, on every channel.
-    pub(crate) fn comes_with(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
-        let started = self.started_by(tool);
-        started.is_some_and(|started| self.names_agent(agent, started))
-    }
-
-    /// Tells whether a tool is of no concern to an agent: another one owns it, or names the agent that it starts.
-    pub(crate) fn is_anothers(&self, agent: &AgentName, tool: &ToolSpec) -> bool {
-        let is_owned = || {
-            let mut owned = self.owned.values();
-            owned.any(|owned| owned.tools.contains(&tool.name))
-        };
-        let starts = self.started_by(tool);
-        let of_agents = starts.is_some_and(|started| !self.is_shared(started)) || is_owned();
-        of_agents && !self.uses(agent, tool)
-    }
-
-    /// Tells whether a role may serve an agent and those that it starts: one of a model that another agent owns may not.
-    pub(crate) fn is_open_to(&self, role: &Role, agent: &AgentName) -> bool {
-        let owner = self
-            .owned
-            .iter()
-            .find(|(_, owned)| owned.role.as_ref() == Some(role));
-        owner.is_none_or(|(owner, _)| {
-            owner == agent || self.sub_agents(agent).values().any(|below| below == owner)
-        })
-    }
-
-    /// Refuses two agents that are called by the same tool.
-    pub(crate) fn check_agent_tools(&self) -> Result<(), PolicyError> {
-        let mut taken = BTreeMap::new();
-        for agent in self.agents.values().flat_map(|agent| &agent.agents) {
-            let Some(rules) = self.agents.get(agent) else {
-                continue;
-            };
-            let other = taken.insert(&rules.tool, agent);
-            if other.is_some_and(|other| other != agent) {
-                return Err(PolicyError::Contradiction {
-                    at: format!("agents.{agent}.tool_name"),
-                    why: "another agent is called by a tool of that name",
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn callable_by(&self, name: &AgentName) -> impl Iterator<Item = &AgentName> {
-        let named = self.agents.get(name).map(|rules| rules.agents.iter());
-        named.into_iter().flatten().chain(self.shared_agents())
-    }
-
-    fn shared_agents(&self) -> impl Iterator<Item = &AgentName> {
-        let shared = self.owned.iter().filter(|(_, owned)| owned.is_shared);
-        shared.map(|(name, _)| name)
-    }
-
-    fn is_shared(&self, agent: &AgentName) -> bool {
-        self.owned.get(agent).is_some_and(|owned| owned.is_shared)
-    }
-
-    fn names_agent(&self, agent: &AgentName, other: &AgentName) -> bool {
-        let rules = self.agents.get(agent);
-        rules.is_some_and(|rules| rules.agents.contains(other))
-    }
-
-    /// Returns the agent that a tool starts.
-    fn started_by(&self, tool: &ToolSpec) -> Option<&AgentName> {
-        (tool.kind == ToolKind::Agent).then(|| self.called_by(&tool.name))?
-    }
-
-    /// Returns the agent that is called by a tool of this name, a program's before a configured one.
-    fn called_by(&self, tool: &ToolName) -> Option<&AgentName> {
-        let mut agents = self
-            .agents
-            .iter()
-            .filter(|(_, rules)| rules.tool == *tool)
-            .map(|(name, _)| name);
-        let is_defined = |name: &&AgentName| self.owned.contains_key(*name);
-        agents.clone().find(is_defined).or_else(|| agents.next())
-    }
 }
 
 fn text_of(name: &AgentName, config: &AgentConfig) -> JsonText {
     JsonText::encode(&(name, config)).unwrap_or_else(|error| JsonText::string(&error.to_string()))
-}
-
-/// A model cannot be made to call a tool that it is not offered.
-pub(crate) fn drop_impossible_choices(agent: &mut AgentSpec) {
-    let tools = Arc::clone(&agent.tools);
-    let is_possible = |choice: &ToolChoice| match choice {
-        ToolChoice::Auto | ToolChoice::None => true,
-        ToolChoice::Required => !tools.is_empty(),
-        ToolChoice::Named(name) => tools.iter().any(|tool| tool.name == *name),
-    };
-    agent.tool_choice = agent.tool_choice.take().filter(is_possible);
-    for rule in &mut agent.profile.results {
-        rule.then = rule.then.take().filter(is_possible);
-    }
 }
 
 /// Describes the tool by which an agent is called. It changes nothing itself: what the agent does is judged call by call.

@@ -32,8 +32,13 @@ pub struct Decision {
     pub mode: Mode,
     /// Where it came from.
     pub channel: Channel,
-    /// The agent that the request asks for; `None` for that of its channel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The agent that the request asks for; `None` for that of its channel. In JSON its name differs, since `agent` is the
+    /// one that a record is about.
+    #[serde(
+        default,
+        rename = "requested_agent",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub agent: Option<AgentName>,
     /// The name of the agent that answers, and of its profile.
     pub profile: String,

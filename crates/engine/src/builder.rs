@@ -1,23 +1,29 @@
 //! How an orchestrator is put together.
 
+mod agents;
+mod error;
+
 use std::sync::Arc;
 
-use neuraxis_brainstem::{Policy, PolicyError};
-use neuraxis_core::{AgentName, Hook, InvalidId, PlanName, Role, ToolKind, ToolSpec};
+use neuraxis_brainstem::Policy;
+use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, RequestContext, SessionStore, Tool, ToolHook,
-    ToolRunner, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, TraceSink,
 };
 
-use crate::agent::{Agent, AgentSet, Definition};
+use crate::agent::Agent;
 use crate::approval_key::ApprovalKey;
-use crate::catalog::{CatalogError, ToolCatalog};
+use crate::catalog::ToolCatalog;
 use crate::elsewhere::{RunByRunner, RunElsewhere};
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::ForeignTool;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
+
+pub(crate) use agents::alone;
+use agents::{Use, agent_set};
+pub use error::BuildError;
 
 /// Collects what an [`Orchestrator`] needs, at least one model and a store, or what an [`Agent`] needs, at least one model.
 #[derive(Debug, Default)]
@@ -30,56 +36,6 @@ pub struct OrchestratorBuilder {
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
     plan: Option<PlanName>,
-}
-
-/// How an orchestrator uses an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// Requests may ask for it, and agents that name it call it.
-    ByName,
-    /// Besides, every agent may be offered its tool.
-    AsTool,
-    /// It is what the engine is for.
-    Alone,
-}
-
-/// What is missing from, or wrong with, an orchestrator.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// No model was given.
-    #[error("no model was given: add one with `model`")]
-    NoModel,
-    /// No store was given.
-    #[error(
-        "no session store was given: add one with `store`, or build an agent with `build_agent`"
-    )]
-    NoStore,
-    /// An agent's setting cannot stand.
-    #[error(transparent)]
-    Agent(#[from] PolicyError),
-    /// Two agents have the same name.
-    #[error("there are two agents named {0}")]
-    DuplicateAgent(AgentName),
-    /// An agent has a model of its own and names a role besides.
-    #[error(
-        "agent {0} has both a model and a role: a model of its own serves it, or the orchestrator's of that role"
-    )]
-    ModelAndRole(AgentName),
-    /// A name in an agent's settings is none.
-    #[error("{given:?} is {rule}")]
-    Name {
-        /// The name, cut.
-        given: String,
-        /// What it should have been.
-        rule: InvalidId,
-    },
-    /// A tool cannot be offered.
-    #[error(transparent)]
-    Tool(#[from] CatalogError),
-    /// No key for approvals could be made.
-    #[error("the system gives no randomness for the key of approvals")]
-    NoRandomness(#[source] std::io::Error),
 }
 
 impl OrchestratorBuilder {
@@ -364,39 +320,4 @@ impl OrchestratorBuilder {
         };
         Ok(Engine::new(self.wiring, catalog, approval_key))
     }
-}
-
-fn agent_set(agents: &[(Agent, Use)]) -> Result<AgentSet, BuildError> {
-    let mut set = AgentSet::default();
-    for (agent, by) in agents {
-        set.add(&agent.definition)?;
-        let name = agent.name().clone();
-        match by {
-            Use::ByName => {}
-            Use::AsTool => set.share(name),
-            Use::Alone => set.lead(name),
-        }
-    }
-    Ok(set)
-}
-
-/// Makes the engine that an agent runs on alone; `None` without a model of its own.
-pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
-    let agent = Agent {
-        definition: Arc::clone(definition),
-        engine: None,
-        context: RequestContext::default(),
-    };
-    let agents = vec![(agent, Use::Alone)];
-    if definition.model.is_none() {
-        let set = agent_set(&agents)?;
-        // Which roles there are, only an orchestrator knows that takes it in.
-        Policy::built_in().with_agents(set.definitions(), set.roles())?;
-        return Ok(None);
-    }
-    let builder = OrchestratorBuilder {
-        agents,
-        ..OrchestratorBuilder::default()
-    };
-    builder.engine().map(Some)
 }

@@ -9,7 +9,7 @@ use neuraxis_brainstem::{
 use neuraxis_core::{
     AgentName, Arguments, Channel, Compaction, DataPolicy, Decision, JsonText, Keep, LimitReached,
     MicroUsd, Mode, NoCalls, Offer, Parallel, Profile, Repeats, Role, ToolChoice, ToolErrors,
-    ToolSpec, UnknownTool, Verdict,
+    ToolName, ToolSpec, UnknownTool, Verdict,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -49,10 +49,8 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     };
     assert_eq!(spec(AgentName::MAIN_THREAD).profile, Profile::main_thread());
     assert_eq!(spec(AgentName::RESEARCHER).profile, Profile::researcher());
-    let supervisor = Profile {
-        name: "deep_research".to_owned(),
-        ..Profile::deep_research_supervisor()
-    };
+    let mut supervisor = Profile::deep_research_supervisor();
+    supervisor.name = "deep_research".to_owned();
     let leads = spec(AgentName::DEEP_RESEARCH);
     assert_eq!(leads.profile, supervisor);
     let limits = Profile::deep_research_supervisor().limits();
@@ -376,7 +374,7 @@ proptest! {
         let plain = decide(&base, &mode, &channel, None);
         let given = decide(&policy, &mode, &channel, Some("any"));
 
-        let starts_agents = |name| policy.agent_tools().iter().any(|tool| tool.name == *name);
+        let starts_agents = |name: &ToolName| policy.agent_tools().iter().any(|tool| tool.name == *name);
         let every = given.tools.iter().chain(&given.sub_agent_tools);
         for name in every.filter(|name| !starts_agents(*name)) {
             prop_assert!(plain.tools.contains(name), "{name}");

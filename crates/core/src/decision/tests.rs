@@ -17,6 +17,16 @@ fn a_decision_of_an_old_log_is_read_and_written_as_it_was() {
 }
 
 #[test]
+fn the_agent_that_was_asked_for_is_not_taken_for_the_one_that_a_record_is_about() {
+    let mut decision: Decision = serde_json::from_str(&old()).unwrap();
+    decision.agent = Some(AgentName::RESEARCHER);
+    let text = serde_json::to_string(&decision).unwrap();
+    assert!(text.contains(r#""requested_agent":"researcher""#), "{text}");
+    assert!(!text.contains(r#""agent":"#), "{text}");
+    assert_eq!(serde_json::from_str::<Decision>(&text).unwrap(), decision);
+}
+
+#[test]
 fn a_verdict_of_an_old_log_is_read_back() {
     let verdict: Verdict = serde_json::from_str(r#"{"verdict":"ask","reason":"because"}"#).unwrap();
     let expected = Verdict::Ask {

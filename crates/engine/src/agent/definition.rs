@@ -54,7 +54,7 @@ pub struct InstructionContext<'a> {
     pub mode: Option<&'a Mode>,
     /// Where the request comes from.
     pub channel: Option<&'a Channel>,
-    /// What the user says; `None` where nothing new is said.
+    /// What the user says, or said last where nothing new is said.
     pub message: Option<&'a str>,
     /// Who asks, and what else the program says of the request.
     pub request: &'a RequestContext,

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, AgentSpec, ApprovalDecision, FinishReason, LiveBody, LlmError, LlmErrorKind, MicroUsd,
-    Mode, Profile, Role, RunId, RunStatus, Seq,
+    AgentId, ApprovalDecision, FinishReason, LiveBody, LlmError, LlmErrorKind, MicroUsd, Mode,
+    Role, RunId, RunStatus, Seq,
 };
 use neuraxis_engine::{
-    AgentTool, DecideLater, Event, NoAnswer, Orchestrator, ResumeError, StepType, UuidV7,
+    Agent, DecideLater, Event, NoAnswer, Orchestrator, ResumeError, StepType, UuidV7,
 };
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::StoreError;
 use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 use serde_json::json;
 
-use crate::support::{builder, hear, policy, request};
+use crate::support::{builder, hear, helper, policy, request};
 
 const PRICE: &str = "prices.'testkit/*' = { prompt = 1.0, completion = 2.0 }\n";
 
@@ -35,9 +35,8 @@ fn slow(text: &str) -> Script {
     script.paced(Duration::from_millis(50))
 }
 
-fn researcher() -> AgentTool {
-    let agent = AgentSpec::new(Profile::researcher(), Role::CODING);
-    AgentTool::new(spec("research").read_only().build(), agent)
+fn researcher() -> Agent {
+    helper("research", &[]).build().unwrap()
 }
 
 fn with_researcher() -> Orchestrator {
@@ -49,7 +48,7 @@ fn with_researcher() -> Orchestrator {
         .then(slow("The moon."));
     let below = ScriptedModel::always(slow("Moons make tides."));
     let builder = builder(root).model(Role::CODING, Arc::new(below));
-    builder.agent(researcher()).build().unwrap()
+    builder.agent_tool(researcher()).build().unwrap()
 }
 
 /// A model that calls a tool which people have to approve.
@@ -246,7 +245,9 @@ async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is
     let below = || Arc::new(ScriptedModel::always(used("Read.")));
     let with = |prices: &str| {
         let builder = builder(model()).policy(policy(prices));
-        let builder = builder.model(Role::CODING, below()).agent(researcher());
+        let builder = builder
+            .model(Role::CODING, below())
+            .agent_tool(researcher());
         builder.build().unwrap()
     };
     let priced = with(PRICE).handle(request("go")).await.unwrap();
@@ -260,7 +261,7 @@ async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is
     let agent = builder(model())
         .policy(policy(PRICE))
         .model(Role::CODING, below());
-    let agent = agent.agent(researcher()).build_agent().unwrap();
+    let agent = agent.agent_tool(researcher()).build_agent().unwrap();
     assert_eq!(
         agent.execute("", "go").await.unwrap().cost,
         Some(MicroUsd(6_000))

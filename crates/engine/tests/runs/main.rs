@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod agents_in_sessions;
 mod answers;
 mod approvals;
 mod cancelling;

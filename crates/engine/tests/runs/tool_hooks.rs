@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentSpec, ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Profile,
-    Record, RecordBody, Role, RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript,
-    Vetted, Vetting,
+    ApprovalDecision, CallAdvice, FinishReason, JsonText, Message, Mode, Record, RecordBody, Role,
+    RunId, RunStatus, RunTree, Seq, ToolFailure, ToolOutput, Transcript, Vetted, Vetting,
 };
-use neuraxis_engine::{AgentTool, ApprovalKey, Orchestrator, OrchestratorBuilder, UuidV7};
+use neuraxis_engine::{Agent, ApprovalKey, Orchestrator, OrchestratorBuilder, UuidV7};
 use neuraxis_memory::MemoryStore;
 use neuraxis_ports::{AfterCall, ApproverReply, BeforeCall, RunLog as _, ToolHook};
 use neuraxis_testkit::{
@@ -310,9 +309,11 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
         ("Done.", vec![r#"{"n":2}"#.to_owned()])
     );
 
-    let helper = AgentSpec::new(Profile::researcher(), Role::new("helper"));
-    let tools = ["pay".parse().unwrap()];
-    let helper = AgentTool::new(spec("help").read_only().build(), helper).with_tools(tools);
+    let helper = Agent::builder("help")
+        .role(Role::new("helper"))
+        .tools_named(["pay"])
+        .build()
+        .unwrap();
     let of_helper = ScriptedModel::new()
         .then(reply::calls([("pay", r#"{"n":5}"#)]))
         .then(reply::text("Helped."));
@@ -323,7 +324,7 @@ async fn a_hook_is_asked_in_runs_without_governance_and_about_the_calls_of_sub_a
         let root = ScriptedModel::new()
             .then(reply::calls([("help", r#"{"task":"pay"}"#)]))
             .then(reply::text("Done."));
-        it.agent(helper)
+        it.agent_tool(helper)
             .model(Role::new("helper"), Arc::new(of_helper))
             .model(Role::REASONING, Arc::new(root))
     });

@@ -1,40 +1,35 @@
-//! Agents that are written in code or in a configuration: alone, in a session, and as another's tool.
+//! Agents that are written in code or in a configuration: every setting, and how they run alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, AgentName, AgentSpec, Channel, Compaction, DataPolicy, FinishReason, Keep,
-    LimitReached, MicroUsd, Mode, NoCalls, Offer, Parallel, RecordBody, Repeats, ResultRule, Role,
-    RunSpec, RunStatus, ToolChoice, ToolFailure, Transcript, Turn, UnknownTool,
+    AgentName, AgentSpec, Compaction, DataPolicy, FinishReason, Keep, LimitReached, MicroUsd,
+    NoCalls, Offer, Parallel, RecordBody, Repeats, ResultRule, Role, RunSpec, RunStatus,
+    ToolChoice, UnknownTool,
 };
-use neuraxis_engine::{
-    Agent, AgentBuilder, ApprovalKey, BuildError, Decided, Event, ForkOptions, Orchestrator,
-    RequestError, RequestPart, replay,
-};
-use neuraxis_memory::MemoryStore;
-use neuraxis_ports::ApproverReply;
-use neuraxis_testkit::{Act, Script, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_engine::{Agent, AgentBuilder, BuildError, Event, RequestError};
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
 
 use crate::support::{Heard, builder, hear, policy, request};
 
-fn named(name: &'static str) -> AgentName {
+pub(crate) fn named(name: &'static str) -> AgentName {
     AgentName::new(name)
 }
 
-fn look() -> Arc<ScriptedTool> {
+pub(crate) fn look() -> Arc<ScriptedTool> {
     Arc::new(ScriptedTool::echoing(spec("look").read_only()))
 }
 
-fn started(heard: &Heard) -> RunSpec {
+pub(crate) fn started(heard: &Heard) -> RunSpec {
     let RecordBody::RunStarted(started) = &heard.records()[0].body else {
         panic!("a log begins with its start")
     };
     (*started.spec).clone()
 }
 
-fn tools(agent: &AgentSpec) -> Vec<&str> {
+pub(crate) fn tools(agent: &AgentSpec) -> Vec<&str> {
     agent.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
@@ -296,132 +291,6 @@ async fn an_agent_without_a_model_runs_in_sessions_alone() {
     );
 }
 
-/// A lead that knows `calculate` and calls a writer, who alone knows `write`.
-fn lead(writer: Arc<ScriptedModel>, write: &Arc<ScriptedTool>) -> Agent {
-    let writer = Agent::builder("writer")
-        .description("Writes.")
-        .model(writer)
-        .tool(write.clone())
-        .tools_named(["peek"])
-        .build()
-        .unwrap();
-    Agent::builder("lead")
-        .instructions("You lead.")
-        .tools_named(["look"])
-        .agent(writer)
-        .build()
-        .unwrap()
-}
-
-#[tokio::test]
-async fn a_sub_agent_uses_tools_that_its_parent_does_not_see_and_each_call_is_judged() {
-    let write = Arc::new(ScriptedTool::echoing(spec("write")));
-    let peek = Arc::new(ScriptedTool::echoing(spec("peek").read_only()));
-    let writer = Arc::new(
-        ScriptedModel::new()
-            .then(reply::calls([("peek", "{}"), ("write", r#"{"n":1}"#)]))
-            .then(reply::text("written")),
-    );
-    let root = Arc::new(
-        ScriptedModel::new()
-            .then(reply::calls([
-                ("write", "{}"),
-                ("writer", r#"{"task":"Write it."}"#),
-            ]))
-            .then(reply::text("done")),
-    );
-    let approver = Arc::new(ScriptedApprover::new().approve());
-    let orchestrator = builder(ScriptedModel::new())
-        .model(Role::REASONING, root.clone())
-        .tools([look() as Arc<_>, peek.clone() as Arc<_>])
-        .agent(lead(writer.clone(), &write))
-        .approver(approver.clone())
-        .build()
-        .unwrap();
-    let asked = request("go").mode(Mode::MODERATE).agent(named("lead"));
-    let heard = hear(&orchestrator, asked).await;
-    heard.assert_valid(RunStatus::Done);
-    let spec = started(&heard);
-    assert_eq!(tools(&spec.root), ["look", "writer"]);
-    assert_eq!(
-        tools(spec.agents.values().next().unwrap()),
-        ["peek", "write"]
-    );
-    // The root cannot call it, the writer could, and a person was asked.
-    let first = &heard.results()[0];
-    assert_eq!(
-        (&*first.name, first.failure),
-        ("write", Some(ToolFailure::UnknownTool))
-    );
-    assert_eq!((write.count(), peek.count()), (1, 1));
-    assert_eq!(
-        (approver.asks().len(), approver.asks()[0].agent),
-        (1, AgentId(1))
-    );
-    assert_eq!(writer.requests().len(), 2);
-    // Nobody else is offered what the writer owns, nor served by its model.
-    let other = orchestrator
-        .decide(&request("go").mode(Mode::MODERATE))
-        .unwrap();
-    assert!(
-        !other
-            .tools
-            .iter()
-            .any(|tool| ["write", "writer"].contains(&tool.as_str()))
-    );
-    assert!(other.sub_agent_tools.is_empty());
-    assert_eq!(other.allowed_roles, [Role::REASONING]);
-}
-
-#[tokio::test]
-async fn an_agent_and_those_it_calls_run_alone_on_their_own_models_and_tools() {
-    let write = Arc::new(ScriptedTool::echoing(spec("write")));
-    let writer = Arc::new(
-        ScriptedModel::new()
-            .then(reply::calls([("write", "{}")]))
-            .then(reply::text("written")),
-    );
-    let root = ScriptedModel::new()
-        .then(reply::calls([("writer", r#"{"task":"Write it."}"#)]))
-        .then(reply::text("done"));
-    let below = Agent::builder("writer")
-        .model(writer.clone())
-        .tool(write.clone());
-    let agent = Agent::builder("lead")
-        .model(Arc::new(root))
-        .agent(below.build().unwrap())
-        .build()
-        .unwrap();
-    let done = agent.execute(None, "go").await.unwrap();
-    assert_eq!((done.content.as_str(), write.count()), ("done", 1));
-    assert_eq!(
-        writer.requests()[0].messages.messages()[0].text(),
-        "Write it."
-    );
-    let names: Vec<_> = done.tool_calls.iter().map(|call| &*call.name).collect();
-    assert_eq!(names, ["writer", "write"]);
-}
-
-#[tokio::test]
-async fn an_unknown_agent_is_refused_with_the_nearest_one_and_leaves_nothing_behind() {
-    let orchestrator = builder(ScriptedModel::new()).build().unwrap();
-    let asked = request("go").agent(named("resercher"));
-    let refused = orchestrator.handle(asked).await.unwrap_err();
-    let said = refused.to_string();
-    assert!(
-        said.contains("unknown agent \"resercher\" (did you mean researcher?)"),
-        "{said}"
-    );
-    assert!(
-        orchestrator
-            .sessions()
-            .runs(&crate::support::session())
-            .await
-            .unwrap()
-            .is_none()
-    );
-}
-
 #[test]
 fn an_agent_that_cannot_be_is_refused_with_what_is_wrong() {
     let model = || Arc::new(ScriptedModel::new());
@@ -458,194 +327,4 @@ fn an_agent_that_cannot_be_is_refused_with_what_is_wrong() {
         said.starts_with("agents.a.role: unknown role \"coder\""),
         "{said}"
     );
-}
-
-#[tokio::test]
-async fn instructions_are_made_of_the_request_once_and_a_replay_reads_them() {
-    let made = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&made);
-    let agent = Agent::builder("guide").instructions_with(move |about| {
-        count.fetch_add(1, Ordering::SeqCst);
-        let (session, channel) = (about.session_id.unwrap(), about.channel.unwrap());
-        format!(
-            "{} in {session} on {channel}: {}",
-            about.agent,
-            about.message.unwrap()
-        )
-    });
-    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
-        .agent(agent.build().unwrap())
-        .build()
-        .unwrap();
-    let heard = hear(&orchestrator, request("Where?").agent(named("guide"))).await;
-    let told = "guide in s on chat: Where?";
-    assert_eq!(started(&heard).root.system_prompt.as_deref(), Some(told));
-    replay(&Transcript::default(), &heard.records()).unwrap();
-    assert_eq!(made.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn a_fork_is_governed_with_the_agent_of_its_run_unless_another_is_named() {
-    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
-        .policy(policy(
-            "[agents.one]\nmax_turns = 2\n[agents.two]\nmax_turns = 3",
-        ))
-        .build()
-        .unwrap();
-    let first = hear(&orchestrator, request("go").agent(named("one"))).await;
-    let run = first.result.run_id;
-    let fork = |session: &str| ForkOptions::new(session.parse().unwrap()).message("and?");
-    for (options, turns, agent) in [
-        (fork("x"), 2, "one"),
-        (fork("y").agent(named("two")), 3, "two"),
-    ] {
-        let handle = orchestrator
-            .runs()
-            .fork(run, Turn(1), options)
-            .await
-            .unwrap();
-        handle.result().await.unwrap();
-        let RecordBody::RunStarted(started) = &handle.records()[0].body else {
-            panic!("a log begins with its start")
-        };
-        assert_eq!(started.spec.root.limits.max_turns, Some(turns));
-        assert_eq!(started.spec.root.profile.name, agent);
-    }
-}
-
-#[tokio::test]
-async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
-    let store = Arc::new(MemoryStore::new());
-    let write = Arc::new(ScriptedTool::echoing(spec("write")));
-    let engine = |root: ScriptedModel, writer: ScriptedModel| {
-        builder(root)
-            .tool(look())
-            .tool(Arc::new(ScriptedTool::echoing(spec("peek").read_only())))
-            .agent(lead(Arc::new(writer), &write))
-            .approval_key(ApprovalKey::new([7; ApprovalKey::BYTES]))
-            .approver(Arc::new(ScriptedApprover::new().then(ApproverReply::Later)))
-            .store(store.clone())
-            .build()
-            .unwrap()
-    };
-    let first = engine(
-        ScriptedModel::new().then(reply::calls([("writer", r#"{"task":"Write it."}"#)])),
-        ScriptedModel::new().then(reply::calls([("write", r#"{"n":1}"#)])),
-    );
-    let asked = request("go").mode(Mode::MODERATE).agent(named("lead"));
-    let heard = hear(&first, asked).await;
-    assert_eq!(heard.result.status, RunStatus::Waiting);
-    drop(first);
-    let second = engine(
-        ScriptedModel::new().then(reply::text("done")),
-        ScriptedModel::new().then(reply::text("written")),
-    );
-    let waiting = second.approvals().list().await.unwrap();
-    assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(1)));
-    let approve = neuraxis_core::ApprovalDecision::APPROVE;
-    let decided = second
-        .approvals()
-        .decide_and_resume(&waiting[0], approve, None);
-    let Decided::GoesOn(handle) = decided.await.unwrap() else {
-        panic!("nobody else has the run")
-    };
-    assert_eq!(handle.result().await.unwrap().reply, "done");
-    assert_eq!(write.count(), 1);
-}
-
-#[tokio::test]
-async fn a_programs_agent_takes_the_place_of_one_that_ships_and_a_deployments_word_stands_over_it()
-{
-    let own = || Agent::builder("researcher").max_turns(3).digest_after(7);
-    let model = Arc::new(ScriptedModel::always(reply::text("ok")));
-    let alone = own().model(model).build().unwrap();
-    let hi = vec![neuraxis_core::Message::user("hi")];
-    let (run, _) = alone.stream(hi, None).await.unwrap();
-    run.execution().await;
-    let RecordBody::RunStarted(of_run) = &run.records()[0].body else {
-        panic!("a log begins with its start")
-    };
-    let root = &of_run.spec.root;
-    assert_eq!(
-        (root.limits.max_turns, root.profile.digest_after),
-        (Some(3), Some(7))
-    );
-    assert_eq!((&root.fan_out, &root.system_prompt), (&None, &None));
-    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
-        .policy(policy("[agents.researcher]\nmax_turns = 2"))
-        .agent(own().build().unwrap())
-        .build()
-        .unwrap();
-    let heard = hear(&orchestrator, request("go").agent(named("researcher"))).await;
-    let root = started(&heard).root;
-    assert_eq!(
-        (root.limits.max_turns, root.profile.digest_after),
-        (Some(2), Some(7))
-    );
-}
-
-#[tokio::test]
-async fn another_agent_under_the_same_idempotency_key_is_another_request() {
-    let orchestrator = builder(ScriptedModel::always(reply::text("ok")))
-        .build()
-        .unwrap();
-    let key = || "k".parse().unwrap();
-    let first = request("go").idempotency_key(key());
-    orchestrator.handle(first).await.unwrap();
-    let other = request("go")
-        .idempotency_key(key())
-        .agent(named("researcher"));
-    let refused = orchestrator.handle(other).await.unwrap_err();
-    let RequestError::KeyReused(differences) = refused else {
-        panic!("{refused}")
-    };
-    assert_eq!(differences.parts(), [RequestPart::Agent]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn deep_research_has_topics_researched_at_the_same_time() {
-    let root = ScriptedModel::answering(|request| {
-        let is_lead = request.messages.messages()[0]
-            .text()
-            .starts_with("You lead");
-        let has_results = request
-            .messages
-            .messages()
-            .iter()
-            .any(|it| it.text().contains("about tides"));
-        if !is_lead {
-            let topic = request.messages.messages()[1].text();
-            let answer = Script::from(reply::text(format!("about {topic}")));
-            return answer.after(Duration::from_secs(10));
-        }
-        if has_results || request.messages.len() > 3 {
-            return reply::text("ACCEPT").into();
-        }
-        reply::calls([("research", r#"{"topics":["tides","moons"]}"#)]).into()
-    });
-    let orchestrator: Orchestrator = builder(root)
-        .tool(Arc::new(ScriptedTool::always(
-            spec("web_search").read_only(),
-            Act::value("\"a page\""),
-        )))
-        .build()
-        .unwrap();
-    let before = tokio::time::Instant::now();
-    let asked = request("Why are there tides?").channel(Channel::DEEP_RESEARCH);
-    let heard = hear(&orchestrator, asked).await;
-    heard.assert_valid(RunStatus::Done);
-    assert_eq!(before.elapsed(), Duration::from_secs(10));
-    assert_eq!(
-        heard.results()[0].value.as_str(),
-        r#"["about tides","about moons"]"#
-    );
-    let spec = started(&heard);
-    assert_eq!(
-        (spec.root.limits.max_tool_calls, spec.root.profile.parallel),
-        (Some(50), Parallel::None)
-    );
-    assert_eq!(tools(&spec.root), ["web_search", "research"]);
-    let researcher = &spec.agents.values().next().unwrap();
-    assert_eq!(tools(researcher), ["web_search"]);
-    assert_eq!(researcher.profile.digest_after, Some(2));
 }

@@ -1,6 +1,6 @@
 //! Checks that what a layer says about an agent loosens nothing.
 
-use neuraxis_core::AgentName;
+use neuraxis_core::{AgentName, Profile};
 
 use super::channel::check_data;
 use super::check_limits;
@@ -45,18 +45,15 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         context_tokens,
     } = given;
     check_limits(faults, at, given.limits(), base.limits());
+    let default = Profile::named("").parallel_agents;
+    let agents_above = base.parallel_agents.or(Some(default));
     faults.at_most(
         at,
         "max_output_tokens",
         *max_output_tokens,
         base.max_output_tokens,
     );
-    faults.at_most(
-        at,
-        "parallel_agents",
-        *parallel_agents,
-        base.parallel_agents.or(Some(5)),
-    );
+    faults.at_most(at, "parallel_agents", *parallel_agents, agents_above);
     faults.at_most(at, "tool_retries", *tool_retries, base.tool_retries);
     faults.at_most(at, "context_tokens", *context_tokens, base.context_tokens);
     // Left out, an agent uses all tools on offer.

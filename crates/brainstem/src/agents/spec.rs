@@ -1,0 +1,131 @@
+//! What an agent is in a run: its instructions, role, tools, limits and behavior, as a record keeps them.
+
+use std::sync::Arc;
+
+use neuraxis_core::{AgentName, AgentSpec, Decision, Profile, Role, ToolChoice, ToolSpec};
+
+use crate::policy::{Policy, opening};
+use crate::rules::AgentRules;
+
+impl Policy {
+    /// Describes an agent as it is configured, narrowed by nothing: with all it wants of the given tools. Where it names no
+    /// role, the given one serves. [`narrow_sub_agent`](crate::narrow_sub_agent) fits it to a decision.
+    #[must_use]
+    pub fn agent_spec(
+        &self,
+        name: &AgentName,
+        role: &Role,
+        tools: &[ToolSpec],
+    ) -> Option<AgentSpec> {
+        let rules = self.agents.get(name)?;
+        let role = rules.role.as_ref().unwrap_or(role);
+        let mut agent = AgentSpec::new(rules.profile.clone(), role.clone());
+        agent.tools = tools
+            .iter()
+            .filter(|tool| self.uses(name, tool))
+            .cloned()
+            .collect();
+        let instructions = rules.instructions.clone();
+        agent.system_prompt = instructions.filter(|text| !text.is_empty());
+        agent.limits = rules.own_limits();
+        agent.max_output_tokens = rules.max_output_tokens;
+        agent.temperature = rules.temperature;
+        agent.context_tokens = rules.context_tokens;
+        agent.tool_choice.clone_from(&rules.tool_choice);
+        agent.fan_out.clone_from(&rules.fan_out);
+        drop_impossible_choices(&mut agent);
+        Some(agent)
+    }
+
+    /// Describes the agent that answers a decided request, with those of the given tools that the decision offers it.
+    #[must_use]
+    pub fn main_agent(&self, decision: &Decision, tools: Arc<[ToolSpec]>) -> AgentSpec {
+        let mut agent = AgentSpec::new(self.profile(decision), decision.role.clone());
+        agent.tools = tools;
+        agent.system_prompt = self.system_prompt(decision);
+        agent.limits = decision.limits;
+        agent.max_output_tokens = decision.max_output_tokens;
+        agent.temperature = decision.temperature;
+        if let Some(rules) = self.rules_of(decision) {
+            agent.context_tokens = rules.context_tokens;
+            agent.tool_choice.clone_from(&rules.tool_choice);
+        }
+        drop_impossible_choices(&mut agent);
+        agent
+    }
+
+    /// Returns how the main agent of a decided request behaves in the loop.
+    ///
+    /// An opening that gathers needs its tool: where the decision does not offer it, the run begins directly.
+    #[must_use]
+    pub fn profile(&self, decision: &Decision) -> Profile {
+        let channel = self.channels.get(&decision.channel);
+        let (Some(channel), Some(rules)) = (channel, self.rules_of(decision)) else {
+            return Profile::named(decision.profile.as_str());
+        };
+        let mut profile = rules.profile.clone();
+        profile.opening = opening(&channel.opening, decision);
+        profile.data = profile.data.and(channel.data);
+        if let Some(mode) = self.modes.get(&decision.mode) {
+            let own = rules.tool_retries.unwrap_or(mode.tool_retries);
+            profile.tool_retries = own.min(mode.tool_retries);
+        }
+        let roles = [&mut profile.roles.first, &mut profile.roles.after_calls];
+        for role in roles {
+            let allowed = role
+                .take()
+                .filter(|role| decision.allowed_roles.contains(role));
+            *role = allowed;
+        }
+        profile
+    }
+
+    /// Returns what the main agent of a decided request is told first: what its channel says, unless the request asks for
+    /// an agent that has instructions of its own.
+    #[must_use]
+    pub fn system_prompt(&self, decision: &Decision) -> Option<Arc<str>> {
+        let channel = self.channels.get(&decision.channel);
+        let by_channel = channel.and_then(|channel| channel.system_prompt.clone());
+        let by_agent = self
+            .rules_of(decision)
+            .and_then(|rules| rules.instructions.clone());
+        let told = match &decision.agent {
+            Some(_) => by_agent.or(by_channel),
+            None => by_channel.or(by_agent),
+        };
+        told.filter(|text| !text.is_empty())
+    }
+
+    /// Tells whether the agent that answers a decided request would be told its own instructions, not those of its channel.
+    #[must_use]
+    pub fn instructs_itself(&self, decision: &Decision) -> bool {
+        let channel = self.channels.get(&decision.channel);
+        let by_channel = channel.is_some_and(|channel| channel.system_prompt.is_some());
+        decision.agent.is_some() || !by_channel
+    }
+
+    /// Returns the name of the agent that answers a decided request; `None` for a channel that there is not.
+    #[must_use]
+    pub fn agent_of<'a>(&'a self, decision: &'a Decision) -> Option<&'a AgentName> {
+        let of_channel = || Some(&self.channels.get(&decision.channel)?.agent);
+        decision.agent.as_ref().or_else(of_channel)
+    }
+
+    fn rules_of(&self, decision: &Decision) -> Option<&AgentRules> {
+        self.agents.get(self.agent_of(decision)?)
+    }
+}
+
+/// A model cannot be made to call a tool that it is not offered.
+pub(crate) fn drop_impossible_choices(agent: &mut AgentSpec) {
+    let tools = Arc::clone(&agent.tools);
+    let is_possible = |choice: &ToolChoice| match choice {
+        ToolChoice::Auto | ToolChoice::None => true,
+        ToolChoice::Required => !tools.is_empty(),
+        ToolChoice::Named(name) => tools.iter().any(|tool| tool.name == *name),
+    };
+    agent.tool_choice = agent.tool_choice.take().filter(is_possible);
+    for rule in &mut agent.profile.results {
+        rule.then = rule.then.take().filter(is_possible);
+    }
+}

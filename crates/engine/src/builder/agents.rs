@@ -1,0 +1,57 @@
+//! How the agents of a program come into an engine.
+
+use std::sync::Arc;
+
+use neuraxis_brainstem::Policy;
+use neuraxis_ports::RequestContext;
+
+use super::{BuildError, OrchestratorBuilder};
+use crate::agent::{Agent, AgentSet, Definition};
+use crate::engine::Engine;
+
+/// How an orchestrator uses an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Requests may ask for it, and agents that name it call it.
+    ByName,
+    /// Besides, every agent may be offered its tool.
+    AsTool,
+    /// It is what the engine is for.
+    Alone,
+}
+
+/// Gathers agents with those that they call.
+pub(super) fn agent_set(agents: &[(Agent, Use)]) -> Result<AgentSet, BuildError> {
+    let mut set = AgentSet::default();
+    for (agent, by) in agents {
+        set.add(&agent.definition)?;
+        let name = agent.name().clone();
+        match by {
+            Use::ByName => {}
+            Use::AsTool => set.share(name),
+            Use::Alone => set.lead(name),
+        }
+    }
+    Ok(set)
+}
+
+/// Makes the engine that an agent runs on alone; `None` without a model of its own.
+pub(crate) fn alone(definition: &Arc<Definition>) -> Result<Option<Engine>, BuildError> {
+    let agent = Agent {
+        definition: Arc::clone(definition),
+        engine: None,
+        context: RequestContext::default(),
+    };
+    let agents = vec![(agent, Use::Alone)];
+    if definition.model.is_none() {
+        let set = agent_set(&agents)?;
+        // Which roles there are, only an orchestrator knows that takes it in.
+        Policy::built_in().with_agents(set.definitions(), set.roles())?;
+        return Ok(None);
+    }
+    let builder = OrchestratorBuilder {
+        agents,
+        ..OrchestratorBuilder::default()
+    };
+    builder.engine().map(Some)
+}

@@ -1,0 +1,45 @@
+//! What can be wrong with an orchestrator or an agent that is put together.
+
+use neuraxis_brainstem::PolicyError;
+use neuraxis_core::{AgentName, InvalidId};
+
+use crate::catalog::CatalogError;
+
+/// What is missing from, or wrong with, an orchestrator.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No model was given.
+    #[error("no model was given: add one with `model`")]
+    NoModel,
+    /// No store was given.
+    #[error(
+        "no session store was given: add one with `store`, or build an agent with `build_agent`"
+    )]
+    NoStore,
+    /// An agent's setting cannot stand.
+    #[error(transparent)]
+    Agent(#[from] PolicyError),
+    /// Two agents have the same name.
+    #[error("there are two agents named {0}")]
+    DuplicateAgent(AgentName),
+    /// An agent has a model of its own and names a role besides.
+    #[error(
+        "agent {0} has both a model and a role: a model of its own serves it, or the orchestrator's of that role"
+    )]
+    ModelAndRole(AgentName),
+    /// A name in an agent's settings is none.
+    #[error("{given:?} is {rule}")]
+    Name {
+        /// The name, cut.
+        given: String,
+        /// What it should have been.
+        rule: InvalidId,
+    },
+    /// A tool cannot be offered.
+    #[error(transparent)]
+    Tool(#[from] CatalogError),
+    /// No key for approvals could be made.
+    #[error("the system gives no randomness for the key of approvals")]
+    NoRandomness(#[source] std::io::Error),
+}
