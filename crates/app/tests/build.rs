@@ -110,7 +110,8 @@ async fn all_tools_of_this_build_are_there() {
             "search_files",
             "write_file",
             "apply_patch",
-            "run_command"
+            "run_command",
+            "research"
         ]
     );
 }

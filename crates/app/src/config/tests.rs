@@ -97,6 +97,8 @@ fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
         "[channels.chat]\nrole = 'reasonin'",
         "[channels.chat]\nescalate.role = 'reasonin'",
         "[channels.chat.when.moderate]\nroles = ['reasonin', 'router', 'reasoning']",
+        "[agents.mine]\nrole = 'reasonin'",
+        "[agents.mine]\ncompaction = { summarize = { role = 'reasonin' } }",
     ] {
         assert_eq!(configured(&format!("{model}{more}")), [""; 0], "{more}");
     }
@@ -106,7 +108,7 @@ fn a_role_of_one_s_own_is_used_where_a_mode_or_channel_names_it() {
         panic!("not one notice: {notices:?}")
     };
     assert!(
-        notice.contains("no mode or channel names the role vision"),
+        notice.contains("no mode, channel or agent names the role vision"),
         "{notice}"
     );
     assert!(notice.contains("neuraxis.toml:1"), "{notice}");

@@ -226,9 +226,8 @@ async fn a_run_of_an_agent_that_waits_for_a_person_goes_on_in_another_engine() {
     let waiting = second.approvals().list().await.unwrap();
     assert_eq!((waiting.len(), waiting[0].agent), (1, AgentId(1)));
     let approve = neuraxis_core::ApprovalDecision::APPROVE;
-    let decided = second
-        .approvals()
-        .decide_and_resume(&waiting[0], approve, None);
+    let approvals = second.approvals();
+    let decided = approvals.decide_and_resume(&waiting[0], approve, None);
     let Decided::GoesOn(handle) = decided.await.unwrap() else {
         panic!("nobody else has the run")
     };
