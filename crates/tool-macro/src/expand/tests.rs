@@ -1,0 +1,131 @@
+//! What the attribute writes, and what it refuses.
+
+use super::*;
+
+fn refused(function: TokenStream) -> String {
+    expand(TokenStream::new(), function)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn what_no_tool_can_be_made_of_is_refused_with_what_to_do() {
+    let table = [
+        (
+            quote!(
+                /** D. */
+                fn f() {}
+            ),
+            "write `async fn`",
+        ),
+        (
+            quote!(
+                async fn f() {}
+            ),
+            "write a doc comment",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f<T>(value: T) {}
+            ),
+            "must not be generic",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f(&self) {}
+            ),
+            "without `self`",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f((a, b): (u8, u8)) {}
+            ),
+            "needs a name",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f(city: &str) {}
+            ),
+            "write `String` for `&str`",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f(x: impl Copy) {}
+            ),
+            "a type of its own",
+        ),
+        (
+            quote!(
+                /** D. */
+                async fn f(a: ToolContext, b: ports::ToolContext) {}
+            ),
+            "one context",
+        ),
+    ];
+    for (function, expected) in table {
+        let error = refused(function.clone());
+        assert!(error.contains(expected), "{function}: {error}");
+    }
+    let name = "f".repeat(65);
+    let name = Ident::new(&name, proc_macro2::Span::call_site());
+    let error = refused(quote!(/** D. */ async fn #name() {}));
+    assert!(error.contains("cannot name a tool"), "{error}");
+}
+
+#[test]
+fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
+    let function = quote! {
+        /// Tells the weather.
+        async fn weather(
+            /// The city.
+            #[serde(default)]
+            city: String,
+            ctx: ToolContext,
+        ) -> std::io::Result<String> {
+            todo!()
+        }
+    };
+    let expanded = expand(TokenStream::new(), function).unwrap().to_string();
+    let written: ItemFn = syn::parse2(quote!(
+        #[doc = r" Tells the weather."]
+        async fn weather(city: String, ctx: ToolContext) -> std::io::Result<String> {
+            todo!()
+        }
+    ))
+    .unwrap();
+    assert!(
+        expanded.starts_with(&quote!(#written).to_string()),
+        "{expanded}"
+    );
+    let field = quote!(#[doc = r" The city."] #[serde(default)] city: String);
+    assert!(expanded.contains(&field.to_string()), "{expanded}");
+    assert!(expanded.contains("\"Tells the weather.\""), "{expanded}");
+    assert!(expanded.contains("map_err"), "{expanded}");
+}
+
+#[test]
+fn a_function_may_return_a_value_or_a_whole_output_without_an_error() {
+    let expanded = |function| expand(TokenStream::new(), function).unwrap().to_string();
+    let value = expanded(quote!(
+        /** D. */
+        async fn now() -> String {
+            String::new()
+        }
+    ));
+    assert!(
+        !value.contains("map_err") && value.contains("FunctionTool :: new"),
+        "{value}"
+    );
+    let output = expanded(quote!(
+        /** D. */
+        async fn ask() -> Result<ToolOutput, E> {
+            todo!()
+        }
+    ));
+    assert!(output.contains("FunctionTool :: with_output"), "{output}");
+}
