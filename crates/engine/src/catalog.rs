@@ -43,7 +43,9 @@ pub enum CatalogError {
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
     /// The engine has a tool of this name itself, by which typed answers are delivered.
-    #[error("no tool may be named {0}: that is how models deliver typed answers; give it another name")]
+    #[error(
+        "no tool may be named {0}: that is how models deliver typed answers; give it another name"
+    )]
     ReservedName(ToolName),
     /// The parameters are not a JSON Schema.
     #[error("the parameters of tool {name} are not a JSON Schema: {message}")]

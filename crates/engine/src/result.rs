@@ -5,7 +5,8 @@ mod apology;
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Pending, Record, RunId, RunOutcome, RunStatus, RunUsage, SessionId, Transcript,
+    FinishReason, JsonText, Pending, Record, RunId, RunOutcome, RunStatus, RunUsage, SessionId,
+    Transcript,
 };
 use serde::Serialize;
 

@@ -161,7 +161,9 @@ impl Agent {
         system_prompt: Option<&str>,
     ) -> Result<Typed<T, Execution>, TypedError<Execution>> {
         let schema = AnswerSchema::of::<T>()?;
-        let result = self.run_held(messages, system_prompt, Some(&schema)).await?;
+        let result = self
+            .run_held(messages, system_prompt, Some(&schema))
+            .await?;
         let found = (result.answer.clone(), result.answer_fault.clone());
         typed(result, found)
     }

@@ -52,6 +52,8 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, Approvals, Event, Events, Orchestrator, OrchestratorBuilder, OrchestratorResult,
-    OrchestratorStep, RunHandle, Runs, Sessions, Steps, UserRequest,
+    Agent, AnswerFault, AnswerSchema, Approvals, Event, Events, Orchestrator, OrchestratorBuilder,
+    OrchestratorResult, OrchestratorStep, RunHandle, Runs, Sessions, Steps, UserRequest,
 };
+#[cfg(feature = "typed")]
+pub use neuraxis_engine::{Typed, TypedError};

@@ -7,9 +7,7 @@ use super::agent::{Agent, ModelCall, OfferedTools, Phase, PlannedCall};
 use super::context::TrimPlan;
 use super::last_answer::Limit;
 use super::turn::AgentTurn;
-use crate::effect::{
-    Audience, CallModel, Effect, ModelRequest, Purpose, ReplyFormat, ToolChoice,
-};
+use crate::effect::{Audience, CallModel, Effect, ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
 use crate::ids::{AgentId, Attempt, Role, ToolName};
 use crate::profile::{Hook, Offer};

@@ -1,5 +1,6 @@
 //! The loop rules of the design, a module for each group, a test for each clause.
 
+mod answers;
 mod approval_terms;
 mod approvals;
 mod at_once;

@@ -52,7 +52,12 @@ fn an_answer_is_the_whole_text_or_what_is_in_the_fence_around_it() {
     ] {
         assert_eq!(place().read(text).unwrap().as_str(), r#"{"city":"Delft"}"#);
     }
-    for text in ["", "Delft", r#"Here: {"city":"Delft"}"#, r#"{"city":"Delft""#] {
+    for text in [
+        "",
+        "Delft",
+        r#"Here: {"city":"Delft"}"#,
+        r#"{"city":"Delft""#,
+    ] {
         let fault = place().read(text).unwrap_err();
         assert!(matches!(fault, AnswerFault::NotJson(_)), "{text}: {fault}");
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId, ToolFailure,
-    ToolFinished, ToolOutcome, ToolOutput,
+    Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
+    ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
 use neuraxis_ports::{Progress, ProgressSink, StoreError, ToolContext, TurnContext};
 use tokio::time::Instant;

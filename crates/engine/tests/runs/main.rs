@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod answers;
 mod approvals;
 mod cancelling;
 mod channels;
@@ -36,6 +37,8 @@ mod support;
 mod suspending;
 mod tools;
 mod traces;
+#[cfg(feature = "typed")]
+mod typed;
 mod vouching;
 mod waiting;
 mod warrants;
