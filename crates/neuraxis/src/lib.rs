@@ -65,10 +65,12 @@ pub use neuraxis_core::{
     Channel, FinishReason, IdempotencyKey, Message, Mode, Role, RunStatus, SessionId,
 };
 pub use neuraxis_engine::{
-    Agent, AgentBuilder, Approvals, DecideLater, Event, Events, Execution, NoAnswer, Orchestrator,
-    OrchestratorBuilder, OrchestratorResult, OrchestratorStep, RunHandle, Runs, Sessions, Steps,
-    TextStream, UserRequest,
+    Agent, AgentBuilder, AnswerFault, AnswerSchema, Approvals, DecideLater, Event, Events,
+    Execution, NoAnswer, Orchestrator, OrchestratorBuilder, OrchestratorResult, OrchestratorStep,
+    RunHandle, Runs, Sessions, Steps, TextStream, UserRequest,
 };
+#[cfg(feature = "typed")]
+pub use neuraxis_engine::{Typed, TypedError};
 
 /// The pages for who embeds, so that their code is compiled and run with the tests of this crate.
 #[cfg(doctest)]

@@ -7,13 +7,16 @@ mod follow;
 mod message;
 mod page;
 mod reporter;
+mod schema;
 mod tape;
 mod view;
 mod waiting;
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use neuraxis::core::{AgentName, PlanName};
-use neuraxis::engine::{Delivery, RequestError};
+use neuraxis::engine::{AnswerSchema, Delivery, RequestError};
 use neuraxis::{Channel, Mode, SessionId, UserRequest};
 use neuraxis_app::{App, Tape};
 
@@ -40,6 +43,7 @@ Examples:
   git diff | neuraxis ask -
   neuraxis ask --attach screenshot.png \"What is wrong here?\"
   neuraxis ask --format json \"What time is it?\" | jq -r .reply
+  neuraxis ask --schema place.json \"Where is the TU Delft?\" | jq -r .city
   neuraxis ask --format events \"What time is it?\" | jq -r .type
   neuraxis ask --wait --set store.url=sqlite://sessions.db \"What time is it?\"
   neuraxis ask --record time.cassette \"What time is it?\"
@@ -83,6 +87,11 @@ pub(crate) struct Ask {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
+    /// Ask for an answer that is JSON and fits the JSON Schema of this file, and print nothing else; exit code 1 if there is
+    /// none
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+
     /// Ask the model for its replies whole, instead of as they come
     #[arg(long)]
     no_stream: bool,
@@ -111,6 +120,7 @@ pub(in crate::command) enum Format {
 
 impl Ask {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let schema = self.schema.as_deref().map(schema::read).transpose()?;
         let loaded = match self.format {
             Format::Text => trust::load_and_ask(setup)?,
             Format::Json | Format::Events => setup.load()?,
@@ -120,7 +130,7 @@ impl Ask {
         let attended = Attended::new(&loaded.config, self.when_away())?;
         let app = attended.app(&loaded, tape).await?;
         let tapes = app.tapes.clone();
-        let answered = self.answer(&app, attended).await;
+        let answered = self.answer(&app, attended, schema).await;
         app.close().await;
         let finished = tapes.finish();
         answered.map_err(|error| match is_replay && error.is_failure() {
@@ -142,10 +152,20 @@ impl Ask {
         }
     }
 
-    async fn answer(self, app: &App, mut attended: Attended) -> Result<(), CommandError> {
+    async fn answer(
+        self,
+        app: &App,
+        mut attended: Attended,
+        schema: Option<AnswerSchema>,
+    ) -> Result<(), CommandError> {
         let format = self.format;
         let is_new = self.session.is_none();
-        let request = self.request(app).await?;
+        let mut view = View::new(format);
+        if schema.is_some() {
+            view = view.of_json();
+        }
+        let mut request = self.request(app).await?;
+        request.answer = schema;
         let session = request.session_id.clone();
         let (handle, events) = match app.orchestrator.stream(request).await {
             Err(RequestError::Busy { run, .. }) => {
@@ -153,7 +173,7 @@ impl Ask {
             }
             started => started?,
         };
-        watch(app, format, (&handle, events), &mut attended).await?;
+        watch(app, view, (&handle, events), &mut attended).await?;
         if is_new && format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} ask --session {session} …"));

@@ -35,6 +35,7 @@ mod real_model;
 mod runs;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod schema;
 mod scripted;
 mod sessions;
 mod tape;

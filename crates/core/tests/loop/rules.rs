@@ -1,6 +1,7 @@
 //! The loop rules of the design, a module for each group, a test for each clause.
 
 mod advised_calls;
+mod answers;
 mod approval_terms;
 mod approvals;
 mod at_once;

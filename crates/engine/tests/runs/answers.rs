@@ -1,269 +1,590 @@
-//! What a caller is given of a run: its words as they come, its answer or why there is none, what it cost, and the way back
-//! to it by its id.
+//! Answers that are to fit a JSON Schema, whatever models make of that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentId, ApprovalDecision, FinishReason, LiveBody, LlmError, LlmErrorKind, MicroUsd, Mode,
-    Role, RunId, RunStatus, Seq,
+    Advice, FinishReason, Hook, JsonText, Mode, ModelRequest, PromptReason, RecordBody,
+    ReplyFinish, ReplyFormat, RunStatus, ToolChoice, ToolFailure, Transcript,
 };
 use neuraxis_engine::{
-    Agent, DecideLater, Event, NoAnswer, Orchestrator, ResumeError, StepType, UuidV7,
+    AnswerFault, AnswerSchema, CatalogError, ForkOptions, Orchestrator, RequestError, RequestPart,
+    UserRequest, replay,
 };
 use neuraxis_memory::MemoryStore;
-use neuraxis_ports::StoreError;
-use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
-use serde_json::json;
+use neuraxis_testkit::{
+    Act, ScriptedAdvisor, ScriptedApprover, ScriptedModel, ScriptedTool, reply, spec,
+};
 
-use crate::support::{builder, hear, helper, policy, request};
+use crate::support::{Heard, builder, hear, policy, request};
 
-const PRICE: &str = "prices.'testkit/*' = { prompt = 1.0, completion = 2.0 }\n";
+const DELFT: &str = r#"{"city":"Delft","people":104000}"#;
 
-async fn said(orchestrator: &Orchestrator) -> Vec<String> {
-    let (_, events) = orchestrator.stream(request("go")).await.unwrap();
-    let mut words = events.text_stream();
-    let mut said = Vec::new();
-    while let Some(piece) = words.next().await {
-        said.push(piece);
+fn place() -> AnswerSchema {
+    let schema = r#"{"title":"Place","type":"object","required":["city","people"],
+        "properties":{"city":{"type":"string"},"people":{"type":"integer","minimum":1}}}"#;
+    AnswerSchema::from_json(schema).unwrap()
+}
+
+fn asked() -> UserRequest {
+    request("Where do I live?").answer(place())
+}
+
+fn look() -> Arc<ScriptedTool> {
+    Arc::new(ScriptedTool::echoing(spec("look").read_only()))
+}
+
+fn deliver(arguments: &str) -> neuraxis_core::Reply {
+    reply::calls([("final_answer", arguments)])
+}
+
+struct Asked {
+    model: Arc<ScriptedModel>,
+    heard: Heard,
+}
+
+impl Asked {
+    fn requests(&self) -> Vec<ModelRequest> {
+        self.model.requests()
     }
-    said
+
+    /// What the model was told last in its request.
+    fn told(&self, request: usize) -> String {
+        let messages = self.requests()[request].messages.clone();
+        messages.messages().last().unwrap().text()
+    }
 }
 
-fn slow(text: &str) -> Script {
-    let script = Script::from(reply::text(text)).split(5);
-    script.paced(Duration::from_millis(50))
+/// Lets a model answer, and makes sure that its log replays to the same run.
+async fn ask(model: ScriptedModel, tools: &[Arc<ScriptedTool>], request: UserRequest) -> Asked {
+    let model = Arc::new(model);
+    let orchestrator = builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model.clone())
+        .tools(tools.iter().map(|tool| tool.clone() as Arc<_>))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request).await;
+    replay(&Transcript::default(), &heard.records()).unwrap();
+    Asked { model, heard }
 }
 
-fn researcher() -> Agent {
-    helper("research", &[]).build().unwrap()
+fn assert_answer(heard: &Heard, answer: &str) {
+    let result = &heard.result;
+    assert_eq!(result.status, RunStatus::Done, "{result:?}");
+    assert_eq!(
+        result.answer.as_ref().map(JsonText::as_str),
+        Some(answer),
+        "{result:?}"
+    );
+    assert_eq!(
+        (result.reply.as_str(), &result.answer_fault),
+        (answer, &None)
+    );
+    let json = serde_json::to_value(result).unwrap();
+    assert_eq!(
+        json["answer"],
+        serde_json::from_str::<serde_json::Value>(answer).unwrap(),
+        "written in place"
+    );
 }
 
-fn with_researcher() -> Orchestrator {
-    let root = ScriptedModel::new()
-        .then(reply::text_and_calls(
-            "I look it up.",
-            [("research", r#"{"task":"tides"}"#)],
-        ))
-        .then(slow("The moon."));
-    let below = ScriptedModel::always(slow("Moons make tides."));
-    let builder = builder(root).model(Role::CODING, Arc::new(below));
-    builder.agent_tool(researcher()).build().unwrap()
+fn fault(heard: &Heard) -> &AnswerFault {
+    assert_eq!(heard.result.answer, None, "{:?}", heard.result);
+    heard.result.answer_fault.as_ref().unwrap()
 }
 
-/// A model that calls a tool which people have to approve.
-fn paying(store: &Arc<MemoryStore>) -> Orchestrator {
+#[tokio::test]
+async fn without_tools_the_provider_is_given_the_schema_and_the_text_is_the_answer() {
+    let model = ScriptedModel::new().then(reply::text(format!("```json\n{DELFT}\n```")));
+    let asked = ask(model, &[], asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    let sent = &asked.requests()[0];
+    let format = ReplyFormat::JsonSchema {
+        name: "Place".into(),
+        schema: place().schema().clone(),
+    };
+    assert_eq!((&sent.reply_format, sent.tools.len()), (&format, 0));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_is_told_with_its_place_and_mended() {
     let model = ScriptedModel::new()
-        .then(reply::calls([("pay", r#"{"n":1}"#)]))
-        .then(slow("Paid."));
+        .then(reply::text(r#"{"city":"Delft","people":"many"}"#))
+        .then(reply::text("Delft."))
+        .then(reply::text(DELFT));
+    let asked = ask(model, &[], asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    let told = asked.told(1);
+    assert!(told.contains("at /people"), "{told}");
+    assert!(!told.contains("many"), "it is not quoted: {told}");
+    let told = asked.told(2);
+    assert!(told.contains("not JSON"), "{told}");
+    let records = asked.heard.records();
+    let reasons = records.iter().filter_map(|record| match &record.body {
+        RecordBody::PromptInjected(told) => Some(told.reason),
+        _ => None,
+    });
+    let reasons: Vec<_> = reasons.collect();
+    assert_eq!(reasons, [PromptReason::AnswerTurnedDown; 2], "on record");
+}
+
+#[tokio::test]
+async fn a_model_that_never_gives_one_is_asked_so_often_and_the_run_fails_with_what_is_wrong() {
+    for (retries, requests) in [(0, 1), (2, 3)] {
+        let model = ScriptedModel::always(reply::text(r#"{"city":"Delft"}"#));
+        let request = request("Where?").answer(place().retries(retries));
+        let asked = ask(model, &[], request).await;
+        assert_eq!(asked.requests().len(), requests);
+        let heard = &asked.heard;
+        heard.assert_valid(RunStatus::Failed);
+        let reason = heard.result.finish_reason.as_ref().unwrap();
+        assert!(matches!(reason, FinishReason::InvalidAnswer(why) if why.contains("people")));
+        assert!(matches!(fault(heard), AnswerFault::NotSchema(why) if why.contains("people")));
+        assert!(heard.result.reply.starts_with(r#"{"city":"Delft"}"#));
+        let json = serde_json::to_value(&heard.result).unwrap();
+        let told = json["answer_fault"].as_str().unwrap();
+        assert!(
+            told.contains("people") && json.get("answer").is_none(),
+            "{json}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", r#"{"at":"the map"}"#)]))
+        .then(deliver(DELFT));
+    let look = look();
+    let asked = ask(model, &[look.clone()], asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    assert_eq!((look.count(), asked.requests().len()), (1, 2));
+    for sent in asked.requests() {
+        assert!(sent.reply_format.is_text(), "it would suppress calls");
+        let names: Vec<_> = sent.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["look", "final_answer"]);
+        assert_eq!(sent.tools[1].parameters, *place().schema());
+    }
+    asked.heard.assert_valid(RunStatus::Done);
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_an_error_that_the_model_mends() {
+    let model = ScriptedModel::new()
+        .then(deliver(r#"{"city":"Delft""#))
+        .then(deliver(r#"{"city":"Delft","people":0}"#))
+        .then(deliver(DELFT));
+    let asked = ask(model, &[look()], asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    assert!(asked.told(1).contains("not JSON"), "{}", asked.told(1));
+    assert!(asked.told(2).contains("at /people"), "{}", asked.told(2));
+    let failures: Vec<_> = asked
+        .heard
+        .results()
+        .iter()
+        .map(|result| result.failure)
+        .collect();
+    let invalid = Some(ToolFailure::InvalidArguments);
+    assert_eq!(failures, [invalid, invalid, None]);
+}
+
+#[tokio::test]
+async fn a_model_that_delivers_nothing_that_fits_is_asked_no_more_often_than_one_that_writes() {
+    let model = ScriptedModel::answering(|request| {
+        let turn = request.messages.len();
+        deliver(&format!(r#"{{"turn":{turn}}}"#))
+    });
+    let asked = ask(model, &[look()], asked()).await;
+    assert_eq!(asked.requests().len(), 3);
+    asked.heard.assert_valid(RunStatus::Failed);
+    assert!(matches!(fault(&asked.heard), AnswerFault::NotSchema(_)));
+}
+
+#[tokio::test]
+async fn a_text_that_fits_is_an_answer_and_one_that_does_not_is_told_by_which_tool_to_give_it() {
+    let model = ScriptedModel::new().then(reply::text(DELFT));
+    let asked = ask(model, &[look()], self::asked()).await;
+    assert_answer(&asked.heard, DELFT);
+
+    let model = ScriptedModel::new()
+        .then(reply::text("You live in Delft."))
+        .then(deliver(DELFT));
+    let asked = ask(model, &[look()], self::asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    assert!(
+        asked.told(1).contains("calling final_answer"),
+        "{}",
+        asked.told(1)
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_as_one_and_one_in_words_as_what_it_is() {
+    let withheld = reply::of(reply::text("I can't.").parts, ReplyFinish::ContentFilter);
+    for tools in [vec![], vec![look()]] {
+        let model = ScriptedModel::always(withheld.clone());
+        let asked = ask(model, &tools, asked()).await;
+        assert_eq!(fault(&asked.heard), &AnswerFault::Refused);
+        assert_eq!(asked.requests().len(), 1, "nobody insists");
+        assert_eq!(asked.heard.result.reply, "I can't.");
+    }
+    let model = ScriptedModel::always(reply::text("I would rather not."));
+    let asked = ask(model, &[look()], asked()).await;
+    assert!(matches!(fault(&asked.heard), AnswerFault::NotJson(_)));
+    assert!(asked.heard.result.reply.starts_with("I would rather not."));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_asked_for_again_and_told_as_cut_off_in_the_end() {
+    let model = ScriptedModel::new()
+        .then(reply::cut(r#"{"city":"De"#))
+        .then(reply::text(DELFT));
+    let asked = ask(model, &[], self::asked()).await;
+    assert_answer(&asked.heard, DELFT);
+    assert!(asked.told(1).contains("be shorter"), "{}", asked.told(1));
+
+    let model = ScriptedModel::always(reply::cut(r#"{"city":"De"#));
+    let asked = ask(model, &[], self::asked()).await;
+    assert_eq!(asked.requests().len(), 3);
+    assert_eq!(
+        fault(&asked.heard),
+        &AnswerFault::StoppedEarly(FinishReason::Length)
+    );
+    asked.heard.assert_valid(RunStatus::Done);
+}
+
+#[tokio::test]
+async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
+    let put = Arc::new(ScriptedTool::echoing(spec("put").idempotent()));
+    for calls in [
+        [("put", "{}"), ("final_answer", DELFT)],
+        [("final_answer", DELFT), ("put", "{}")],
+    ] {
+        let before = put.count();
+        let model = ScriptedModel::new().then(reply::calls(calls));
+        let asked = ask(model, &[put.clone()], asked()).await;
+        assert_answer(&asked.heard, DELFT);
+        assert_eq!(put.count(), before + 1);
+        asked.heard.assert_valid(RunStatus::Done);
+    }
+    // Of several, one that fits is enough.
+    for calls in [
+        [("final_answer", "{}"), ("final_answer", DELFT)],
+        [("final_answer", DELFT), ("final_answer", "{}")],
+    ] {
+        let model = ScriptedModel::new().then(reply::calls(calls));
+        let asked = ask(model, &[put.clone()], asked()).await;
+        assert_answer(&asked.heard, DELFT);
+    }
+}
+
+#[tokio::test]
+async fn at_the_limit_on_turns_the_last_answer_is_asked_for_as_json() {
+    let looks = |request: &ModelRequest| {
+        let turn = request.messages.len();
+        reply::calls([("look", &*format!(r#"{{"n":{turn}}}"#))])
+    };
+    for (last, answer) in [(DELFT, Some(DELFT)), ("Delft.", None)] {
+        let model = ScriptedModel::answering(move |request| {
+            match request.tool_choice == ToolChoice::None {
+                true => reply::text(last),
+                false => looks(request),
+            }
+        });
+        let asked = ask(model, &[look()], asked()).await;
+        let requests = asked.requests();
+        let sent = requests.last().unwrap();
+        assert!(
+            matches!(&sent.reply_format, ReplyFormat::JsonSchema { schema, .. } if schema == place().schema()),
+            "{:?}",
+            sent.reply_format
+        );
+        let result = &asked.heard.result;
+        assert_eq!(result.finish_reason, Some(FinishReason::MaxTurns));
+        assert_eq!(result.answer.as_ref().map(JsonText::as_str), answer);
+        if answer.is_none() {
+            let early = AnswerFault::StoppedEarly(FinishReason::MaxTurns);
+            assert_eq!(fault(&asked.heard), &early);
+        }
+    }
+    // One that calls all the same has answered.
+    let model =
+        ScriptedModel::answering(
+            move |request| match request.tool_choice == ToolChoice::None {
+                true => deliver(DELFT),
+                false => looks(request),
+            },
+        );
+    let asked = ask(model, &[look()], asked()).await;
+    assert_answer(&asked.heard, DELFT);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_to_allow_an_answer_and_what_else_is_asked_for_stays_so() {
+    let approver = Arc::new(ScriptedApprover::new().deny("no"));
+    let send = Arc::new(ScriptedTool::echoing(spec("send")));
+    let model = ScriptedModel::new()
+        .then(reply::calls([("send", "{}")]))
+        .then(deliver(DELFT));
+    let orchestrator = builder(model)
+        .tools([send.clone() as Arc<_>])
+        .approver(approver.clone())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, asked().mode(Mode::MODERATE)).await;
+    assert_answer(&heard, DELFT);
+    let asks = approver.asks();
+    let names: Vec<_> = asks.iter().map(|ask| &*ask.name).collect();
+    assert_eq!((names, send.count()), (vec!["send"], 0));
+}
+
+#[tokio::test]
+async fn an_answer_counts_toward_no_limit_on_tool_calls() {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("look", "{}"), ("final_answer", DELFT)]))
+        .then(reply::text("too late"));
+    let orchestrator = builder(model)
+        .tools([look() as Arc<_>])
+        .tool_call_limit(1)
+        .build()
+        .unwrap();
+    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+}
+
+#[tokio::test]
+async fn an_advisor_that_offers_no_tools_leaves_the_one_that_delivers() {
+    let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::Offer { tools: Vec::new() }));
+    let model = Arc::new(ScriptedModel::new().then(deliver(DELFT)));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model.clone())
+        .tools([look() as Arc<_>])
+        .advisor([Hook::ToolsSelected], advisor)
+        .build()
+        .unwrap();
+    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+    let names: Vec<_> = model.requests()[0]
+        .tools
+        .iter()
+        .map(|tool| tool.name.to_string())
+        .collect();
+    assert_eq!(names, ["final_answer"]);
+}
+
+#[tokio::test]
+async fn an_advisor_may_turn_answers_down_with_or_without_a_schema() {
+    for request in [request("Where?"), asked()] {
+        let message = "Name no city.".to_owned();
+        let advisor = Arc::new(ScriptedAdvisor::new().then(Advice::TurnDown { message }));
+        let model = Arc::new(ScriptedModel::always(reply::text(DELFT)));
+        let orchestrator = builder(ScriptedModel::new())
+            .model(neuraxis_core::Role::REASONING, model.clone())
+            .advisor([Hook::Answer], advisor.clone())
+            .build()
+            .unwrap();
+        let heard = hear(&orchestrator, request).await;
+        assert_eq!(heard.result.reply, DELFT);
+        let sent = model.requests();
+        assert_eq!((sent.len(), advisor.questions().len()), (2, 2));
+        let last = sent[1].messages.messages().last().unwrap().text();
+        assert_eq!(last, "Name no city.");
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_the_tool_that_delivers_is_nobody_elses() {
+    let tool = ScriptedTool::echoing(spec("final_answer"));
+    let built = builder(ScriptedModel::new()).tool(Arc::new(tool)).build();
+    let neuraxis_engine::BuildError::Tool(error) = built.unwrap_err() else {
+        panic!("another error")
+    };
+    assert!(
+        matches!(&error, CatalogError::ReservedName(name) if name.as_str() == "final_answer"),
+        "{error}"
+    );
+    // Where no answer of a form is asked for, there is no such tool.
+    let model = ScriptedModel::new()
+        .then(deliver(DELFT))
+        .then(reply::text("ok"));
+    let asked = ask(model, &[look()], request("hi")).await;
+    let failure = asked.heard.results()[0].failure;
+    assert_eq!(failure, Some(ToolFailure::UnknownTool));
+    assert_eq!(
+        (&asked.heard.result.answer, &asked.heard.result.answer_fault),
+        (&None, &None)
+    );
+}
+
+fn world(store: &Arc<MemoryStore>, model: ScriptedModel) -> Orchestrator {
+    let slow = Act::value("1").after(Duration::from_secs(10));
+    let slow = ScriptedTool::always(spec("slow").idempotent(), slow);
     builder(model)
-        .tool(Arc::new(ScriptedTool::echoing(spec("pay"))))
         .store(store.clone())
-        .ids(Arc::new(UuidV7))
-        .approver(Arc::new(DecideLater))
+        .ids(Arc::new(neuraxis_engine::UuidV7))
+        .tool(Arc::new(slow))
         .build()
         .unwrap()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_text_stream_holds_the_words_of_who_answers_and_an_empty_line_between_two_calls() {
-    let said = said(&with_researcher()).await;
-    assert!(said.len() > 2, "{said:?}");
-    assert_eq!(said.concat(), "I look it up.\n\nThe moon.");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_text_that_broke_off_begins_anew_after_an_empty_line() {
-    let lost = LlmError::new(LlmErrorKind::Connection, "gone");
-    let model = ScriptedModel::new()
-        .then(slow("Half of it").fail_at(1, lost))
-        .then(slow("All of it."));
-    let said = said(&builder(model).build().unwrap()).await.concat();
-    assert!(said.ends_with("\n\nAll of it."), "{said:?}");
-    assert!(said.starts_with("Half"), "{said:?}");
-}
-
-#[tokio::test]
-async fn where_nothing_was_streamed_the_text_stream_is_the_answer_in_one_piece() {
-    let model = ScriptedModel::always(reply::text("42"));
-    let orchestrator = builder(model).build().unwrap();
-    let result = orchestrator.handle(request("go")).await.unwrap();
-    let runs = orchestrator.runs();
-    let stored = runs.attach(result.run_id, Seq(0)).await.unwrap();
-    let mut words = stored.text_stream();
-    assert_eq!(words.next().await.as_deref(), Some("42"));
-    assert_eq!(words.next().await, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_sub_agent_says_is_heard_as_it_comes_under_its_own_name() {
-    let heard = hear(&with_researcher(), request("go")).await;
-    heard.assert_valid(RunStatus::Done);
-    let text_of = |agent: u32| -> String {
-        let live = heard.events.iter().filter_map(|event| match event {
-            Event::Live(live) if live.agent == AgentId(agent) => Some(&live.body),
-            _ => None,
-        });
-        let texts = live.filter_map(|body| match body {
-            LiveBody::TextDelta { text } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect()
-    };
-    assert_eq!(text_of(1), "Moons make tides.");
-    assert_eq!(text_of(0), "I look it up.The moon.");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_step_that_started_a_sub_agent_says_what_that_came_to() {
-    let result = with_researcher().handle(request("go")).await.unwrap();
-    let mut steps = result.steps.iter();
-    let step = steps.find(|step| step.kind == StepType::ToolCall).unwrap();
-    let agents = step.metadata.get("agents").unwrap();
-    assert_eq!(agents[0]["agent"], "a1");
-    assert_eq!(agents[0]["status"], "done");
-    assert_eq!(agents[0]["finish_reason"], "stop");
-    assert_eq!(agents[0]["turns"], 1);
-    assert!(agents[0]["usage"].is_object());
-    assert_eq!(agents[1], json!(null));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
-    let store = Arc::new(MemoryStore::new());
-    let orchestrator = paying(&store);
-    let asked = request("go").mode(Mode::MODERATE);
-    let result = orchestrator.handle(asked).await.unwrap();
-    assert_eq!(result.status, RunStatus::Waiting);
-    let run = result.run_id;
-    // Nobody has answered: that is what it came to so far, whoever asks.
-    let other = paying(&store);
-    for orchestrator in [&orchestrator, &other] {
-        let waiting = orchestrator.runs().result(run).await.unwrap();
-        assert_eq!(
-            (waiting.status, waiting.pending.len()),
-            (RunStatus::Waiting, 1)
-        );
-        let error = waiting.into_result().unwrap_err();
-        assert!(
-            error.to_string().contains("one answer from outside"),
-            "{error}"
-        );
-    }
-
-    let waiting = orchestrator.approvals().list().await.unwrap().remove(0);
-    let json = serde_json::to_value(&waiting).unwrap();
-    assert_eq!(json["request"]["name"], "pay");
-    let asked = &waiting.request;
-    let approvals = orchestrator.approvals();
-    let decided = approvals.decide(
-        run,
-        &asked.tool_call_id,
-        asked.arguments_hash,
-        ApprovalDecision::APPROVE,
-        None,
-    );
-    let last = decided.await.unwrap();
-    let mut rest = orchestrator.runs().attach(run, last).await.unwrap();
-    let Some(Event::Record(first)) = rest.next().await else {
-        panic!("a record comes first");
-    };
-    assert_eq!(first.seq, last.next());
-    // Here and in another process alike.
-    let (here, there) = (orchestrator.runs(), other.runs());
-    let (here, there) = tokio::join!(here.result(run), there.result(run));
-    assert_eq!(here.unwrap().into_result().unwrap().reply, "Paid.");
-    assert_eq!(there.unwrap().reply, "Paid.");
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_a_result_can_be_given_up_and_ends_when_there_is_none_to_come() {
-    let store = Arc::new(MemoryStore::new());
-    let model =
-        ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(9)));
-    let orchestrator = builder(model).store(store.clone()).build().unwrap();
-    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
-    let run = handle.run_id();
-    let runs = orchestrator.runs();
-    let given_up = tokio::time::timeout(Duration::from_secs(1), runs.result(run)).await;
-    assert!(given_up.is_err());
-    // The run does not mind.
-    assert_eq!(runs.result(run).await.unwrap().reply, "42");
-
-    let unknown = runs.result(RunId(uuid::Uuid::nil())).await;
-    let unknown = matches!(unknown, Err(ResumeError::Store(StoreError::NoSuchRun(_))));
-    assert!(unknown);
-    let other = builder(ScriptedModel::new()).store(store).build().unwrap();
-    let (left, _) = orchestrator.stream(request("again")).await.unwrap();
-    orchestrator.suspend(Duration::ZERO).await;
-    let waiting = tokio::spawn(async move {
-        let runs = other.runs();
-        let result = runs.result(left.run_id());
-        let shut = async {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            other.shutdown().await;
+#[test]
+fn an_answer_that_was_called_for_before_a_crash_is_delivered_by_the_process_that_goes_on() {
+    for calls in [
+        // Allowed, and not begun when the process dies: it is checked once more.
+        [("slow", "{}"), ("final_answer", DELFT)],
+        // Delivered before, beside a call that is made again.
+        [("final_answer", DELFT), ("slow", "{}")],
+    ] {
+        let store = Arc::new(MemoryStore::new());
+        let process = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_all().start_paused(true).build().unwrap()
         };
-        tokio::join!(result, shut).0
-    });
-    let ended = waiting.await.unwrap();
-    assert!(matches!(ended, Err(ResumeError::ShuttingDown)), "{ended:?}");
+        let run = process().block_on(async {
+            let model = ScriptedModel::new().then(reply::calls(calls));
+            let (handle, _) = world(&store, model).stream(asked()).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            handle.run_id()
+        });
+        process().block_on(async {
+            let orchestrator = world(&store, ScriptedModel::new());
+            let open = orchestrator.runs().open_calls(run).await.unwrap();
+            let allowed = open
+                .iter()
+                .all(|open| open.verdict == neuraxis_core::Verdict::Allow);
+            assert!(allowed, "{open:?}");
+            let handle = orchestrator.runs().resume(run, Vec::new()).await.unwrap();
+            let result = handle.result().await.unwrap();
+            assert_eq!(result.status, RunStatus::Done, "{result:?}");
+            assert_eq!(result.answer, Some(JsonText::from_text(DELFT)));
+            replay(&Transcript::default(), &handle.records()).unwrap();
+        });
+    }
 }
 
 #[tokio::test]
-async fn a_run_without_an_answer_is_an_error_for_who_wants_one() {
-    let refused = || LlmError::new(LlmErrorKind::Unauthorized, "no such key");
-    let failing = || builder(ScriptedModel::always(refused()));
-    let result = failing().build().unwrap().handle(request("go")).await;
-    let error = result.unwrap().into_result().unwrap_err();
-    assert!(matches!(
-        &error,
-        NoAnswer::Failed {
-            finish_reason: FinishReason::Failed(_),
-            ..
-        }
-    ));
-    assert!(error.to_string().contains("check the key"), "{error}");
-    assert_eq!(serde_json::to_value(&error).unwrap()["status"], "failed");
-
-    let agent = failing().build_agent().unwrap();
-    let done = agent.execute("", "go").await.unwrap();
-    assert_eq!(
-        done.into_result().unwrap_err().to_string(),
-        error.to_string()
-    );
-
-    let model = ScriptedModel::always(reply::text("42"));
-    let result = builder(model).build().unwrap().handle(request("go")).await;
-    assert_eq!(result.unwrap().into_result().unwrap().reply, "42");
+async fn a_log_with_an_answer_replays_from_every_step() {
+    let model = ScriptedModel::new()
+        .then(reply::text("Delft."))
+        .then(deliver("{}"))
+        .then(deliver(DELFT));
+    let records = ask(model, &[look()], asked()).await.heard.records();
+    for end in 1..records.len() {
+        let is_step = records[end].active_ms.is_some() || end == 1;
+        let report = replay(&Transcript::default(), &records[..end]);
+        assert_eq!(report.is_ok(), is_step, "up to record {end}");
+    }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is() {
-    let used = |text: &str| reply::using(reply::text(text), 1_000, 500);
-    let calls = || reply::using(reply::calls([("research", r#"{"task":"x"}"#)]), 1_000, 500);
-    let model = || ScriptedModel::new().then(calls()).then(used("All read."));
-    let below = || Arc::new(ScriptedModel::always(used("Read.")));
-    let with = |prices: &str| {
-        let builder = builder(model()).policy(policy(prices));
-        let builder = builder
-            .model(Role::CODING, below())
-            .agent_tool(researcher());
-        builder.build().unwrap()
-    };
-    let priced = with(PRICE).handle(request("go")).await.unwrap();
-    // Three calls of 1,000 × 1 $ and 500 × 2 $ a million tokens.
-    assert_eq!(priced.cost, Some(MicroUsd(6_000)));
-    let json = serde_json::to_value(&priced).unwrap();
-    assert_eq!(json["cost_micro_usd"], 6_000);
-
-    let unpriced = with("").handle(request("go")).await.unwrap();
-    assert_eq!(unpriced.cost, None);
-    let agent = builder(model())
-        .policy(policy(PRICE))
-        .model(Role::CODING, below());
-    let agent = agent.agent_tool(researcher()).build_agent().unwrap();
+#[tokio::test]
+async fn a_request_made_again_under_its_key_has_to_ask_for_the_same_answer() {
+    let orchestrator = builder(ScriptedModel::always(reply::text(DELFT)))
+        .build()
+        .unwrap();
+    let keyed = |request: UserRequest| request.idempotency_key("k".parse().unwrap());
+    let first = orchestrator.handle(keyed(asked())).await.unwrap();
+    let again = orchestrator.handle(keyed(asked())).await.unwrap();
     assert_eq!(
-        agent.execute("", "go").await.unwrap().cost,
-        Some(MicroUsd(6_000))
+        (again.run_id, &again.answer),
+        (first.run_id, &first.answer),
+        "read from its log"
     );
+    assert!(first.answer.is_some());
+    let other = orchestrator
+        .handle(keyed(request("Where do I live?")))
+        .await;
+    let Err(RequestError::KeyReused(differences)) = other else {
+        panic!("{other:?}")
+    };
+    assert_eq!(differences.parts(), [RequestPart::Answer]);
+}
+
+#[tokio::test]
+async fn a_fork_is_asked_for_the_same_answer() {
+    let orchestrator = builder(ScriptedModel::always(reply::text(DELFT)))
+        .build()
+        .unwrap();
+    let first = orchestrator.handle(asked()).await.unwrap();
+    let options = ForkOptions::new("fork".parse().unwrap()).message("And my brother?");
+    let turn = neuraxis_core::Turn(1);
+    let runs = orchestrator.runs();
+    let fork = runs.fork(first.run_id, turn, options).await.unwrap();
+    let result = fork.result().await.unwrap();
+    assert_eq!(result.answer, first.answer);
+}
+
+#[tokio::test]
+async fn where_governance_offers_no_tools_the_answer_is_the_text() {
+    let none = policy("channels.chat.unlisted_tools = 'withheld'");
+    let model = Arc::new(ScriptedModel::always(reply::text(DELFT)));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(neuraxis_core::Role::REASONING, model.clone())
+        .tools([look() as Arc<_>])
+        .policy(none)
+        .build()
+        .unwrap();
+    assert_answer(&hear(&orchestrator, asked()).await, DELFT);
+    assert!(!model.requests()[0].reply_format.is_text());
+}
+
+#[tokio::test]
+async fn a_run_that_waits_says_so_and_one_that_asks_back_has_no_answer() {
+    let model = ScriptedModel::new().then(reply::calls([("pick", "{}")]));
+    let orchestrator = builder(model)
+        .client_tool(spec("pick").read_only().build())
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, asked()).await;
+    assert_eq!(heard.result.status, RunStatus::Waiting);
+    assert_eq!(fault(&heard), &AnswerFault::Waiting);
+}
+
+mod property {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    const TEXTS: [&str; 9] = [
+        DELFT,
+        "```\n{\"city\":\"a\",\"people\":1}\n```",
+        "{}",
+        r#"{"city":"Delft","people":0}"#,
+        r#"{"city":"Delft","people":1.5}"#,
+        "[]",
+        "no",
+        "",
+        r#"{"city":"a","city":4,"people":2}"#,
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn an_answer_that_is_given_fits_and_a_run_without_one_says_why(
+            said in prop::collection::vec((any::<bool>(), any::<bool>(), select(TEXTS.to_vec())), 1..6),
+            with_tools: bool,
+        ) {
+            let mut model = ScriptedModel::new();
+            for (calls, cut, text) in said {
+                model = model.then(match (calls, cut) {
+                    (true, _) => deliver(text),
+                    (false, true) => reply::cut(text),
+                    (false, false) => reply::text(text),
+                });
+            }
+            for _ in 0..10 {
+                model = model.then(reply::text(DELFT));
+            }
+            let tools = if with_tools { vec![look()] } else { Vec::new() };
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+            let heard = runtime.block_on(ask(model, &tools, asked())).heard;
+            let result = &heard.result;
+            prop_assert_eq!(result.answer.is_some(), result.answer_fault.is_none());
+            if let Some(answer) = &result.answer {
+                prop_assert_eq!(result.status, RunStatus::Done);
+                prop_assert_eq!(place().read(answer.as_str()).unwrap(), answer.clone());
+                prop_assert_eq!(&result.reply, answer.as_str());
+            }
+        }
+    }
 }

@@ -34,6 +34,7 @@ mod leases;
 mod logs;
 mod media;
 mod owners;
+mod results;
 mod sessions;
 mod stateless;
 mod support;
@@ -41,6 +42,8 @@ mod suspending;
 mod tool_hooks;
 mod tools;
 mod traces;
+#[cfg(feature = "typed")]
+mod typed;
 mod vouching;
 mod waiting;
 mod warnings;

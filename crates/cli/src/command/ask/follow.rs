@@ -9,7 +9,7 @@ use neuraxis::{Events, FinishReason, OrchestratorResult, RunHandle, RunStatus};
 use neuraxis_app::App;
 
 use super::view::View;
-use super::{Attended, Format, waiting};
+use super::{Attended, schema, waiting};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -20,11 +20,10 @@ const NO_ANSWER: &str = "the model ended without an answer: its reply is empty";
 /// Shows a run up to its end, which Ctrl-C brings about.
 pub(in crate::command) async fn watch(
     app: &App,
-    format: Format,
+    view: View,
     (handle, events): (&RunHandle, Events),
     attended: &mut Attended,
 ) -> Result<(), CommandError> {
-    let view = View::new(format);
     for notice in &app.notices {
         view.notice(notice);
     }
@@ -117,6 +116,9 @@ pub(super) fn verdict(
     records: impl FnOnce() -> Vec<Arc<Record>>,
     is_known: impl FnOnce(&str) -> bool,
 ) -> Result<(), CommandError> {
+    if let Some(fault) = schema::missed(result) {
+        return Err(fault);
+    }
     if result.status == RunStatus::Done {
         return match result.reply.trim().is_empty() {
             false => Ok(()),

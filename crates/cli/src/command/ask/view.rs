@@ -13,7 +13,7 @@ use super::reporter::Reporter;
 use crate::approve::{self, Prompter};
 use crate::error::CommandError;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, on_one_line};
 
 /// Shows a run.
 #[derive(Debug)]
@@ -24,6 +24,16 @@ pub(in crate::command) struct View {
     answer: PrintedAnswer,
     /// What was recorded before is known already.
     known: Seq,
+    text: Shown,
+}
+
+/// What of the texts of a run stands on standard output, in format `text`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// All of them, as they come.
+    AsItComes,
+    /// The answer alone, once it was found to be what was asked for.
+    Json,
 }
 
 impl View {
@@ -43,7 +53,14 @@ impl View {
             reporter: Reporter::new(),
             answer: PrintedAnswer::default(),
             known: Seq(0),
+            text: Shown::AsItComes,
         }
+    }
+
+    /// Shows of an answer that is to be JSON nothing before it is there, and nothing else.
+    pub(in crate::command) const fn of_json(mut self) -> Self {
+        self.text = Shown::Json;
+        self
     }
 
     /// Leaves out what was recorded up to a place: it was shown when it happened.
@@ -94,6 +111,13 @@ impl View {
     /// Shows what a run came to.
     pub(in crate::command) fn finish(&mut self, result: &OrchestratorResult) -> io::Result<()> {
         match self.format {
+            Format::Text if self.text == Shown::Json => {
+                self.reporter.progress.hide();
+                match &result.answer {
+                    Some(answer) => self.page.output.line(&on_one_line(answer.as_str())),
+                    None => Ok(()),
+                }
+            }
             Format::Text => {
                 let missing = match result.status {
                     // Whoever interrupted it needs no reply that says so.
@@ -119,8 +143,8 @@ impl View {
             return Ok(());
         }
         match self.format {
-            Format::Text => self.show_text(event),
-            Format::Json => {
+            Format::Text if self.text == Shown::AsItComes => self.show_text(event),
+            Format::Text | Format::Json => {
                 self.reporter.hear(event);
                 Ok(())
             }

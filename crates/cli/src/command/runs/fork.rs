@@ -13,7 +13,7 @@ use neuraxis::{Channel, Mode, Role, SessionId};
 use neuraxis_app::{App, Config, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::ask::{Attended, Format, watch};
+use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::lookup::new_session;
 use crate::error::CommandError;
 use crate::harmless::one_line;
@@ -108,7 +108,7 @@ impl Fork {
             .fork(run.run_id, turn, options)
             .await?;
         let events = handle.events();
-        watch(app, format, (&handle, events), attended).await?;
+        watch(app, View::new(format), (&handle, events), attended).await?;
         if format == Format::Text && app.outlives_the_process() {
             let again = neuraxis();
             Progress::new().done(&format!("to go on: {again} ask --session {session} …"));

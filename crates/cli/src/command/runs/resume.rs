@@ -10,7 +10,7 @@ use neuraxis::ports::RunSummary;
 use neuraxis_app::{App, Tape};
 
 use crate::approve::WhenAway;
-use crate::command::ask::{Attended, Format, watch};
+use crate::command::ask::{Attended, Format, View, watch};
 use crate::command::{lease_progress, lookup};
 use crate::confirm;
 use crate::error::CommandError;
@@ -90,7 +90,8 @@ impl Resume {
         };
         let handle = lease_progress::resume(app, id, by).await?;
         let events = handle.events();
-        watch(app, self.format, (&handle, events), attended).await
+        let view = View::new(self.format);
+        watch(app, view, (&handle, events), attended).await
     }
 
     /// Shows what a run would go on with that was written elsewhere, and makes sure that somebody wants that.

@@ -19,7 +19,7 @@ pub(super) struct Sent {
     pub(super) make: Make,
 }
 
-pub(super) const INPUTS: [Sent; 17] = [
+pub(super) const INPUTS: [Sent; 18] = [
     sent("model replied with text", |run, state| {
         replied(run, state, says("Blue."))
     }),
@@ -54,6 +54,10 @@ pub(super) const INPUTS: [Sent; 17] = [
     }),
     sent("advised: go on", |run, state| {
         advised(run, state, Advice::Continue)
+    }),
+    sent("advised: turn the answer down", |run, state| {
+        let message = "Which blue?".to_owned();
+        advised(run, state, Advice::TurnDown { message })
     }),
     sent("advised: stop", |run, state| {
         advised(

@@ -37,7 +37,7 @@ const fn sub_agent(
     }
 }
 
-pub(super) const STATES: [State; 19] = [
+pub(super) const STATES: [State; 20] = [
     sub_agent("A sub-agent that waits for its turn", "queued", 2, || {
         let mut spec = in_time();
         spec.root.profile.parallel_agents = 1;
@@ -200,6 +200,15 @@ pub(super) const STATES: [State; 19] = [
         || {
             let mut run = Script::start(hooked(Hook::ProcessCalls));
             run.reply(calls_to(&[READ]));
+            run
+        },
+    ),
+    root(
+        "Waiting for a hook: an answer",
+        "consulting (answer)",
+        || {
+            let mut run = Script::start(hooked(Hook::Answer));
+            run.reply(says("Blue."));
             run
         },
     ),

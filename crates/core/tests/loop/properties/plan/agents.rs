@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentLimits, AgentSpec, Arguments, Compaction, Hook, Keep, LimitReached, Limits, MicroUsd,
-    NoCalls, Offer, Parallel, Profile, Repeats, ResultRule, Role, ToolChoice, ToolErrors,
+    AgentLimits, AgentSpec, AnswerRule, Arguments, Compaction, Hook, Keep, LimitReached, Limits,
+    MicroUsd, NoCalls, Offer, Parallel, Profile, Repeats, ResultRule, Role, ToolChoice, ToolErrors,
     UnknownTool, UsageScope,
 };
 use proptest::prelude::*;
@@ -39,8 +39,16 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         prop::option::of(Just("Research.")),
         mostly(None, Some(ToolChoice::Required)),
         prop::option::of(Just("topics")),
+        seldom(
+            select(vec![
+                AnswerRule::text(1),
+                AnswerRule::tool(READ.parse().unwrap(), 1),
+            ])
+            .boxed(),
+        ),
     );
-    (profile(), limits, size, rest).prop_map(|(profile, limits, size, (prompt, choice, list))| {
+    (profile(), limits, size, rest).prop_map(|(profile, limits, size, rest)| {
+        let (prompt, choice, list, answer) = rest;
         let mut agent = AgentSpec::new(profile, Role::REASONING);
         agent.tools = tools().into();
         agent.limits = limits;
@@ -48,6 +56,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         agent.system_prompt = prompt.map(Into::into);
         agent.tool_choice = choice;
         agent.fan_out = list.map(str::to_owned);
+        agent.answer = answer;
         agent
     })
 }
@@ -112,8 +121,13 @@ fn profile() -> impl Strategy<Value = Profile> {
 }
 
 fn mostly_few_hooks() -> impl Strategy<Value = Vec<Hook>> {
-    let hooks = vec![Hook::ToolsSelected, Hook::Progress, Hook::ProcessCalls];
-    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..4)]
+    let hooks = vec![
+        Hook::ToolsSelected,
+        Hook::Progress,
+        Hook::ProcessCalls,
+        Hook::Answer,
+    ];
+    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..5)]
 }
 
 fn remind() -> NoCalls {

@@ -213,6 +213,7 @@ pub(super) fn advice() -> impl Strategy<Value = Advice> {
         3 => tools.prop_map(|tools| Advice::Offer {
             tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
         }),
+        3 => Just(Advice::TurnDown { message: "not yet".to_owned() }),
         1 => Just(Advice::Stop { reason: "enough".to_owned() }),
     ]
 }

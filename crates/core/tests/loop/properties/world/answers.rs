@@ -72,7 +72,8 @@ impl World {
             Open::Effect(Effect::Consult(consult)) => Input::Advised(Advised {
                 effect_id: consult.effect_id,
                 advice: match (&answer.advice, consult.hook) {
-                    (Advice::Offer { .. }, Hook::Progress | Hook::ProcessCalls) => Advice::Continue,
+                    (Advice::Offer { .. }, hook) if hook != Hook::ToolsSelected => Advice::Continue,
+                    (Advice::TurnDown { .. }, hook) if hook != Hook::Answer => Advice::Continue,
                     (advice, _) => advice.clone(),
                 },
             }),

@@ -1,0 +1,49 @@
+//! `--schema FILE`: what the answer has to look like, and what is told where it does not.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::anyhow;
+use neuraxis::engine::AnswerSchema;
+use neuraxis::{FinishReason, OrchestratorResult, RunStatus};
+
+use crate::error::CommandError;
+use crate::harmless::one_line;
+
+/// The most bytes that are read of a file; a schema is smaller.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// How many letters of an answer that does not fit are shown.
+const MAX_SHOWN: usize = 200;
+
+/// Reads the schema.
+pub(super) fn read(path: &Path) -> Result<AnswerSchema, CommandError> {
+    let cannot = |error: anyhow::Error| {
+        let what = format!("cannot use the schema {}", path.display());
+        CommandError::usage(error.context(what))
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| cannot(error.into()))?;
+    file.take(MAX_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| cannot(error.into()))?;
+    AnswerSchema::from_json(text).map_err(|error| cannot(error.into()))
+}
+
+/// Says that a run came to no answer that fits, if it ended and one was asked for. A run that failed for another reason tells
+/// that one.
+pub(super) fn missed(result: &OrchestratorResult) -> Option<CommandError> {
+    let fault = result.answer_fault.clone()?;
+    let gave_none = matches!(result.finish_reason, Some(FinishReason::InvalidAnswer(_)));
+    if result.status != RunStatus::Done && !gave_none {
+        return None;
+    }
+    let error = anyhow!(fault).context("there is no answer that fits the schema");
+    let error = CommandError::failed(error);
+    let said: String = result.reply.chars().take(MAX_SHOWN).collect();
+    Some(match said.trim().is_empty() {
+        true => error,
+        false => error.hint(format!("the model said: {}", one_line(&said))),
+    })
+}

@@ -1,0 +1,80 @@
+//! `neuraxis ask --schema` end to end, with a model behind a real adapter.
+
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+use crate::scripted::{Scripted, Turn};
+
+const SCHEMA: &str = r#"{"title":"Place","type":"object","required":["city"],
+    "properties":{"city":{"type":"string"}}}"#;
+
+const DELFT: Turn = Turn::Calls(&[("final_answer", r#"{"city":"Delft"}"#)]);
+
+const ASK: [&str; 4] = ["ask", "--schema", "place.json", "Where is the TU Delft?"];
+
+fn machine(model: &Scripted) -> Machine {
+    model.machine().with_file("place.json", SCHEMA)
+}
+
+#[test]
+fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_mended() {
+    let model = Scripted::start([
+        Turn::Calls(&[("current_time", "{}")]),
+        Turn::Says(&["It is ", "in Delft."]),
+        Turn::Calls(&[("final_answer", r#"{"city":4}"#)]),
+        DELFT,
+    ]);
+    let done = machine(&model).run(ASK);
+    assert_eq!(done.stdout_of(0), "{\"city\":\"Delft\"}\n");
+    assert_eq!(model.asked(), 4);
+    assert!(model.results().contains("at /city"), "{}", model.results());
+}
+
+#[test]
+fn the_result_holds_the_answer_in_place() {
+    let model = Scripted::start([DELFT]);
+    let arguments = [
+        "ask",
+        "--format",
+        "json",
+        "--schema",
+        "place.json",
+        "Where?",
+    ];
+    let result = machine(&model).run(arguments).stdout_of(0);
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["answer"], json!({"city": "Delft"}));
+}
+
+#[test]
+fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_output() {
+    let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
+    let done = machine(&model).run(ASK);
+    assert_eq!(done.stdout, "");
+    let told = done.complaint(1);
+    assert!(
+        told.contains("there is no answer that fits the schema"),
+        "{told}"
+    );
+    assert!(told.contains("not JSON"), "{told}");
+    assert!(told.contains("In Delft."), "{told}");
+    assert_eq!(model.asked(), 3);
+}
+
+#[test]
+fn a_file_that_is_no_schema_is_wrong_usage_that_says_what_is_wrong_with_which_file() {
+    for (content, wrong) in [
+        ("{", "not JSON"),
+        (r#"{"type":"objekt"}"#, "objekt"),
+        (r#"{"type":"array"}"#, "an object"),
+    ] {
+        let machine = Machine::new().with_file("place.json", content);
+        let told = machine.run(ASK).complaint(2);
+        assert!(
+            told.contains("place.json") && told.contains(wrong),
+            "{told}"
+        );
+    }
+    let told = Machine::new().run(ASK).complaint(2);
+    assert!(told.contains("place.json"), "{told}");
+}

@@ -1,0 +1,269 @@
+//! What a caller is given of a run: its words as they come, its answer or why there is none, what it cost, and the way back
+//! to it by its id.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuraxis_core::{
+    AgentId, ApprovalDecision, FinishReason, LiveBody, LlmError, LlmErrorKind, MicroUsd, Mode,
+    Role, RunId, RunStatus, Seq,
+};
+use neuraxis_engine::{
+    Agent, DecideLater, Event, NoAnswer, Orchestrator, ResumeError, StepType, UuidV7,
+};
+use neuraxis_memory::MemoryStore;
+use neuraxis_ports::StoreError;
+use neuraxis_testkit::{Script, ScriptedModel, ScriptedTool, reply, spec};
+use serde_json::json;
+
+use crate::support::{builder, hear, helper, policy, request};
+
+const PRICE: &str = "prices.'testkit/*' = { prompt = 1.0, completion = 2.0 }\n";
+
+async fn said(orchestrator: &Orchestrator) -> Vec<String> {
+    let (_, events) = orchestrator.stream(request("go")).await.unwrap();
+    let mut words = events.text_stream();
+    let mut said = Vec::new();
+    while let Some(piece) = words.next().await {
+        said.push(piece);
+    }
+    said
+}
+
+fn slow(text: &str) -> Script {
+    let script = Script::from(reply::text(text)).split(5);
+    script.paced(Duration::from_millis(50))
+}
+
+fn researcher() -> Agent {
+    helper("research", &[]).build().unwrap()
+}
+
+fn with_researcher() -> Orchestrator {
+    let root = ScriptedModel::new()
+        .then(reply::text_and_calls(
+            "I look it up.",
+            [("research", r#"{"task":"tides"}"#)],
+        ))
+        .then(slow("The moon."));
+    let below = ScriptedModel::always(slow("Moons make tides."));
+    let builder = builder(root).model(Role::CODING, Arc::new(below));
+    builder.agent_tool(researcher()).build().unwrap()
+}
+
+/// A model that calls a tool which people have to approve.
+fn paying(store: &Arc<MemoryStore>) -> Orchestrator {
+    let model = ScriptedModel::new()
+        .then(reply::calls([("pay", r#"{"n":1}"#)]))
+        .then(slow("Paid."));
+    builder(model)
+        .tool(Arc::new(ScriptedTool::echoing(spec("pay"))))
+        .store(store.clone())
+        .ids(Arc::new(UuidV7))
+        .approver(Arc::new(DecideLater))
+        .build()
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_stream_holds_the_words_of_who_answers_and_an_empty_line_between_two_calls() {
+    let said = said(&with_researcher()).await;
+    assert!(said.len() > 2, "{said:?}");
+    assert_eq!(said.concat(), "I look it up.\n\nThe moon.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_that_broke_off_begins_anew_after_an_empty_line() {
+    let lost = LlmError::new(LlmErrorKind::Connection, "gone");
+    let model = ScriptedModel::new()
+        .then(slow("Half of it").fail_at(1, lost))
+        .then(slow("All of it."));
+    let said = said(&builder(model).build().unwrap()).await.concat();
+    assert!(said.ends_with("\n\nAll of it."), "{said:?}");
+    assert!(said.starts_with("Half"), "{said:?}");
+}
+
+#[tokio::test]
+async fn where_nothing_was_streamed_the_text_stream_is_the_answer_in_one_piece() {
+    let model = ScriptedModel::always(reply::text("42"));
+    let orchestrator = builder(model).build().unwrap();
+    let result = orchestrator.handle(request("go")).await.unwrap();
+    let runs = orchestrator.runs();
+    let stored = runs.attach(result.run_id, Seq(0)).await.unwrap();
+    let mut words = stored.text_stream();
+    assert_eq!(words.next().await.as_deref(), Some("42"));
+    assert_eq!(words.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_sub_agent_says_is_heard_as_it_comes_under_its_own_name() {
+    let heard = hear(&with_researcher(), request("go")).await;
+    heard.assert_valid(RunStatus::Done);
+    let text_of = |agent: u32| -> String {
+        let live = heard.events.iter().filter_map(|event| match event {
+            Event::Live(live) if live.agent == AgentId(agent) => Some(&live.body),
+            _ => None,
+        });
+        let texts = live.filter_map(|body| match body {
+            LiveBody::TextDelta { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    };
+    assert_eq!(text_of(1), "Moons make tides.");
+    assert_eq!(text_of(0), "I look it up.The moon.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_step_that_started_a_sub_agent_says_what_that_came_to() {
+    let result = with_researcher().handle(request("go")).await.unwrap();
+    let mut steps = result.steps.iter();
+    let step = steps.find(|step| step.kind == StepType::ToolCall).unwrap();
+    let agents = step.metadata.get("agents").unwrap();
+    assert_eq!(agents[0]["agent"], "a1");
+    assert_eq!(agents[0]["status"], "done");
+    assert_eq!(agents[0]["finish_reason"], "stop");
+    assert_eq!(agents[0]["turns"], 1);
+    assert!(agents[0]["usage"].is_object());
+    assert_eq!(agents[1], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_leads_back_to_the_run_and_to_what_it_comes_to() {
+    let store = Arc::new(MemoryStore::new());
+    let orchestrator = paying(&store);
+    let asked = request("go").mode(Mode::MODERATE);
+    let result = orchestrator.handle(asked).await.unwrap();
+    assert_eq!(result.status, RunStatus::Waiting);
+    let run = result.run_id;
+    // Nobody has answered: that is what it came to so far, whoever asks.
+    let other = paying(&store);
+    for orchestrator in [&orchestrator, &other] {
+        let waiting = orchestrator.runs().result(run).await.unwrap();
+        assert_eq!(
+            (waiting.status, waiting.pending.len()),
+            (RunStatus::Waiting, 1)
+        );
+        let error = waiting.into_result().unwrap_err();
+        assert!(
+            error.to_string().contains("one answer from outside"),
+            "{error}"
+        );
+    }
+
+    let waiting = orchestrator.approvals().list().await.unwrap().remove(0);
+    let json = serde_json::to_value(&waiting).unwrap();
+    assert_eq!(json["request"]["name"], "pay");
+    let asked = &waiting.request;
+    let approvals = orchestrator.approvals();
+    let decided = approvals.decide(
+        run,
+        &asked.tool_call_id,
+        asked.arguments_hash,
+        ApprovalDecision::APPROVE,
+        None,
+    );
+    let last = decided.await.unwrap();
+    let mut rest = orchestrator.runs().attach(run, last).await.unwrap();
+    let Some(Event::Record(first)) = rest.next().await else {
+        panic!("a record comes first");
+    };
+    assert_eq!(first.seq, last.next());
+    // Here and in another process alike.
+    let (here, there) = (orchestrator.runs(), other.runs());
+    let (here, there) = tokio::join!(here.result(run), there.result(run));
+    assert_eq!(here.unwrap().into_result().unwrap().reply, "Paid.");
+    assert_eq!(there.unwrap().reply, "Paid.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_result_can_be_given_up_and_ends_when_there_is_none_to_come() {
+    let store = Arc::new(MemoryStore::new());
+    let model =
+        ScriptedModel::always(Script::from(reply::text("42")).after(Duration::from_secs(9)));
+    let orchestrator = builder(model).store(store.clone()).build().unwrap();
+    let (handle, _) = orchestrator.stream(request("go")).await.unwrap();
+    let run = handle.run_id();
+    let runs = orchestrator.runs();
+    let given_up = tokio::time::timeout(Duration::from_secs(1), runs.result(run)).await;
+    assert!(given_up.is_err());
+    // The run does not mind.
+    assert_eq!(runs.result(run).await.unwrap().reply, "42");
+
+    let unknown = runs.result(RunId(uuid::Uuid::nil())).await;
+    let unknown = matches!(unknown, Err(ResumeError::Store(StoreError::NoSuchRun(_))));
+    assert!(unknown);
+    let other = builder(ScriptedModel::new()).store(store).build().unwrap();
+    let (left, _) = orchestrator.stream(request("again")).await.unwrap();
+    orchestrator.suspend(Duration::ZERO).await;
+    let waiting = tokio::spawn(async move {
+        let runs = other.runs();
+        let result = runs.result(left.run_id());
+        let shut = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            other.shutdown().await;
+        };
+        tokio::join!(result, shut).0
+    });
+    let ended = waiting.await.unwrap();
+    assert!(matches!(ended, Err(ResumeError::ShuttingDown)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_run_without_an_answer_is_an_error_for_who_wants_one() {
+    let refused = || LlmError::new(LlmErrorKind::Unauthorized, "no such key");
+    let failing = || builder(ScriptedModel::always(refused()));
+    let result = failing().build().unwrap().handle(request("go")).await;
+    let error = result.unwrap().into_result().unwrap_err();
+    assert!(matches!(
+        &error,
+        NoAnswer::Failed {
+            finish_reason: FinishReason::Failed(_),
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("check the key"), "{error}");
+    assert_eq!(serde_json::to_value(&error).unwrap()["status"], "failed");
+
+    let agent = failing().build_agent().unwrap();
+    let done = agent.execute("", "go").await.unwrap();
+    assert_eq!(
+        done.into_result().unwrap_err().to_string(),
+        error.to_string()
+    );
+
+    let model = ScriptedModel::always(reply::text("42"));
+    let result = builder(model).build().unwrap().handle(request("go")).await;
+    assert_eq!(result.unwrap().into_result().unwrap().reply, "42");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_of_a_run_counts_its_sub_agents_and_is_unknown_where_a_price_is() {
+    let used = |text: &str| reply::using(reply::text(text), 1_000, 500);
+    let calls = || reply::using(reply::calls([("research", r#"{"task":"x"}"#)]), 1_000, 500);
+    let model = || ScriptedModel::new().then(calls()).then(used("All read."));
+    let below = || Arc::new(ScriptedModel::always(used("Read.")));
+    let with = |prices: &str| {
+        let builder = builder(model()).policy(policy(prices));
+        let builder = builder
+            .model(Role::CODING, below())
+            .agent_tool(researcher());
+        builder.build().unwrap()
+    };
+    let priced = with(PRICE).handle(request("go")).await.unwrap();
+    // Three calls of 1,000 × 1 $ and 500 × 2 $ a million tokens.
+    assert_eq!(priced.cost, Some(MicroUsd(6_000)));
+    let json = serde_json::to_value(&priced).unwrap();
+    assert_eq!(json["cost_micro_usd"], 6_000);
+
+    let unpriced = with("").handle(request("go")).await.unwrap();
+    assert_eq!(unpriced.cost, None);
+    let agent = builder(model())
+        .policy(policy(PRICE))
+        .model(Role::CODING, below());
+    let agent = agent.agent_tool(researcher()).build_agent().unwrap();
+    assert_eq!(
+        agent.execute("", "go").await.unwrap().cost,
+        Some(MicroUsd(6_000))
+    );
+}
