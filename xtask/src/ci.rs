@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cargo::{cargo, program, succeeds};
 use crate::stages::Stages;
-use crate::{fuzz, layers, test, words};
+use crate::{fuzz, layers, readmes, test, words};
 
 /// How long each parser is fuzzed.
 const FUZZED_SECONDS: u32 = 60;
@@ -28,6 +28,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     stages.command("format", cargo("fmt --all --check"));
     stages.run("layers", layers::check);
     stages.run("words", words::check);
+    stages.run("readmes", readmes::check);
     if options.skip_tests {
         stages.skip("tests", "--skip-tests");
     } else {

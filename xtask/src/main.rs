@@ -1,5 +1,5 @@
-//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask words`, `cargo xtask ci`, `cargo xtask bench`,
-//! `cargo xtask fuzz`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
+//! Automation of this repository: `cargo xtask test`, `cargo xtask layers`, `cargo xtask words`, `cargo xtask readmes`,
+//! `cargo xtask ci`, `cargo xtask bench`, `cargo xtask fuzz`, and what helps in trying things by hand, `cargo xtask env` and `cargo xtask serve-llama`.
 //!
 //! Not for anything that a user of Neuraxis needs: this crate is never published and nothing depends on it.
 #![expect(
@@ -14,6 +14,7 @@ mod ci;
 mod fuzz;
 mod layers;
 mod provision;
+mod readmes;
 mod serve_llama;
 mod stages;
 mod test;
@@ -39,6 +40,8 @@ enum Command {
     Layers,
     /// Finds comments that only fill a line, and files too small to hold a thought.
     Words,
+    /// Writes the README of each crate from the front page of its documentation.
+    Readmes,
     /// Runs everything that has to pass before a change may land.
     Ci(ci::Options),
     /// Measures what the runtime costs against a hand-written loop, and keeps the table in `target/bench.md`.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Layers => layers::run(),
         Command::Words => words::run(),
+        Command::Readmes => readmes::run(),
         Command::Ci(options) => ci::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

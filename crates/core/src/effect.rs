@@ -184,6 +184,9 @@ pub struct CallToVet {
     pub approved: Option<Approved>,
     /// What the program's hooks said of exactly these arguments, where that is on record: they are not asked again.
     pub advised: Option<AdvisedCall>,
+    /// It was admitted before the run was taken up, and is checked anew: what its approval let be remembered is on record
+    /// already, and may have been taken back since.
+    pub is_rechecked: bool,
 }
 
 /// A person's approval of a call.

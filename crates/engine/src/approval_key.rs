@@ -211,6 +211,7 @@ mod tests {
             arguments: JsonText::from_text(arguments),
             approved: Some(approved.clone()),
             advised: None,
+            is_rechecked: false,
         };
         (call, approved)
     }

@@ -286,6 +286,7 @@ impl Call {
             arguments: self.arguments.clone(),
             approved: self.approved.clone(),
             advised: self.advised.as_deref().cloned(),
+            is_rechecked: self.before.is_some(),
         }
     }
 }

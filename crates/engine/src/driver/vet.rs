@@ -170,8 +170,8 @@ fn is_available(tool: &dyn Tool, turn: &TurnContext) -> bool {
 /// Tells whether what people allowed for the session has a say about a call, or may get one by it.
 fn may_be_remembered(vetting: &Vetting, call: &CallToVet) -> bool {
     let asks = matches!(vetting, Vetting::Ask { remember, .. } if *remember > Remember::Never);
-    let approved = call.approved.as_ref();
-    asks && approved.is_none_or(|approved| approved.remember.is_some())
+    let remembers = |approved: &Approved| approved.remember.is_some() && !call.is_rechecked;
+    asks && call.approved.as_ref().is_none_or(remembers)
 }
 
 fn judged<'a>(

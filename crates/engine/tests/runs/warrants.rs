@@ -342,6 +342,32 @@ fn a_remembered_answer_that_was_put_into_the_store_allows_nothing() {
 }
 
 #[test]
+fn a_remembered_answer_that_was_taken_back_stays_so_when_its_run_is_taken_up() {
+    let (store, model) = (Arc::new(MemoryStore::new()), Arc::new(calls_put()));
+    let slow = Act::value("1").after(Duration::from_secs(9));
+    let dying = Arc::new(ScriptedTool::always(spec("put").idempotent(), slow));
+    let run = process().block_on(async {
+        let approver = ScriptedApprover::new().approve_for_session(GrantScope::Tool);
+        let engine = engine(&store, &model, &dying).approver(Arc::new(approver));
+        let asking = UserRequest::new(session(), "go");
+        let (handle, _) = engine.build().unwrap().stream(asking).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        handle.run_id()
+    });
+    assert_eq!(dying.count(), 1);
+    let again = Arc::new(put(spec("put").idempotent()));
+    process().block_on(async {
+        let engine = engine(&store, &model, &again).build().unwrap();
+        assert!(engine.approvals().revoke(&session(), 1).await.unwrap());
+        let handle = engine.runs().resume(run, Vec::new()).await.unwrap();
+        assert_eq!(handle.result().await.unwrap().status, RunStatus::Done);
+        assert_eq!(again.count(), 1, "this one call was approved");
+        let remembered = engine.approvals().remembered(&session()).await.unwrap();
+        assert!(remembered.grants().is_empty(), "{remembered:?}");
+    });
+}
+
+#[test]
 fn a_remembered_answer_that_comes_back_in_an_archive_allows_nothing() {
     let store = Arc::new(MemoryStore::new());
     let model = Arc::new(calls_put());
