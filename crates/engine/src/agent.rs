@@ -127,7 +127,10 @@ impl Agent {
         self.engine
             .learn_contexts(std::iter::once(&Role::REASONING))
             .await;
-        let spec = self.ungoverned_spec(run_id, system_prompt);
+        let mut spec = self.ungoverned_spec(run_id, system_prompt);
+        // What was said before may go.
+        let latest = history.messages().last().map(std::slice::from_ref);
+        self.engine.fit(&mut spec, latest.unwrap_or_default())?;
         let scope = RunScope {
             run_id,
             session_id: None,

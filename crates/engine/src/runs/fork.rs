@@ -160,6 +160,8 @@ impl Runs {
         spec.forked_from = Some(ForkPoint { run_id, turn });
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
+        let messages = spec.messages.clone();
+        self.parts.engine.fit(&mut spec, &messages)?;
         let session = request.session_id.clone();
         self.add_session(&session, seed).await?;
         match self.launch(spec, request).await {

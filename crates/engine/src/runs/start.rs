@@ -45,7 +45,7 @@ impl Runs {
         }
         let decision = self.govern(&request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, decision).await;
+        let spec = self.asked_spec(run_id, &request, decision).await?;
         self.launch(spec, request).await
     }
 
