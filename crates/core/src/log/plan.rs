@@ -118,7 +118,7 @@ mod tests {
         let told = standing_plan(&plan(&[("a", "done"), ("b", "pending")])).unwrap();
         assert!(told.ends_with("\n[x] a\n[ ] b"), "{told}");
         let long = "x".repeat(500);
-        let told = standing_plan(&plan(&vec![(long.as_str(), "pending"); 50])).unwrap();
+        let told = standing_plan(&plan(&[(long.as_str(), "pending"); 50])).unwrap();
         assert!(
             told.chars().count() < MAX_TOLD_CHARS + 200,
             "{}",

@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn where_no_tool_is_the_trouble_none_is_left_out() {
-        let mut agent = agent(1_100, &[("a", 10)]);
+        let mut agent = agent(1_100, &[("a", 20)]);
         agent.fit_tools(&message(2_000));
         assert_eq!(names(&agent), (vec!["a"], vec![]));
         assert!(agent.request_size(&message(2_000)).exceeds(1_100));
