@@ -230,6 +230,9 @@ impl From<RequestError> for CommandError {
             RequestError::EmptyMessage => {
                 "say what you want: neuraxis ask \"How is this machine?\"".to_owned()
             }
+            RequestError::TooLarge { .. } => "send less at once, shorten the instructions, or give the model more context, as \
+                 with -c of a llama-server"
+                .to_owned(),
             RequestError::Attachment { source, .. } => match source {
                 AttachmentError::NotTaken { .. } | AttachmentError::NoModel => {
                     "give a role such as [models.reasoning] a model that takes it, or leave it out; a llama-server sees \

@@ -14,6 +14,7 @@ mod conversation;
 pub mod describe;
 mod fold;
 mod history;
+mod plan;
 mod summary;
 mod view;
 
@@ -22,5 +23,6 @@ pub use closing::{LogEnd, closing_records};
 pub use conversation::Conversation;
 pub(crate) use conversation::{ReplySource, Unrecorded};
 pub use history::{continued_history, forked_history, run_messages};
+pub use plan::{checklist, standing_plan};
 pub use summary::LogSummary;
 pub use view::{Asked, OpenAttempt, RunView};

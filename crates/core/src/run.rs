@@ -24,6 +24,7 @@ mod queries;
 mod repeats;
 mod restore;
 mod resumed;
+mod room;
 mod schedule;
 mod self_check;
 mod start;
@@ -52,6 +53,7 @@ use turn::{AgentTurn, Counters, StepBuilder, place};
 
 pub use last_answer::{MAX_TURNS_PROMPT, is_last_answer};
 pub use queries::{CallStage, OpenCall};
+pub use room::RequestSize;
 pub(crate) use self_check::checked;
 
 /// What one `start` or `advance` led to.

@@ -111,6 +111,9 @@ pub struct AgentSpec {
     pub system_prompt: Option<Arc<str>>,
     /// The tools it is offered, in the order in which every request names them.
     pub tools: Arc<[ToolSpec]>,
+    /// The tools that it would be offered, too, if they fitted its model's context.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<ToolName>,
     /// What it may use, already narrowed by governance.
     pub limits: Limits,
     /// The most tokens of one reply.
@@ -145,6 +148,7 @@ impl AgentSpec {
             role,
             system_prompt: None,
             tools: Arc::default(),
+            left_out: Vec::new(),
             limits: Limits::default(),
             max_output_tokens: None,
             temperature: None,

@@ -48,6 +48,7 @@ mod orchestrator;
 mod request;
 mod resilience;
 mod result;
+mod room;
 mod run_handle;
 mod runs;
 mod sessions;

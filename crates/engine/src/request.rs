@@ -1,6 +1,13 @@
 //! What a user asks, and why it may be refused before a run exists.
 
+<<<<<<< HEAD
 use std::any::Any;
+=======
+use neuraxis_core::{
+    Channel, IdempotencyKey, Mode, ModelRef, Part, PlanName, RequestSize, RunId, SessionId,
+};
+use neuraxis_ports::{StoreError, TraceContext};
+>>>>>>> i-media
 
 use neuraxis_core::{AgentName, Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
 use neuraxis_ports::{RequestContext, StoreError, TraceContext};
@@ -169,6 +176,16 @@ pub enum RequestError {
         part: String,
         /// What keeps it from being sent.
         source: AttachmentError,
+    },
+    /// Instructions and message alone are more than the model's context holds.
+    #[error("the message does not fit the {context_tokens} tokens of context of {model}: {size}")]
+    TooLarge {
+        /// The model that would answer.
+        model: ModelRef,
+        /// Its context in tokens.
+        context_tokens: u64,
+        /// What takes how much.
+        size: RequestSize,
     },
     /// Policy does not allow such a request.
     #[error(transparent)]

@@ -24,6 +24,9 @@ impl From<RequestError> for Problem {
         let text = error.to_string();
         match error {
             RequestError::EmptyMessage => Self::new(&INVALID_FIELD, text).with("field", "message"),
+            RequestError::TooLarge { .. } => {
+                Self::new(&INVALID_FIELD, text).with("field", "message")
+            }
             RequestError::Attachment { .. } => {
                 Self::new(&INVALID_FIELD, text).with("field", "attachments")
             }

@@ -1,7 +1,13 @@
 //! `neuraxis ask --attach` end to end.
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
+
+/// Runs a command with the key that the model wants.
+fn run<'a>(machine: &Machine, arguments: impl IntoIterator<Item = &'a str>) -> Done {
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", "k").output().unwrap().into()
+}
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
 
@@ -25,7 +31,7 @@ fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() 
         "notes.md",
         "What is it?",
     ];
-    assert_eq!(machine.run(asked).stdout_of(0), "A cat.\n");
+    assert_eq!(run(&machine, asked).stdout_of(0), "A cat.\n");
     let parts = model.parts();
     assert_eq!(parts.as_array().unwrap().len(), 3, "{parts}");
     assert_eq!(parts[0]["text"], "What is it?");
@@ -38,7 +44,7 @@ fn files_are_sent_with_the_question_by_what_they_hold_and_stay_in_the_session() 
         "\n\n[file notes.md]\nIt was dark.\n\n[end of file notes.md]"
     );
     let show = ["sessions", "show", "s", "--set", "store.url=sqlite://s.db"];
-    let shown = machine.run(show).stdout_of(0);
+    let shown = run(&machine, show).stdout_of(0);
     assert!(shown.contains("[image/png, 16 bytes]"), "{shown}");
     assert!(!shown.contains("iVBORw0KGgo"), "{shown}");
 }
@@ -61,7 +67,7 @@ fn a_file_that_cannot_be_attached_is_refused_with_its_name_and_nothing_is_asked(
         ("large.png", "it has more than 7340032 bytes"),
         ("empty.txt", "it is empty"),
     ] {
-        let done = machine.run(["ask", "--attach", file, "What is it?"]);
+        let done = run(&machine, ["ask", "--attach", file, "What is it?"]);
         assert_eq!(done.code, Some(2), "{done:?}");
         assert!(done.stderr.contains(why), "{}", done.stderr);
         assert!(done.stderr.contains("7 MiB"), "{}", done.stderr);

@@ -26,6 +26,7 @@ mod machine;
 mod model_faults;
 #[cfg(unix)]
 mod person;
+mod plan;
 mod policy;
 mod project;
 mod promises;

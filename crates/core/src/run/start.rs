@@ -11,7 +11,7 @@ use super::{Next, RunState, RunTree, Step};
 use crate::effect::{ModelRequest, Purpose, ReplyFormat, ToolChoice};
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunStatus};
-use crate::ids::AgentId;
+use crate::ids::{AgentId, ToolName};
 use crate::input::Stamp;
 use crate::log::Conversation;
 use crate::message::Message;
@@ -96,12 +96,24 @@ fn note_start(step: &mut StepBuilder, root: &Agent, spec: &RunSpec, repairs: Vec
         let repaired = RecordBody::HistoryRepaired(Box::new(HistoryRepaired { repairs }));
         step.record(root, None, repaired);
     }
+    if !spec.root.left_out.is_empty() {
+        step.warn(root, "tools_left_out", left_out(&spec.root));
+    }
     if let Some(what) = spec.withheld() {
         let message = format!(
             "the data policy keeps {what} out of the log: this run cannot be replayed or resumed"
         );
         step.warn(root, "withheld", message);
     }
+}
+
+fn left_out(agent: &AgentSpec) -> String {
+    let names: Vec<&str> = agent.left_out.iter().map(ToolName::as_str).collect();
+    format!(
+        "the context of {} tokens has no room for the definitions of these tools, which are not offered: {}",
+        agent.context_tokens.unwrap_or_default(),
+        names.join(", ")
+    )
 }
 
 impl AgentTurn<'_> {
@@ -183,9 +195,14 @@ impl Agent {
         let routing = routing.ok_or(missing)?;
         let mut latest_first = self.conversation.messages().iter().rev();
         let user = latest_first.find(|message| matches!(message.as_ref(), Message::User { .. }));
+        // Who chooses may take no images, and sees what is asked.
+        let user = user.map(|message| match message.media().next() {
+            Some(_) => Arc::new(Message::user(message.text())),
+            None => Arc::clone(message),
+        });
         let prompt = Arc::new(Message::system(routing.prompt.as_str()));
         Ok(ModelRequest {
-            messages: std::iter::once(prompt).chain(user.cloned()).collect(),
+            messages: std::iter::once(prompt).chain(user).collect(),
             tools: Arc::default(),
             tool_choice: ToolChoice::None,
             max_output_tokens: Some(routing.max_output_tokens),

@@ -20,7 +20,29 @@ pub(super) fn for_failure(why: &str, records: &[Arc<Record>]) -> Option<String> 
         _ => None,
     });
     let error = failures.next()?;
-    (error.to_string() == why).then(|| sentence(error))
+    (error.to_string() == why).then(|| match room(error, records) {
+        Some(room) => format!("{} {room}", sentence(error)),
+        None => sentence(error),
+    })
+}
+
+/// Says what took the room of a first request that did not fit, and what to do about it.
+fn room(error: &LlmError, records: &[Arc<Record>]) -> Option<String> {
+    let LlmErrorKind::ContextOverflow { .. } = error.kind else {
+        return None;
+    };
+    let is_answer = |record: &Arc<Record>| matches!(record.body, RecordBody::LlmCall(_));
+    if records.iter().any(is_answer) {
+        return None;
+    }
+    let first = records.first().map(|record| &record.body);
+    let Some(RecordBody::RunStarted(started)) = first else {
+        return None;
+    };
+    let size = started.spec.root.request_size(&started.spec.messages);
+    Some(format!(
+        "Of the first request, {size}: offer fewer tools, or give the model more context, as with -c of a llama-server."
+    ))
 }
 
 /// What is told of a run whose time was up before any model had answered.

@@ -179,6 +179,8 @@ impl Runs {
         spec.forked_from = Some(ForkPoint { run_id, turn });
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
+        let messages = spec.messages.clone();
+        self.parts.engine.fit(&mut spec, &messages)?;
         let session = request.session_id.clone();
         self.add_session(&request, seed).await?;
         match self.launch(spec, request).await {

@@ -186,15 +186,21 @@ impl Runs {
     }
 
     /// Describes the run of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::TooLarge`].
     pub(crate) async fn asked_spec(
         &self,
         run_id: RunId,
         request: &UserRequest,
         decision: Arc<Decision>,
-    ) -> RunSpec {
+    ) -> Result<RunSpec, RequestError> {
         let mut spec = self.run_spec(run_id, request, decision).await;
         spec.messages.push(Arc::new(request.user_message()));
-        spec
+        let messages = spec.messages.clone();
+        self.parts.engine.fit(&mut spec, &messages)?;
+        Ok(spec)
     }
 
     /// Describes a run that adds no message yet.

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::{RunId, RunSpec, SessionId};
+use neuraxis_core::log::standing_plan;
+use neuraxis_core::{Message, RunId, RunSpec, SessionId};
 use neuraxis_ports::StoreError;
 
 use super::Runs;
@@ -45,7 +46,7 @@ impl Runs {
         }
         let decision = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, &request, decision).await;
+        let spec = self.asked_spec(run_id, &request, decision).await?;
         self.launch(spec, request).await
     }
 
@@ -71,7 +72,8 @@ impl Runs {
         let session = &request.session_id;
         let found = async {
             let history = self.parts.store.history(session).await?;
-            self.carry_taint(session, &mut spec).await?;
+            let has_history = !history.is_empty();
+            self.carry(session, &mut spec, has_history).await?;
             Ok(history)
         };
         let history = match found.await {
@@ -119,10 +121,23 @@ impl Runs {
         Ok(handle)
     }
 
-    /// Lets a run begin with the untrusted content that its session holds. To be called once the session is leased: until then
-    /// another run may bring more.
-    async fn carry_taint(&self, session: &SessionId, spec: &mut RunSpec) -> Result<(), StoreError> {
-        let taint = self.parts.store.carried(session).await?.taint;
+    /// Lets a run begin with the untrusted content that its session holds, and with the plan that stands. To be called once
+    /// the session is leased: until then another run may bring more.
+    async fn carry(
+        &self,
+        session: &SessionId,
+        spec: &mut RunSpec,
+        has_history: bool,
+    ) -> Result<(), StoreError> {
+        let carried = self.parts.store.carried(session).await?;
+        let taint = carried.taint;
+        // A history that began with it would have no place for the agent's own instructions.
+        let plan = carried.plan.filter(|_| has_history);
+        if let Some(note) = plan.as_ref().and_then(standing_plan)
+            && !spec.messages.is_empty()
+        {
+            spec.messages.insert(0, Arc::new(Message::system(note)));
+        }
         // Many runs share one decision; what this one's conversation holds is its own.
         if let Some(decision) = &mut spec.decision
             && !taint.is_clean()

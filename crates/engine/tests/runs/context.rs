@@ -261,3 +261,79 @@ async fn what_went_is_summed_up_by_no_role_that_the_mode_does_not_allow() {
         "a role that may not serve was asked"
     );
 }
+
+/// A tool whose definition takes about so many tokens.
+fn wordy(name: &str, tokens: usize) -> Arc<ScriptedTool> {
+    let mut tool = spec(name).read_only().build();
+    tool.description = "word".repeat(tokens).into();
+    Arc::new(ScriptedTool::always(tool, Act::value("1")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_context_is_offered_as_many_tools_as_fit_and_the_run_says_which_do_not() {
+    let model = Arc::new(ScriptedModel::always(reply::text("Yes.")).with_context(4_000));
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .tool(wordy("first", 1_000))
+        .tool(wordy("second", 3_000))
+        .tool(wordy("third", 500))
+        .build()
+        .unwrap();
+    let heard = hear(&orchestrator, request("Can you?")).await;
+    heard.assert_valid(RunStatus::Done);
+    let sent = model.requests().pop().unwrap();
+    let offered: Vec<_> = sent.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(offered, ["first", "third"]);
+    let warned = heard
+        .records()
+        .iter()
+        .find_map(|record| match &record.body {
+            RecordBody::Warning(warning) => Some((**warning).clone()),
+            _ => None,
+        });
+    let warned = warned.unwrap();
+    assert_eq!(warned.code, "tools_left_out");
+    assert!(
+        warned.message.ends_with("not offered: second"),
+        "{}",
+        warned.message
+    );
+    neuraxis_engine::replay(&Default::default(), &heard.records()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_fit_is_refused_with_what_takes_the_room() {
+    let model = ScriptedModel::always(reply::text("Yes.")).with_context(2_000);
+    let orchestrator = builder(model).tool(wordy("first", 500)).build().unwrap();
+    let error = orchestrator
+        .stream(request(&"word".repeat(4_000)))
+        .await
+        .unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.contains("2000 tokens of context of testkit/scripted"),
+        "{told}"
+    );
+    assert!(
+        told.contains("the definitions of 1 tools about 5"),
+        "{told}"
+    );
+    assert!(told.contains("the messages about 4004"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_request_that_a_server_finds_too_long_says_what_takes_the_room() {
+    let overflow = LlmErrorKind::ContextOverflow {
+        limit: Some(2_000),
+        needed: Some(3_000),
+    };
+    let model = ScriptedModel::new().then(Script::from(LlmError::new(overflow, "too long")));
+    let orchestrator = builder(model).tool(wordy("first", 500)).build().unwrap();
+    let heard = hear(&orchestrator, request("Can you?")).await;
+    let reply = heard.result.reply;
+    assert!(
+        reply.contains("the definitions of 1 tools about 5"),
+        "{reply}"
+    );
+    assert!(reply.contains("offer fewer tools"), "{reply}");
+}

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{Channel, Mode};
+use neuraxis_core::{Channel, JsonText, Mode, Role, RunStatus, ToolOutput, ToolSignal};
 use neuraxis_engine::UserRequest;
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
+use neuraxis_testkit::{Act, ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{assert_paired, builder, request, session};
+use crate::support::{assert_paired, builder, hear, request, session};
 
 #[tokio::test]
 async fn the_next_run_is_sent_what_the_runs_before_left_behind() {
@@ -47,4 +47,53 @@ async fn an_unknown_mode_or_channel_is_refused_before_anything_is_recorded() {
             "the known ones are not named: {error}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_run_is_told_the_plan_that_stands_until_its_last_step_is_done() {
+    let plan = |status: &str| {
+        let text = format!(r#"{{"steps":[{{"step":"Book a room","status":"{status}"}}]}}"#);
+        let mut output = ToolOutput::new(JsonText::from_text("1"));
+        output.signal = Some(ToolSignal::Plan {
+            plan: JsonText::from_text(text),
+        });
+        Act::output(output)
+    };
+    let planner = ScriptedTool::new(spec("plan").read_only())
+        .then(plan("pending"))
+        .then(plan("done"));
+    let model = Arc::new(ScriptedModel::new());
+    let orchestrator = builder(ScriptedModel::new())
+        .model(Role::REASONING, model.clone())
+        .tool(Arc::new(planner))
+        .build()
+        .unwrap();
+    let notes = |at: usize| {
+        let sent = model.requests().swap_remove(at);
+        let messages = sent
+            .messages
+            .messages()
+            .iter()
+            .map(|message| message.text());
+        let notes: Vec<_> = messages
+            .filter(|text| text.starts_with("The plan as it stands"))
+            .collect();
+        notes
+    };
+    for _ in 0..2 {
+        model.push(reply::calls([("plan", "{}")]));
+        model.push(reply::text("Planned."));
+        let heard = hear(&orchestrator, request("Plan it.")).await;
+        heard.assert_valid(RunStatus::Done);
+    }
+    model.push(reply::text("Nothing."));
+    hear(&orchestrator, request("What is left?")).await;
+    assert!(notes(0).is_empty());
+    assert_eq!(notes(2).len(), 1);
+    assert!(
+        notes(2)[0].ends_with("\n[ ] Book a room"),
+        "{}",
+        notes(2)[0]
+    );
+    assert_eq!(notes(4).len(), 1, "nothing new is told once all is done");
 }

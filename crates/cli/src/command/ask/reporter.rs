@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use neuraxis::Event;
-use neuraxis::core::log::describe;
+use neuraxis::core::log::{checklist, describe};
 use neuraxis::core::{
     ApprovalDecided, ApprovalDecision, LimitKind, LimitReachedRecord, LiveBody, LlmCall,
     LlmErrorKind, LlmFailed, NextAttempt, ProgressSteps, Record, RecordBody, ToolCallId,
@@ -84,6 +84,12 @@ impl Reporter {
             RecordBody::ToolResult(result) => {
                 self.tool_ended(result);
                 self.progress.activity(THINKING);
+            }
+            RecordBody::Plan(changed) => {
+                let list = checklist(&changed.plan).unwrap_or_default();
+                for step in list.lines() {
+                    self.progress.done(step);
+                }
             }
             RecordBody::Warning(warning) => self.progress.warn(&warning.message),
             RecordBody::RoleDowngraded(downgraded) => {

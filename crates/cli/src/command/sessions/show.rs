@@ -3,6 +3,7 @@
 use anstyle::Style;
 use clap::Args;
 use neuraxis::Message;
+use neuraxis::core::log::checklist;
 use neuraxis::core::log::describe::counted;
 use neuraxis::core::{Part, SessionMetrics};
 use neuraxis::engine::{SessionOverview, Sessions};
@@ -74,6 +75,10 @@ fn in_text(overview: &SessionOverview) -> String {
     text.push_str(&format!("  used    {}\n", used(&overview.metrics)));
     for run in &overview.runs {
         text.push_str(&format!("  run     {}\n", run_in_text(run)));
+    }
+    if let Some(plan) = overview.plan.as_ref().and_then(checklist) {
+        let plan = harmless(&plan).replace('\n', "\n  ");
+        text.push_str(&format!("\n{BOLD}plan{BOLD:#}\n  {plan}\n"));
     }
     for message in overview.history.messages() {
         if let Some((who, said)) = said(message) {

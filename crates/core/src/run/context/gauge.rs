@@ -74,6 +74,13 @@ impl Gauge {
         self.tokens_of_text(text).saturating_add(TOKENS_PER_MESSAGE)
     }
 
+    /// Estimates the tokens of so many bytes of which no provider has said anything.
+    pub(in crate::run) fn tokens_of_new(bytes: usize) -> u64 {
+        u64::try_from(bytes)
+            .unwrap_or(u64::MAX)
+            .div_ceil(BYTES_PER_TOKEN)
+    }
+
     pub(super) fn tokens_of_text(&self, text: &str) -> u64 {
         self.tokens_of_bytes(length(text))
     }

@@ -1,0 +1,212 @@
+//! What takes a model's context before any server has counted: instructions, tools and messages; and how many tools fit.
+//!
+//! Estimates, from bytes. Not for a conversation that grows, which `context` keeps within the model's context.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::context::Gauge;
+use crate::message::Message;
+use crate::profile::Opening;
+use crate::spec::AgentSpec;
+use crate::tool::ToolSpec;
+
+/// The share of the room that a first request may fill with tools, in percent: results need some, too.
+const FULL: u64 = 85;
+
+/// What a tool's definition takes beside its texts, in bytes: braces and the names of fields.
+const TOOL_FRAME_BYTES: usize = 60;
+
+/// By how much an estimate may be too large, in percent of what is estimated: text that a tokenizer knows well takes less.
+const TOO_LARGE_BY: u64 = 25;
+
+/// What the first request of an agent takes of its model's context, in tokens, as estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestSize {
+    /// The instructions.
+    pub instructions: u64,
+    /// The definitions of all tools.
+    pub tools: u64,
+    /// How many tools there are.
+    pub tool_count: usize,
+    /// The messages.
+    pub messages: u64,
+}
+
+impl RequestSize {
+    /// Tells whether instructions and messages alone are more than a context holds, however they are counted.
+    #[must_use]
+    pub const fn exceeds(&self, context_tokens: u64) -> bool {
+        let least = self.without_tools().saturating_mul(100) / (100 + TOO_LARGE_BY);
+        least > context_tokens
+    }
+
+    const fn without_tools(&self) -> u64 {
+        self.instructions.saturating_add(self.messages)
+    }
+}
+
+/// Says what takes how much, for people.
+impl fmt::Display for RequestSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            instructions,
+            tools,
+            tool_count,
+            messages,
+        } = self;
+        write!(
+            f,
+            "the instructions take about {instructions} tokens, the definitions of {tool_count} tools about {tools} and \
+             the messages about {messages}"
+        )
+    }
+}
+
+impl AgentSpec {
+    /// Estimates what the agent's first request takes, with these messages.
+    #[must_use]
+    pub fn request_size(&self, messages: &[Arc<Message>]) -> RequestSize {
+        let gauge = Gauge::default();
+        let instructions = self.system_prompt.as_deref();
+        let left_out = self.left_out.iter();
+        RequestSize {
+            instructions: instructions.map_or(0, |text| gauge.tokens_of_user(text)),
+            tools: self.tools.iter().map(tool_tokens).sum(),
+            tool_count: self.tools.len() + left_out.len(),
+            messages: gauge.tokens_of(messages),
+        }
+    }
+
+    /// Leaves out tools that would not fit the context of the agent's model with its first request, where that helps. Tools
+    /// stay in the order in which they are offered, as many as fit; one that the profile gathers with stays anyway.
+    /// [`left_out`](Self::left_out) names the others.
+    pub fn fit_tools(&mut self, messages: &[Arc<Message>]) {
+        let Some(context) = self.context_tokens else {
+            return;
+        };
+        let size = self.request_size(messages);
+        let room = context.saturating_sub(self.reply_tokens().min(context / 4));
+        let room = room.saturating_mul(FULL) / 100;
+        let taken = size.without_tools();
+        if taken.saturating_add(size.tools) <= room || taken > room {
+            return;
+        }
+        let gathered = match &self.profile.opening {
+            Opening::Gather { tool, .. } => Some(tool.clone()),
+            Opening::Direct => None,
+        };
+        let is_gathered = |tool: &ToolSpec| gathered.as_ref() == Some(&tool.name);
+        let needed = self.tools.iter().filter(|tool| is_gathered(tool));
+        let mut left = room.saturating_sub(taken + needed.map(tool_tokens).sum::<u64>());
+        let mut kept = Vec::new();
+        for tool in self.tools.iter() {
+            let takes = tool_tokens(tool);
+            if is_gathered(tool) {
+                kept.push(tool.clone());
+            } else if takes <= left {
+                left -= takes;
+                kept.push(tool.clone());
+            } else {
+                self.left_out.push(tool.name.clone());
+            }
+        }
+        self.tools = kept.into();
+    }
+}
+
+fn tool_tokens(tool: &ToolSpec) -> u64 {
+    let texts = tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len();
+    Gauge::tokens_of_new(texts + TOOL_FRAME_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Role;
+    use crate::json::JsonText;
+    use crate::profile::Profile;
+    use crate::tool::{ToolAnnotations, ToolClass, ToolKind};
+
+    /// A tool whose definition takes so many tokens.
+    fn tool(name: &str, tokens: usize) -> ToolSpec {
+        let filled = name.len() + "{}".len() + TOOL_FRAME_BYTES;
+        ToolSpec {
+            name: name.parse().unwrap(),
+            description: "x".repeat(tokens * 4 - filled).into(),
+            parameters: JsonText::from_text("{}"),
+            class: ToolClass::ReadOnly,
+            annotations: ToolAnnotations::default(),
+            kind: ToolKind::Server,
+            non_iterative: false,
+            timeout: None,
+        }
+    }
+
+    fn agent(context: u64, tools: &[(&str, usize)]) -> AgentSpec {
+        let mut agent = AgentSpec::new(Profile::main_thread(), Role::REASONING);
+        agent.context_tokens = Some(context);
+        agent.max_output_tokens = Some(100);
+        agent.system_prompt = Some("x".repeat(4 * 96).into());
+        agent.tools = tools.iter().map(|(name, size)| tool(name, *size)).collect();
+        agent
+    }
+
+    fn message(tokens: usize) -> Vec<Arc<Message>> {
+        vec![Arc::new(Message::user("x".repeat((tokens - 4) * 4)))]
+    }
+
+    fn names(agent: &AgentSpec) -> (Vec<&str>, Vec<&str>) {
+        let kept = agent.tools.iter().map(|tool| tool.name.as_str());
+        let left = agent.left_out.iter().map(|tool| tool.as_str());
+        (kept.collect(), left.collect())
+    }
+
+    #[test]
+    fn what_takes_the_room_is_told() {
+        let size = agent(1_100, &[("a", 100), ("b", 200)]).request_size(&message(50));
+        assert_eq!(
+            size.to_string(),
+            "the instructions take about 100 tokens, the definitions of 2 tools about 300 and the messages about 50"
+        );
+    }
+
+    #[test]
+    fn tools_that_fit_stay_and_those_that_do_not_are_left_out_in_order() {
+        // 85 % of the 1,000 tokens beside the reply are 850: 700 for tools.
+        let tools = [("a", 400), ("b", 301), ("c", 200), ("d", 100)];
+        let mut small = agent(1_100, &tools);
+        small.fit_tools(&message(50));
+        assert_eq!(names(&small), (vec!["a", "c", "d"], vec!["b"]));
+        assert_eq!(small.request_size(&message(50)).tool_count, 4);
+        let mut large = agent(2_000, &tools);
+        large.fit_tools(&message(50));
+        assert_eq!(names(&large), (vec!["a", "b", "c", "d"], vec![]));
+        let mut unknown = agent(1_100, &tools);
+        unknown.context_tokens = None;
+        unknown.fit_tools(&message(50));
+        assert_eq!(names(&unknown).0.len(), 4);
+    }
+
+    #[test]
+    fn the_tool_that_an_opening_gathers_with_stays() {
+        let mut agent = agent(1_100, &[("a", 400), ("b", 400)]);
+        agent.profile.opening = Opening::Gather {
+            role: Role::ROUTER,
+            tool: "b".parse().unwrap(),
+            default_arguments: JsonText::from_text("{}"),
+        };
+        agent.fit_tools(&message(50));
+        assert_eq!(names(&agent), (vec!["b"], vec!["a"]));
+    }
+
+    #[test]
+    fn where_no_tool_is_the_trouble_none_is_left_out() {
+        let mut agent = agent(1_100, &[("a", 20)]);
+        agent.fit_tools(&message(2_000));
+        assert_eq!(names(&agent), (vec!["a"], vec![]));
+        assert!(agent.request_size(&message(2_000)).exceeds(1_100));
+        assert!(!agent.request_size(&message(1_100)).exceeds(1_100));
+    }
+}
