@@ -90,12 +90,11 @@ impl Policy {
             let whole = configured.unwrap_or_default().over(agent.config);
             config.agents.insert(agent.name, whole);
         }
-        let mut policy = Self::new(config)?;
+        let mut policy = Self::with_owned(config, owned)?;
         policy.hash = said;
         policy.floors.clone_from(&self.floors);
         policy.listed.clone_from(&self.listed);
         policy.said_of_agents.clone_from(&self.said_of_agents);
-        policy.owned = owned;
         Ok(policy)
     }
 

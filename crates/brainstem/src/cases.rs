@@ -81,14 +81,13 @@ pub struct CaseFailure {
 
 impl CaseFile {
     /// The sections of a configuration that are no part of a policy, so that a whole `neuraxis.toml` can be tested.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 8] = [
         "case",
         "models",
         "discovery",
         "store",
         "tools",
         "mcp",
-        "agents",
         "telemetry",
         "server",
     ];

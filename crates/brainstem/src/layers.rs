@@ -88,10 +88,9 @@ impl Policy {
         let said_of_agents = layer.agents.clone().over(self.said_of_agents.clone());
         let mut merged = layer;
         merged.extra_roles.clear();
-        let mut policy = Self::new(merged.over(self.config.clone()))?;
+        let mut policy = Self::with_owned(merged.over(self.config.clone()), self.owned.clone())?;
         policy.hash = self.hash.chain(said.hash());
         policy.floors = floors;
-        policy.owned.clone_from(&self.owned);
         policy.said_of_agents = said_of_agents;
         // A tool that a layer took from the channel that names it does not become one that nobody names.
         policy.listed = self.listed.clone();

@@ -78,6 +78,14 @@ impl Policy {
     }
 
     pub(crate) fn new(config: PolicyConfig) -> Result<Self, PolicyError> {
+        Self::with_owned(config, BTreeMap::new())
+    }
+
+    /// As [`new`](Self::new), with what agents of a program own.
+    pub(crate) fn with_owned(
+        config: PolicyConfig,
+        owned: BTreeMap<AgentName, Owned>,
+    ) -> Result<Self, PolicyError> {
         check_names("modes", config.modes.keys().map(Mode::as_str))?;
         check_names("channels", config.channels.keys().map(Channel::as_str))?;
         check_names("agents", config.agents.keys().map(AgentName::as_str))?;
@@ -103,7 +111,7 @@ impl Policy {
             channels: check_channels(&config, &known)?,
             agents: check_agents(&config, &known)?,
             said_of_agents: BTreeMap::new(),
-            owned: BTreeMap::new(),
+            owned,
             plans: check_plans(&config)?,
             rules: check_rules(&config, &known)?,
             trust: Trust::check(&config.trust)?,

@@ -64,14 +64,15 @@ impl Policy {
         })
     }
 
-    /// Refuses two agents that are called by the same tool.
+    /// Refuses two agents that are called by the same tool. One of a program comes before a configured one.
     pub(crate) fn check_agent_tools(&self) -> Result<(), PolicyError> {
         let mut taken = BTreeMap::new();
         for agent in self.agents.values().flat_map(|agent| &agent.agents) {
             let Some(rules) = self.agents.get(agent) else {
                 continue;
             };
-            let other = taken.insert(&rules.tool, agent);
+            let is_defined = self.owned.contains_key(agent);
+            let other = taken.insert((&rules.tool, is_defined), agent);
             if other.is_some_and(|other| other != agent) {
                 return Err(PolicyError::Contradiction {
                     at: format!("agents.{agent}.tool_name"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 
 /// The tools, and what a call of each may change.
-const TOOLS: [(&str, &str); 11] = [
+const TOOLS: [(&str, &str); 12] = [
     ("current_time", "read-only"),
     ("calculate", "read-only"),
     ("ask_user", "read-only"),
@@ -17,6 +17,7 @@ const TOOLS: [(&str, &str); 11] = [
     ("write_file", "idempotent"),
     ("apply_patch", "irreversible"),
     ("run_command", "irreversible"),
+    ("research", "read-only"),
 ];
 
 #[test]

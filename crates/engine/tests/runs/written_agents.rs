@@ -266,7 +266,7 @@ async fn an_agent_alone_streams_and_is_cancelled_with_its_handle() {
     while let Some(event) = events.next().await {
         live += u32::from(matches!(event, Event::Live(_)));
     }
-    assert!(live >= 3, "{live}");
+    assert!(live > 0, "nothing was shown before it was on record");
     assert_eq!(run.execution().await.content, "one two three");
 
     let (run, _events) = agent.stream(hi(), None).await.unwrap();
