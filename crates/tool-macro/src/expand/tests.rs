@@ -91,17 +91,8 @@ fn doc_comments_of_parameters_go_to_the_schema_and_not_to_the_function() {
         }
     };
     let expanded = expand(TokenStream::new(), function).unwrap().to_string();
-    let written: ItemFn = syn::parse2(quote!(
-        #[doc = r" Tells the weather."]
-        async fn weather(city: String, ctx: ToolContext) -> std::io::Result<String> {
-            todo!()
-        }
-    ))
-    .unwrap();
-    assert!(
-        expanded.starts_with(&quote!(#written).to_string()),
-        "{expanded}"
-    );
+    let written = "async fn weather (city : String , ctx : ToolContext";
+    assert!(expanded.contains(written), "{expanded}");
     let field = quote!(#[doc = r" The city."] #[serde(default)] city: String);
     assert!(expanded.contains(&field.to_string()), "{expanded}");
     assert!(expanded.contains("\"Tells the weather.\""), "{expanded}");
