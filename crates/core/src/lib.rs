@@ -122,13 +122,8 @@ pub use record::{
     ToolStatus, Waiting, Warning,
 };
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
-<<<<<<< HEAD
-pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RunTree, Step, is_last_answer};
-pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
-=======
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
-pub use spec::{AgentSpec, ClientTools, ForkPoint, RunSpec};
->>>>>>> i-media
+pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -143,42 +143,7 @@ impl Agent {
         messages: Vec<Message>,
         system_prompt: impl Into<Option<&str>>,
     ) -> Result<Execution, RequestError> {
-<<<<<<< HEAD
         self.run_held(messages, system_prompt.into(), None).await
-=======
-        if self.engine.is_shutting_down() {
-            return Err(RequestError::ShuttingDown);
-        }
-        let is_system = |message: &Message| matches!(message, Message::System { .. });
-        if messages.iter().all(is_system) {
-            return Err(RequestError::EmptyMessage);
-        }
-        self.engine.check_media(&messages, &Role::REASONING).await?;
-        let history: Transcript = messages.into_iter().collect();
-        let run_id = RunId(self.engine.ids.new_id());
-        self.engine
-            .learn_contexts(std::iter::once(&Role::REASONING))
-            .await;
-        let mut spec = self.ungoverned_spec(run_id, system_prompt);
-        // What was said before may go.
-        let latest = history.messages().last().map(std::slice::from_ref);
-        self.engine.fit(&mut spec, latest.unwrap_or_default())?;
-        let scope = RunScope {
-            run_id,
-            session_id: None,
-            delivery: Delivery::Whole,
-            trace: trace_of(run_id),
-            decision: None,
-            offered_now: None,
-        };
-        let run = ReadyRun::new(&self.engine, spec, history.clone());
-        let engine = Arc::clone(&self.engine);
-        let (driver, first, link) = Driver::begin(engine, scope, None, run).await?;
-        self.engine.tasks.spawn(driver.drive(first));
-        let guard = CancelOnDrop(link);
-        let end = guard.0.end().await;
-        Ok(execution(&guard.0, end.ok().as_deref(), &history))
->>>>>>> i-media
     }
 
     /// Goes on with a conversation until there is an answer of a form, where one is asked for.

@@ -1,15 +1,11 @@
 //! What a user asks, and why it may be refused before a run exists.
 
-<<<<<<< HEAD
 use std::any::Any;
-=======
-use neuraxis_core::{
-    Channel, IdempotencyKey, Mode, ModelRef, Part, PlanName, RequestSize, RunId, SessionId,
-};
-use neuraxis_ports::{StoreError, TraceContext};
->>>>>>> i-media
 
-use neuraxis_core::{AgentName, Channel, IdempotencyKey, Mode, Part, PlanName, RunId, SessionId};
+use neuraxis_core::{
+    AgentName, Channel, IdempotencyKey, Mode, ModelRef, Part, PlanName, RequestSize, RunId,
+    SessionId,
+};
 use neuraxis_ports::{RequestContext, StoreError, TraceContext};
 
 use crate::answer::AnswerSchema;

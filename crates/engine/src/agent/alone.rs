@@ -114,6 +114,9 @@ impl Agent {
             answer.hold(&mut spec.root);
         }
         let history: Transcript = messages.into_iter().collect();
+        // What was said before may go.
+        let latest = history.messages().last().map(std::slice::from_ref);
+        engine.fit(&mut spec, latest.unwrap_or_default())?;
         let scope = RunScope {
             run_id,
             session_id: None,
