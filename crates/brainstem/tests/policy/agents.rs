@@ -36,7 +36,7 @@ fn in_chat(policy: &Policy, agent: &str) -> Decision {
 }
 
 fn names(decision: &Decision) -> Vec<&str> {
-    decision.tools.iter().map(|name| name.as_str()).collect()
+    decision.tools.iter().map(ToolName::as_str).collect()
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_sub_agent_may_use_what_its_parent_is_not_offered_and_nothing_that_the_chann
     let below: Vec<_> = decision
         .sub_agent_tools
         .iter()
-        .map(|name| name.as_str())
+        .map(ToolName::as_str)
         .collect();
     assert_eq!(below, ["list_files", "read_file", "run_command"]);
     let root = policy.main_agent(&decision, Vec::new().into());
@@ -383,7 +383,7 @@ proptest! {
 
         let starts_agents = |name: &ToolName| policy.agent_tools().iter().any(|tool| tool.name == *name);
         let every = given.tools.iter().chain(&given.sub_agent_tools);
-        for name in every.filter(|name| !starts_agents(*name)) {
+        for name in every.filter(|name| !starts_agents(name)) {
             prop_assert!(plain.tools.contains(name), "{name}");
         }
         for tool in tools_of(&policy).iter().filter(|tool| plain.offers(&tool.name)) {
