@@ -6,7 +6,9 @@ mod limits;
 mod role;
 mod tools;
 
-use neuraxis_core::{AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName};
+use neuraxis_core::{
+    AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName, SpentBudget,
+};
 
 use crate::budget::{self, Budget};
 
@@ -36,57 +38,25 @@ impl Policy {
         let complexity = Score::new(|| complexity(request.message, channel.complex_from));
         let role = self.choose_role(mode, channel, (agent_name, agent), &complexity, request)?;
         let offer = self.offer_tools(mode, channel, agent_name, request);
-        let sources = [
-            Some(Source {
+        let mut sources = vec![
+            Source {
                 kind: "mode",
                 name: request.mode.as_str(),
                 limits: mode.limits,
-            }),
-            Some(Source {
+            },
+            Source {
                 kind: "channel",
                 name: request.channel.as_str(),
                 limits: channel.limits,
-            }),
-            Some(Source {
+            },
+            Source {
                 kind: "agent",
                 name: agent_name.as_str(),
                 limits: agent.limits,
-            }),
+            },
         ];
-        let mut sources: Vec<Source<'_>> = sources.into_iter().flatten().collect();
-        let mut spent = None;
-        if let (Some(plan), Some(name)) = (plan, request.plan) {
-            sources.push(Source {
-                kind: "plan",
-                name: name.as_str(),
-                limits: plan.limits,
-            });
-            let scopes = [
-                (
-                    BudgetScope::Day,
-                    "what is left today of plan",
-                    plan.day.left(request.day_spent),
-                ),
-                (
-                    BudgetScope::Session,
-                    "what is left for the session of plan",
-                    plan.session.left(request.session_spent),
-                ),
-            ];
-            for (scope, kind, left) in scopes {
-                spent = spent.or_else(|| {
-                    left.exhausted()
-                        .map(|measure| budget::spent(scope, measure))
-                });
-                if left != Budget::default() {
-                    sources.push(Source {
-                        kind,
-                        name: name.as_str(),
-                        limits: left.as_limits(),
-                    });
-                }
-            }
-        }
+        let plan = plan.zip(request.plan);
+        let spent = plan.and_then(|(plan, name)| limits_of_plan(&mut sources, plan, name, request));
 
         let (mode_name, channel_name) = (request.mode.clone(), request.channel.clone());
         let mut decision = Decision::new(mode_name, channel_name, role.role, self.hash());
@@ -159,6 +129,47 @@ impl Policy {
             }
         })
     }
+}
+
+/// Adds what a plan sets, and what is left of its budgets. Returns the budget that is used up, if one is.
+fn limits_of_plan<'a>(
+    sources: &mut Vec<Source<'a>>,
+    plan: &PlanRules,
+    name: &'a PlanName,
+    request: &Request<'_>,
+) -> Option<SpentBudget> {
+    let mut spent = None;
+    sources.push(Source {
+        kind: "plan",
+        name: name.as_str(),
+        limits: plan.limits,
+    });
+    let scopes = [
+        (
+            BudgetScope::Day,
+            "what is left today of plan",
+            plan.day.left(request.day_spent),
+        ),
+        (
+            BudgetScope::Session,
+            "what is left for the session of plan",
+            plan.session.left(request.session_spent),
+        ),
+    ];
+    for (scope, kind, left) in scopes {
+        spent = spent.or_else(|| {
+            left.exhausted()
+                .map(|measure| budget::spent(scope, measure))
+        });
+        if left != Budget::default() {
+            sources.push(Source {
+                kind,
+                name: name.as_str(),
+                limits: left.as_limits(),
+            });
+        }
+    }
+    spent
 }
 
 fn check_mode_allowed(channel: &ChannelRules, request: &Request<'_>) -> Result<(), RequestError> {

@@ -36,7 +36,7 @@ fn in_chat(policy: &Policy, agent: &str) -> Decision {
 }
 
 fn names(decision: &Decision) -> Vec<&str> {
-    decision.tools.iter().map(|name| name.as_str()).collect()
+    decision.tools.iter().map(ToolName::as_str).collect()
 }
 
 #[test]
@@ -100,43 +100,44 @@ fn deep_research_is_offered_researchers_who_take_several_topics() {
     assert!(!format!("{chat:?}").contains("research"), "{chat:?}");
 }
 
+/// Every setting, each other than by default.
+const EVERY_SETTING: &str = r#"
+[agents.helper]
+instructions = "You help."
+role = "coding"
+temperature = 0.25
+max_output_tokens = 99
+max_turns = 2
+max_tool_calls = 3
+max_tokens = 4
+max_cost_micro_usd = 5
+deadline = "6s"
+tool_timeout = "7s"
+tools = ["calculate", "ask_*"]
+parallel = "all"
+unknown_tool = "stop"
+stop_on_error = true
+limit_reached = "finish"
+no_calls = { remind = { prompt = "Call submit.", at_most = 2 } }
+offer = { first_turns = 3 }
+tool_choice = { named = "calculate" }
+first_role = "router"
+after_calls_role = "reasoning"
+stop_after = ["ask_user"]
+results.calculate = { max_chars = 10, keep = "summary", then = "none", note = "Mind the units." }
+lenient_arguments = true
+digest_after = 4
+compaction = "drop"
+repeats = { warn = 5, stop = 6 }
+data = { reasoning = false }
+parallel_agents = 7
+tool_retries = 0
+context_tokens = 8_000
+"#;
+
 #[test]
 fn every_setting_of_an_agent_is_what_its_runs_go_by() {
-    let policy = layered(
-        r#"
-        [agents.helper]
-        instructions = "You help."
-        role = "coding"
-        temperature = 0.25
-        max_output_tokens = 99
-        max_turns = 2
-        max_tool_calls = 3
-        max_tokens = 4
-        max_cost_micro_usd = 5
-        deadline = "6s"
-        tool_timeout = "7s"
-        tools = ["calculate", "ask_*"]
-        parallel = "all"
-        unknown_tool = "stop"
-        stop_on_error = true
-        limit_reached = "finish"
-        no_calls = { remind = { prompt = "Call submit.", at_most = 2 } }
-        offer = { first_turns = 3 }
-        tool_choice = { named = "calculate" }
-        first_role = "router"
-        after_calls_role = "reasoning"
-        stop_after = ["ask_user"]
-        results.calculate = { max_chars = 10, keep = "summary", then = "none", note = "Mind the units." }
-        lenient_arguments = true
-        digest_after = 4
-        compaction = "drop"
-        repeats = { warn = 5, stop = 6 }
-        data = { reasoning = false }
-        parallel_agents = 7
-        tool_retries = 0
-        context_tokens = 8_000
-        "#,
-    );
+    let policy = layered(EVERY_SETTING);
     let decision = in_chat(&policy, "helper");
     assert_eq!(decision.agent, Some(AgentName::new("helper")));
     assert_eq!(
@@ -167,7 +168,13 @@ fn every_setting_of_an_agent_is_what_its_runs_go_by() {
     assert_eq!(agent.context_tokens, Some(8_000));
     let calculate = ToolChoice::Named("calculate".parse().unwrap());
     assert_eq!(agent.tool_choice, Some(calculate));
-    let profile = agent.profile;
+}
+
+#[test]
+fn every_setting_of_how_an_agent_behaves_is_in_its_profile() {
+    let policy = layered(EVERY_SETTING);
+    let decision = in_chat(&policy, "helper");
+    let profile = policy.profile(&decision);
     assert_eq!(profile.name, "helper");
     assert_eq!(profile.parallel, Parallel::All);
     assert_eq!(profile.unknown_tool, UnknownTool::Stop);
@@ -280,7 +287,7 @@ fn a_sub_agent_may_use_what_its_parent_is_not_offered_and_nothing_that_the_chann
     let below: Vec<_> = decision
         .sub_agent_tools
         .iter()
-        .map(|name| name.as_str())
+        .map(ToolName::as_str)
         .collect();
     assert_eq!(below, ["list_files", "read_file", "run_command"]);
     let root = policy.main_agent(&decision, Vec::new().into());
@@ -376,7 +383,7 @@ proptest! {
 
         let starts_agents = |name: &ToolName| policy.agent_tools().iter().any(|tool| tool.name == *name);
         let every = given.tools.iter().chain(&given.sub_agent_tools);
-        for name in every.filter(|name| !starts_agents(*name)) {
+        for name in every.filter(|name| !starts_agents(name)) {
             prop_assert!(plain.tools.contains(name), "{name}");
         }
         for tool in tools_of(&policy).iter().filter(|tool| plain.offers(&tool.name)) {
