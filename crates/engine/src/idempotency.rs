@@ -91,7 +91,7 @@ impl Runs {
         let mut request = request.clone();
         let decision = self.govern(&mut request).await?;
         let run_id = RunId(self.parts.engine.ids.new_id());
-        let spec = self.asked_spec(run_id, request, decision).await?;
+        let spec = self.asked_spec(run_id, &request, decision).await?;
         // An id just made is nobody else's.
         let claim = Claim::take(&self.parts, run_id).ok_or(RequestError::ShuttingDown)?;
         let start = RunStart::new(request.session_id.clone(), run_id);

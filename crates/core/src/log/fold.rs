@@ -16,7 +16,7 @@ use crate::ids::{AgentId, Seq, ToolCallId, ToolName};
 use crate::input::NextAttempt;
 use crate::message::Message;
 use crate::record::{
-    LlmCall, LlmFailed, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
+    LlmCall, LlmFailed, PromptReason, Record, RecordBody, RunStarted, ToolCallStarted, ToolResult,
 };
 use crate::repair::repaired;
 use crate::run::checked;
@@ -165,7 +165,8 @@ impl RunView {
             RecordBody::PromptInjected(injected) => {
                 let back = agent.take_back_steered(step);
                 agent.conversation.tell(&injected.message);
-                if back {
+                // What came while an answer was looked at joins after what is said of it.
+                if back || injected.reason == PromptReason::AnswerAgain {
                     agent.turn_is_over(step);
                 }
             }

@@ -481,8 +481,8 @@ pub enum PromptReason {
     NoCalls,
     /// A check turned a draft down, and a larger role is to answer.
     DraftCorrected,
-    /// The answer was turned down, and the model is to give another.
-    AnswerTurnedDown,
+    /// The answer was turned down, or a message came before it was given: the model is to give another.
+    AnswerAgain,
 }
 
 /// Messages were left out to make the conversation fit (loop rule 13).

@@ -90,7 +90,7 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
                 hide(message, policy.text);
             }
         }
-        RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerTurnedDown => {
+        RecordBody::PromptInjected(told) if told.reason == PromptReason::AnswerAgain => {
             hide(&mut told.message, policy.text);
         }
         RecordBody::Decision(_)

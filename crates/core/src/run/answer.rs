@@ -17,6 +17,10 @@ use crate::spec::{AgentSpec, AnswerRule};
 
 const NO_ANSWER: InputError = InputError::Inconsistent("advice about an answer, and there is none");
 
+/// What the model is told whose answer stands, but for a message that it does not know.
+const CAME_MEANWHILE: &str =
+    "Before your answer was given, another message came. Answer again, and take it into account.";
+
 impl AgentTurn<'_> {
     /// The agent would end with a text: it does, unless somebody is to be asked about that first. What a provider withheld is
     /// nobody's to judge, and at a limit there is no time for another.
@@ -40,8 +44,7 @@ impl AgentTurn<'_> {
     pub(super) fn answer_stands(&mut self) -> Result<Next, InputError> {
         if self.agent.conversation.is_steered() {
             self.agent.ending = None;
-            self.agent.conversation.join_steered();
-            return Ok(Next::GoOn);
+            return Ok(self.ask_again(CAME_MEANWHILE.to_owned()));
         }
         self.end_as_planned()
     }
@@ -57,9 +60,7 @@ impl AgentTurn<'_> {
             };
             return Ok(Next::Finish(reason, text));
         }
-        self.tell(PromptReason::AnswerTurnedDown, message);
-        self.agent.conversation.join_steered();
-        Ok(Next::GoOn)
+        Ok(self.ask_again(message))
     }
 
     /// Notes that a call was to deliver the answer and its arguments are not one, unless another of its batch did.
@@ -73,6 +74,12 @@ impl AgentTurn<'_> {
             );
             self.agent.ending = Some(ending);
         }
+    }
+
+    fn ask_again(&mut self, message: String) -> Next {
+        self.tell(PromptReason::AnswerAgain, message);
+        self.agent.conversation.join_steered();
+        Next::GoOn
     }
 
     fn end_as_planned(&mut self) -> Result<Next, InputError> {

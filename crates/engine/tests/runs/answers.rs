@@ -125,7 +125,7 @@ async fn an_answer_that_does_not_fit_is_told_with_its_place_and_mended() {
         _ => None,
     });
     let reasons: Vec<_> = reasons.collect();
-    assert_eq!(reasons, [PromptReason::AnswerTurnedDown; 2], "on record");
+    assert_eq!(reasons, [PromptReason::AnswerAgain; 2], "on record");
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ fn an_answer_that_is_turned_down_is_told_and_asked_for_again_so_often() {
         let RecordBody::PromptInjected(told) = &run.step.records[1].body else {
             panic!("{:?}", run.just_recorded())
         };
-        assert_eq!(told.reason, PromptReason::AnswerTurnedDown);
+        assert_eq!(told.reason, PromptReason::AnswerAgain);
         assert_eq!(run.model_call().turn.0, turn);
         assert_restores(&run);
     }
