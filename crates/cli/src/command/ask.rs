@@ -7,6 +7,7 @@ mod follow;
 mod message;
 mod page;
 mod reporter;
+mod tail;
 mod tape;
 mod view;
 mod waiting;
