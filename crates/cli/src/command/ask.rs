@@ -8,6 +8,7 @@ mod message;
 mod page;
 mod reporter;
 mod schema;
+mod tail;
 mod tape;
 mod view;
 mod waiting;

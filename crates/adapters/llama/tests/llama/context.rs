@@ -114,12 +114,12 @@ async fn a_llama_server_tells_what_its_projector_takes() {
         r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":true,"audio":false}}"#;
     const BLIND: &str = r#"{"default_generation_settings":{"n_ctx":8},"modalities":{"vision":false,"audio":false}}"#;
     const SILENT: &str = r#"{"default_generation_settings":{"n_ctx":8}}"#;
-    let pages: [(&'static [(&str, &str)], Option<bool>); 3] = [
-        (&[("GET /props", SEES)], Some(true)),
-        (&[("GET /props", BLIND)], Some(false)),
-        (&[("GET /props", SILENT)], None),
+    const PAGES: [&[(&str, &str)]; 3] = [
+        &[("GET /props", SEES)],
+        &[("GET /props", BLIND)],
+        &[("GET /props", SILENT)],
     ];
-    for (pages, sees) in pages {
+    for (pages, sees) in PAGES.into_iter().zip([Some(true), Some(false), None]) {
         for asks_context_first in [true, false] {
             let server = serving(pages).await;
             let client = LlamaClient::new(LlamaConfig::new(server.url())).unwrap();

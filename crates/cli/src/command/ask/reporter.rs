@@ -10,6 +10,7 @@ use neuraxis::core::{
     ToolFailure, ToolResult,
 };
 
+use super::tail::Tail;
 use crate::progress::Progress;
 use crate::quantities::brief;
 
@@ -28,6 +29,10 @@ pub(super) struct Reporter {
     failure: Option<String>,
     /// It was told that the time is up.
     is_time_up: bool,
+    /// What the model thinks, as far as it shows.
+    thought: Tail,
+    /// What the tools that run print.
+    printed: HashMap<ToolCallId, Tail>,
 }
 
 impl Reporter {
@@ -38,6 +43,8 @@ impl Reporter {
             asked: HashMap::new(),
             failure: None,
             is_time_up: false,
+            thought: Tail::default(),
+            printed: HashMap::new(),
         }
     }
 
@@ -66,7 +73,18 @@ impl Reporter {
                 self.progress
                     .activity(&format!("running {tool}: {name}{steps}"));
             }
-            LiveBody::ReasoningDelta { .. } => self.progress.activity("thinking"),
+            LiveBody::ToolOutput { tool_call_id, text } => {
+                let tool = self.running.get(tool_call_id).map_or("", String::as_str);
+                let printed = self.printed.entry(tool_call_id.clone()).or_default();
+                printed.push(text);
+                let line = printed.line();
+                self.progress.activity(&format!("running {tool}: {line}"));
+            }
+            LiveBody::ReasoningDelta { text } => {
+                self.thought.push(text);
+                let line = self.thought.line();
+                self.progress.activity(&format!("thinking: {line}"));
+            }
             _ => {}
         }
     }
@@ -74,7 +92,10 @@ impl Reporter {
     fn record(&mut self, record: &Record) {
         match &record.body {
             RecordBody::RunStarted(_) => self.progress.activity(THINKING),
-            RecordBody::LlmCall(call) => self.progress.done(&asked_model(call)),
+            RecordBody::LlmCall(call) => {
+                self.thought = Tail::default();
+                self.progress.done(&asked_model(call));
+            }
             RecordBody::LlmFailed(failed) => self.model_failed(failed),
             RecordBody::ApprovalRequested(asked) => {
                 let reason = asked.reason.clone();
@@ -183,6 +204,7 @@ impl Reporter {
 
     fn tool_ended(&mut self, result: &ToolResult) {
         self.running.remove(&result.tool_call_id);
+        self.printed.remove(&result.tool_call_id);
         let name = &result.name;
         let took = result
             .duration

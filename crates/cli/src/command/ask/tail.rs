@@ -1,0 +1,53 @@
+//! The end of what a model thinks or a tool prints, for the one line that shows what is going on.
+
+/// The most characters that are shown: what fits beside the rest of the line.
+const MAX_SHOWN: usize = 60;
+
+/// The most bytes that are kept: more than are shown, so that not every piece leads to a cut.
+const MAX_KEPT: usize = 2_048;
+
+/// The end of a text that comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Tail(String);
+
+impl Tail {
+    /// Adds a piece.
+    pub(super) fn push(&mut self, piece: &str) {
+        self.0.push_str(piece);
+        if self.0.len() > MAX_KEPT {
+            self.0 = last(&self.0, MAX_SHOWN * 4).to_owned();
+        }
+    }
+
+    /// Returns the end of the last line that holds anything.
+    pub(super) fn line(&self) -> &str {
+        let lines = self.0.lines().rev();
+        let line = lines.map(str::trim).find(|line| !line.is_empty());
+        last(line.unwrap_or_default(), MAX_SHOWN)
+    }
+}
+
+/// Returns the last characters of a text.
+fn last(text: &str, most: usize) -> &str {
+    let start = text.char_indices().rev().take(most).last();
+    let start = start.map_or(text.len(), |(at, _)| at);
+    text.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_last_line_is_shown() {
+        let mut tail = Tail::default();
+        assert_eq!(tail.line(), "");
+        for piece in ["first\nsec", "ond \n", "\n"] {
+            tail.push(piece);
+        }
+        assert_eq!(tail.line(), "second");
+        tail.push(&"é".repeat(10_000));
+        assert_eq!(tail.line(), "é".repeat(MAX_SHOWN));
+        assert!(tail.0.len() <= MAX_KEPT);
+    }
+}
