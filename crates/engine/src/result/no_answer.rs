@@ -14,7 +14,7 @@ pub enum NoAnswer {
     /// It failed: no model answered, for instance, or a tool failed and the profile says stop.
     #[error("{reply}")]
     Failed {
-        /// Why it ended.
+        /// The reason on record.
         finish_reason: FinishReason,
         /// The friendly sentence that the user would be told: what went wrong and what to do.
         reply: String,
@@ -22,7 +22,7 @@ pub enum NoAnswer {
     /// It was cancelled, or nobody could go on with it.
     #[error("{reply}")]
     Interrupted {
-        /// Why it ended.
+        /// The reason on record.
         finish_reason: FinishReason,
         /// The friendly sentence that the user would be told, after what there was of an answer.
         reply: String,
