@@ -124,7 +124,7 @@ fn tool_tokens(tool: &ToolSpec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Role;
+    use crate::ids::{Role, ToolName};
     use crate::json::JsonText;
     use crate::profile::Profile;
     use crate::tool::{ToolAnnotations, ToolClass, ToolKind};
@@ -159,7 +159,7 @@ mod tests {
 
     fn names(agent: &AgentSpec) -> (Vec<&str>, Vec<&str>) {
         let kept = agent.tools.iter().map(|tool| tool.name.as_str());
-        let left = agent.left_out.iter().map(|tool| tool.as_str());
+        let left = agent.left_out.iter().map(ToolName::as_str);
         (kept.collect(), left.collect())
     }
 
