@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::mostly;
-use crate::support::{READ, RESEARCH, SEND, tools};
+use crate::support::{NOTE, READ, RESEARCH, SEND, tools};
 
 /// An agent with all tools, so many turns, and budgets now and then.
 pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
@@ -42,7 +42,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         seldom(
             select(vec![
                 AnswerRule::text(1),
-                AnswerRule::tool(READ.parse().unwrap(), 1),
+                AnswerRule::tool(NOTE.parse().unwrap(), 1),
             ])
             .boxed(),
         ),
