@@ -240,7 +240,7 @@ pub(crate) fn embedded<S: Serializer>(
     answer: &Option<JsonText>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let raw = answer.as_ref().map(|answer| answer.decode::<&RawValue>());
+    let raw = answer.as_ref().map(JsonText::decode::<&RawValue>);
     let raw = raw.transpose().map_err(serde::ser::Error::custom)?;
     raw.serialize(serializer)
 }
