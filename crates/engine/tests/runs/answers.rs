@@ -156,7 +156,7 @@ async fn with_tools_a_tool_delivers_the_answer_after_the_others_were_called() {
         .then(reply::calls([("look", r#"{"at":"the map"}"#)]))
         .then(deliver(DELFT));
     let look = look();
-    let asked = ask(model, &[look.clone()], asked()).await;
+    let asked = ask(model, std::slice::from_ref(&look), asked()).await;
     assert_answer(&asked.heard, DELFT);
     assert_eq!((look.count(), asked.requests().len()), (1, 2));
     for sent in asked.requests() {
@@ -262,7 +262,7 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
     ] {
         let before = put.count();
         let model = ScriptedModel::new().then(reply::calls(calls));
-        let asked = ask(model, &[put.clone()], asked()).await;
+        let asked = ask(model, std::slice::from_ref(&put), asked()).await;
         assert_answer(&asked.heard, DELFT);
         assert_eq!(put.count(), before + 1);
         asked.heard.assert_valid(RunStatus::Done);
@@ -273,7 +273,7 @@ async fn calls_beside_the_answer_are_run_and_the_run_ends_with_them() {
         [("final_answer", DELFT), ("final_answer", "{}")],
     ] {
         let model = ScriptedModel::new().then(reply::calls(calls));
-        let asked = ask(model, &[put.clone()], asked()).await;
+        let asked = ask(model, std::slice::from_ref(&put), asked()).await;
         assert_answer(&asked.heard, DELFT);
     }
 }
