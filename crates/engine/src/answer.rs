@@ -236,7 +236,6 @@ fn name_of(title: &str) -> Arc<str> {
 }
 
 /// Writes an answer in place, as JSON inside the surrounding JSON.
-#[expect(clippy::ref_option, reason = "serde hands the field over by reference")]
 pub(crate) fn embedded<S: Serializer>(
     answer: &Option<JsonText>,
     serializer: S,

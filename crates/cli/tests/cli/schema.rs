@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::machine::Machine;
+use crate::machine::{Done, Machine};
 use crate::scripted::{Scripted, Turn};
 
 const SCHEMA: &str = r#"{"title":"Place","type":"object","required":["city"],
@@ -16,6 +16,12 @@ fn machine(model: &Scripted) -> Machine {
     model.machine().with_file("place.json", SCHEMA)
 }
 
+fn ask(model: &Scripted, arguments: &[&str]) -> Done {
+    let machine = machine(model);
+    let mut command = machine.command(arguments);
+    command.env("MY_KEY", "k").output().unwrap().into()
+}
+
 #[test]
 fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_mended() {
     let model = Scripted::start([
@@ -24,7 +30,7 @@ fn standard_output_is_the_json_alone_after_tools_were_called_and_an_answer_was_m
         Turn::Calls(&[("final_answer", r#"{"city":4}"#)]),
         DELFT,
     ]);
-    let done = machine(&model).run(ASK);
+    let done = ask(&model, &ASK);
     assert_eq!(done.stdout_of(0), "{\"city\":\"Delft\"}\n");
     assert_eq!(model.asked(), 4);
     assert!(model.results().contains("at /city"), "{}", model.results());
@@ -41,7 +47,7 @@ fn the_result_holds_the_answer_in_place() {
         "place.json",
         "Where?",
     ];
-    let result = machine(&model).run(arguments).stdout_of(0);
+    let result = ask(&model, &arguments).stdout_of(0);
     let result: Value = serde_json::from_str(&result).unwrap();
     assert_eq!(result["answer"], json!({"city": "Delft"}));
 }
@@ -49,7 +55,7 @@ fn the_result_holds_the_answer_in_place() {
 #[test]
 fn an_answer_that_never_fits_is_an_error_that_says_why_and_nothing_on_standard_output() {
     let model = Scripted::start([(); 3].map(|()| Turn::Says(&["In Delft."])));
-    let done = machine(&model).run(ASK);
+    let done = ask(&model, &ASK);
     assert_eq!(done.stdout, "");
     let told = done.complaint(1);
     assert!(

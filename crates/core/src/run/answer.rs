@@ -89,11 +89,6 @@ impl AgentTurn<'_> {
 }
 
 impl Agent {
-    /// Tells whether a batch ended with an answer that a tool delivered.
-    pub(super) fn is_delivered(&self, spec: &AgentSpec, ending: &(FinishReason, String)) -> bool {
-        ending.0 == FinishReason::Stop && spec.delivering_tool().is_some()
-    }
-
     /// Tells whether the model may try once more after a batch that ended so: its call has a result that says what is wrong.
     pub(super) fn may_deliver_again(&mut self, spec: &AgentSpec, reason: &FinishReason) -> bool {
         matches!(reason, FinishReason::InvalidAnswer(_)) && self.is_asked_again(spec)
@@ -106,4 +101,9 @@ impl Agent {
         self.turned_down = self.turned_down.saturating_add(u32::from(may));
         may
     }
+}
+
+/// Tells whether a batch of an agent that is to deliver ended with its answer.
+pub(super) fn is_delivered(spec: &AgentSpec, ending: &(FinishReason, String)) -> bool {
+    ending.0 == FinishReason::Stop && spec.delivering_tool().is_some()
 }

@@ -4,6 +4,7 @@ use std::mem;
 
 use super::Next;
 use super::agent::Phase;
+use super::answer::is_delivered;
 use super::batch::{Batch, Call};
 use super::turn::AgentTurn;
 use crate::decision::TakesOver;
@@ -47,7 +48,7 @@ impl AgentTurn<'_> {
         }
         let ending = agent.ending.take();
         // An answer that was delivered needs no last one.
-        let ending = ending.filter(|ending| !at_limit || agent.is_delivered(spec, ending));
+        let ending = ending.filter(|ending| !at_limit || is_delivered(spec, ending));
         let ending = ending.filter(|(reason, _)| !agent.may_deliver_again(spec, reason));
         if let Some((reason, content)) = ending {
             return Ok(Next::Finish(reason, content));

@@ -44,19 +44,16 @@ impl Driver {
         let schema = spec.answer_schema()?;
         let said: Said = question.subject.decode().ok()?;
         let fault = answer::read(schema, &said.text).err()?;
-        let mut message = format!("This is no answer yet: {fault}. ");
-        if said.finish_reason == FinishReason::Length {
-            message.push_str("It was cut off at the limit on its length: be shorter. ");
-        }
-        match spec.delivering_tool() {
-            Some(tool) => {
-                let tool = &tool.name;
-                message.push_str(&format!("Give your answer by calling {tool}."));
-            }
-            None => message.push_str(
-                "Answer again, with nothing but one JSON object that fits the schema you were given.",
-            ),
-        }
+        let shorter = match said.finish_reason {
+            FinishReason::Length => " It was cut off at the limit on its length: be shorter.",
+            _ => "",
+        };
+        let how = match spec.delivering_tool() {
+            Some(tool) => format!("Give your answer by calling {}.", tool.name),
+            None => "Answer again, with nothing but one JSON object that fits the schema you were given."
+                .to_owned(),
+        };
+        let message = format!("This is no answer yet: {fault}.{shorter} {how}");
         Some(Advice::TurnDown { message })
     }
 }
