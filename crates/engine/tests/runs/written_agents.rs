@@ -23,10 +23,12 @@ pub(crate) fn look() -> Arc<ScriptedTool> {
 }
 
 pub(crate) fn started(heard: &Heard) -> RunSpec {
-    let RecordBody::RunStarted(started) = &heard.records()[0].body else {
-        panic!("a log begins with its start")
-    };
-    (*started.spec).clone()
+    let records = heard.records();
+    let started = records.iter().find_map(|record| match &record.body {
+        RecordBody::RunStarted(started) => Some(RunSpec::clone(&started.spec)),
+        _ => None,
+    });
+    started.unwrap()
 }
 
 pub(crate) fn tools(agent: &AgentSpec) -> Vec<&str> {
