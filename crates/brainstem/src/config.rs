@@ -11,6 +11,7 @@ mod rule;
 mod section;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use serde::{Deserialize, Serialize};
@@ -101,14 +102,18 @@ impl PolicyConfig {
                 .any(|agent| agent.roles().any(|named| named == role))
     }
 
-    /// Returns the policy that ships with this crate.
+    /// Returns the policy that ships with this crate. Its text is read once in a process.
     #[must_use]
-    #[expect(
-        clippy::expect_used,
-        reason = "the text ships with the crate and a test reads it"
-    )]
     pub fn built_in() -> Self {
-        Self::from_named_toml(BUILT_IN_NAME, BUILT_IN).expect("the built-in policy is readable")
+        static READ: LazyLock<PolicyConfig> = LazyLock::new(|| {
+            #[expect(
+                clippy::expect_used,
+                reason = "the text ships with the crate and a test reads it"
+            )]
+            PolicyConfig::from_named_toml(BUILT_IN_NAME, BUILT_IN)
+                .expect("the built-in policy is readable")
+        });
+        READ.clone()
     }
 
     /// Returns the text of the policy that ships with this crate, comments included.

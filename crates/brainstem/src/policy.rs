@@ -1,6 +1,7 @@
 //! The policy: a checked configuration that decides about requests and judges calls.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use neuraxis_core::{
     AgentName, Channel, ContentHash, Decision, JsonText, Mode, Opening, PlanName, Role,
@@ -55,14 +56,17 @@ pub(crate) struct PlanRules {
 }
 
 impl Policy {
-    /// Returns the policy that ships with this crate.
+    /// Returns the policy that ships with this crate. It is read and checked once in a process.
     #[must_use]
-    #[expect(
-        clippy::expect_used,
-        reason = "the text ships with the crate and a test checks it"
-    )]
     pub fn built_in() -> Self {
-        Self::new(PolicyConfig::built_in()).expect("the built-in policy is valid")
+        static BUILT_IN: LazyLock<Policy> = LazyLock::new(|| {
+            #[expect(
+                clippy::expect_used,
+                reason = "the text ships with the crate and a test checks it"
+            )]
+            Policy::new(PolicyConfig::built_in()).expect("the built-in policy is valid")
+        });
+        BUILT_IN.clone()
     }
 
     /// Lays a deployment's configuration over the policy that ships with this crate, key by key.
