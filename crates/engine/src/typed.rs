@@ -36,7 +36,7 @@ pub enum TypedError<R = OrchestratorResult> {
     /// The run came to no answer that fits the schema.
     #[error("there is no answer of the form that was asked for")]
     NoAnswer {
-        /// What is wrong.
+        /// Whether it refused, stopped early, or answered with something else.
         #[source]
         fault: AnswerFault,
         /// What the run came to.
