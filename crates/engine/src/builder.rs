@@ -14,9 +14,8 @@ use neuraxis_ports::{
 use crate::agent::Agent;
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
-use crate::elsewhere::{RunByRunner, RunElsewhere};
 use crate::engine::{Engine, Wiring};
-use crate::foreign_tool::ForeignTool;
+use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};

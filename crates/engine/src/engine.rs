@@ -9,7 +9,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use neuraxis_brainstem::{Policy, narrow_sub_agent};
 use neuraxis_core::{
-    AgentName, AgentSpec, AskApproval, Decision, Hook, Limits, Role, RunId, ToolName, ToolSpec,
+    AgentName, AgentSpec, AskApproval, Decision, Hook, Limits, Message, Role, RunId, RunSpec,
+    ToolName, ToolSpec,
 };
 use neuraxis_ports::{
     Advisor, Approver, ApproverReply, Clock, Ids, LlmClient, ToolHook, TraceContext, TraceSink,
@@ -24,6 +25,7 @@ use crate::agent::{InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
+use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
 
@@ -155,6 +157,37 @@ impl Engine {
                 model.learn_context().await;
             }
         }
+    }
+
+    /// Makes a new run fit the context of the models that serve it: leaves out tools that would not fit with the messages that a new run begins with, of every agent.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::TooLarge`] if the messages do not fit without any tool.
+    pub(crate) fn fit(
+        &self,
+        spec: &mut RunSpec,
+        messages: &[Arc<Message>],
+    ) -> Result<(), RequestError> {
+        let root = &mut spec.root;
+        let size = root.request_size(messages);
+        if let Some(context_tokens) = root.context_tokens
+            && size.exceeds(context_tokens)
+            && let Some((_, model)) = self.model(&root.role, spec.decision.as_deref())
+        {
+            return Err(RequestError::TooLarge {
+                model: model.info().model,
+                context_tokens,
+                size,
+            });
+        }
+        root.fit_tools(messages);
+        let left_out = &root.left_out;
+        spec.agents.retain(|tool, _| !left_out.contains(tool));
+        for agent in spec.agents.values_mut() {
+            agent.fit_tools(&[]);
+        }
+        Ok(())
     }
 
     /// Gives an agent no more context than the smallest model has that may come to serve it.

@@ -1,4 +1,5 @@
-//! Tools of other people's servers.
+//! Tools of other people's servers, and those that this process does not run itself: they start agents, are a client's, or a
+//! runner's elsewhere.
 //!
 //! What a server says about its own tools is a claim. Governance goes by what local configuration trusts, and a tool whose
 //! definition changes after it was taken in is not called any more. Not for talking to servers: an adapter does.
@@ -6,8 +7,10 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{JsonText, ToolName, ToolOutput, ToolSpec};
-use neuraxis_ports::{Isolation, Tool, ToolContext, ToolError, TurnContext, async_trait};
+use neuraxis_core::{JsonText, ToolKind, ToolName, ToolOutput, ToolSpec};
+use neuraxis_ports::{
+    Isolation, Tool, ToolContext, ToolError, ToolRunner, TurnContext, async_trait,
+};
 
 use crate::catalog::CatalogError;
 
@@ -82,5 +85,42 @@ impl Tool for ForeignTool {
             return Err(ToolError::permanent(message));
         }
         self.tool.call(arguments, ctx).await
+    }
+}
+
+/// Stands in the catalog for a tool that is never run here: the loop starts its agents, or waits for its client.
+#[derive(Debug)]
+pub(crate) struct RunElsewhere(pub(crate) ToolSpec);
+
+#[async_trait]
+impl Tool for RunElsewhere {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, _: JsonText, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let what = match self.0.kind {
+            ToolKind::Agent => "it starts a sub-agent, which works only within a run",
+            ToolKind::Client | ToolKind::Server => "whoever asks runs it",
+        };
+        Err(ToolError::permanent(format!("not run here: {what}")))
+    }
+}
+
+/// A tool of a runner.
+#[derive(Debug)]
+pub(crate) struct RunByRunner {
+    pub(crate) spec: ToolSpec,
+    pub(crate) runner: Arc<dyn ToolRunner>,
+}
+
+#[async_trait]
+impl Tool for RunByRunner {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.runner.run_tool(&self.spec.name, arguments, ctx).await
     }
 }

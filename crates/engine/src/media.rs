@@ -82,7 +82,7 @@ pub enum AttachmentError {
     NotTaken {
         /// The model.
         model: ModelRef,
-        /// What it takes.
+        /// The types of media that it takes.
         takes: MediaTypes,
     },
 }

@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! Import names, or the [`prelude`], and never `neuraxis::*`: this crate has a module [`core`](crate::core), for the crate of that
+//! Import names, or the [`prelude`], and never `neuraxis::*`: this crate has a module [`core`], for the crate of that
 //! name, which would stand for the standard library's in the code that macros write.
 
 pub mod prelude;
