@@ -42,6 +42,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         seldom(
             select(vec![
                 AnswerRule::text(1),
+                AnswerRule::tool(READ.parse().unwrap(), 1),
                 AnswerRule::tool(NOTE.parse().unwrap(), 1),
             ])
             .boxed(),
