@@ -64,6 +64,16 @@ pub enum ReplyFinish {
 }
 
 impl Reply {
+    /// Makes a complete reply of one text, of which nobody says how many tokens it took.
+    pub fn from_text(text: impl Into<String>, model: ModelRef) -> Self {
+        Self {
+            parts: vec![ReplyPart::text(text)],
+            finish: ReplyFinish::Stop,
+            usage: Usage::UNKNOWN,
+            model,
+        }
+    }
+
     /// Returns all text for the reader, without reasoning.
     #[must_use]
     pub fn text(&self) -> String {

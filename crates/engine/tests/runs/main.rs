@@ -9,6 +9,7 @@ mod agents;
 mod agents_in_sessions;
 mod answers;
 mod approvals;
+mod ask_when;
 mod cancelling;
 mod channels;
 mod client_tools;
