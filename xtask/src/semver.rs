@@ -11,7 +11,7 @@ use clap::Args;
 use crate::cargo::{cargo, program, succeed, succeeds};
 use crate::packages;
 
-/// What is compared.
+/// What the public interfaces are compared with.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The commit or tag to compare with. The last tag; without any, the commit before this one.

@@ -37,6 +37,7 @@ mod media;
 mod owners;
 mod results;
 mod sessions;
+mod settings;
 mod stateless;
 mod support;
 mod suspending;
