@@ -36,7 +36,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
             println!(
                 "{} is not what the front page of its crate says",
                 readme.file.display()
-            )
+            );
         });
     match stale.count() {
         0 => Ok(()),

@@ -6,6 +6,7 @@
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use cargo_metadata::Target;
 use clap::Args;
 
 use crate::cargo::{cargo, program, succeed, succeeds};
@@ -53,10 +54,8 @@ fn comparison(since: &str, crates: &[String]) -> Command {
 /// Returns the crates with an interface for other programs.
 fn libraries() -> anyhow::Result<Vec<String>> {
     let packages = packages::packages()?.into_iter();
-    let libraries = packages.filter(|package| {
-        let mut targets = package.targets.iter();
-        targets.any(|target| target.is_lib()) && package.readme.is_some()
-    });
+    let libraries = packages
+        .filter(|package| package.targets.iter().any(Target::is_lib) && package.readme.is_some());
     Ok(libraries.map(|package| package.name.to_string()).collect())
 }
 
