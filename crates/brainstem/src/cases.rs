@@ -125,7 +125,8 @@ impl CaseFile {
         })
     }
 
-    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`.
+    /// Runs the examples in rules and the cases against the policy of the file, laid over `base`: for what
+    /// [`Policy::layered`] makes of the same file, [`PolicyConfig::built_in`]. An empty one has no modes and channels.
     ///
     /// `tools` are those there are, where that is known: a case is then about the tool as it is, but for what the case says
     /// of it, and a case about a tool that there is not fails. Names of the form `SERVER__TOOL` are those of other people's

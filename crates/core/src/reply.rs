@@ -64,6 +64,16 @@ pub enum ReplyFinish {
 }
 
 impl Reply {
+    /// Makes a complete reply of one text, of which nobody says how many tokens it took.
+    pub fn from_text(text: impl Into<String>, model: ModelRef) -> Self {
+        Self {
+            parts: vec![ReplyPart::text(text)],
+            finish: ReplyFinish::Stop,
+            usage: Usage::UNKNOWN,
+            model,
+        }
+    }
+
     /// Returns all text for the reader, without reasoning.
     #[must_use]
     pub fn text(&self) -> String {
@@ -90,6 +100,69 @@ impl Reply {
             ReplyPart::ToolCall(call) => Some(call),
             _ => None,
         })
+    }
+
+    /// Takes the reply apart into the deltas of a stream that gives each part whole. Assembled again, they are the same
+    /// reply, if its reasoning parts name the blocks they stand in.
+    #[must_use]
+    pub fn into_deltas(self) -> Vec<ReplyDelta> {
+        let mut next = BlockIndex::default();
+        let mut deltas = Vec::new();
+        for part in self.parts {
+            // A reasoning part knows its block; the others take the next one.
+            let block = match &part {
+                ReplyPart::Reasoning(reasoning) => reasoning.index.max(next),
+                ReplyPart::Text(_) | ReplyPart::ToolCall(_) => next,
+            };
+            next = block.next();
+            deltas.extend(part.into_deltas(block));
+        }
+        deltas.push(ReplyDelta::End(Box::new(ReplyEnd {
+            finish: self.finish,
+            usage: self.usage,
+            model: self.model,
+        })));
+        deltas
+    }
+}
+
+impl ReplyPart {
+    /// Makes a text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::Text(TextPart { text, state: None })
+    }
+
+    /// Returns its content, and what the provider wants to see again with it.
+    fn into_deltas(self, block: BlockIndex) -> impl Iterator<Item = ReplyDelta> {
+        let (content, id, signature, state) = match self {
+            Self::Text(part) => {
+                let text = part.text;
+                (ReplyDelta::Text { block, text }, None, None, part.state)
+            }
+            Self::Reasoning(part) => {
+                let text = part.text;
+                let content = ReplyDelta::Reasoning { block, text };
+                (content, part.id, part.signature, part.state)
+            }
+            Self::ToolCall(call) => {
+                let content = ReplyDelta::ToolCall {
+                    block,
+                    provider_id: call.provider_id,
+                    name: Some(call.name),
+                    arguments: call.arguments.as_str().to_owned(),
+                };
+                (content, None, None, call.state)
+            }
+        };
+        let has_state = id.is_some() || signature.is_some() || state.is_some();
+        let state = has_state.then_some(ReplyDelta::State {
+            block,
+            id,
+            signature,
+            state,
+        });
+        std::iter::once(content).chain(state)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How an orchestrator is put together.
 
 mod agents;
+mod ask_when;
 mod error;
 
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct OrchestratorBuilder {
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
     agents: Vec<(Agent, Use)>,
+    /// The tools that a program's conditions are about.
+    asked_about: Vec<Arc<str>>,
     approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
     verified: Option<VerifiedSessions>,
@@ -313,6 +316,7 @@ impl OrchestratorBuilder {
             catalog.add(Arc::new(RunElsewhere(tool)))?;
         }
         agents.check_tools(&catalog)?;
+        ask_when::check(&self.asked_about, &catalog)?;
         let approval_key = match self.approval_key {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,

@@ -28,6 +28,50 @@ mod the_scripted_model {
     neuraxis_testkit::llm_client_suite!(subject());
 }
 
+mod a_client_that_does_not_stream {
+    use neuraxis_core::{LlmError, ModelRequest, Reply};
+    use neuraxis_ports::{CallContext, LlmClient, ModelInfo, async_trait};
+    use neuraxis_testkit::conformance::llm_client::Subject;
+    use neuraxis_testkit::{Script, ScriptedModel, reply, request};
+
+    /// Leaves streaming to what the port provides.
+    #[derive(Debug)]
+    struct Whole(ScriptedModel);
+
+    #[async_trait]
+    impl LlmClient for Whole {
+        async fn respond(
+            &self,
+            request: &ModelRequest,
+            ctx: &CallContext,
+        ) -> Result<Reply, LlmError> {
+            self.0.respond(request, ctx).await
+        }
+
+        fn info(&self) -> ModelInfo {
+            self.0.info()
+        }
+    }
+
+    fn subject() -> Subject {
+        let model = ScriptedModel::answering(|request| {
+            let asked = request.messages.messages().first();
+            match asked.map(|message| message.text()).as_deref() {
+                Some("think") => reply::reasoned("hm, hm", "a longer answer"),
+                Some("call") => {
+                    reply::text_and_calls("so:", [("look", r#"{"at":"it"}"#), ("go", "{}")])
+                }
+                _ => reply::text("hello there"),
+            }
+        });
+        let requests = [request("hello"), request("think"), request("call")];
+        let stalled = Whole(ScriptedModel::always(Script::hanging()));
+        Subject::new(Whole(model), requests).with_stalled(stalled)
+    }
+
+    neuraxis_testkit::llm_client_suite!(subject());
+}
+
 mod the_scripted_tool {
     use neuraxis_testkit::{ScriptedTool, spec};
 
