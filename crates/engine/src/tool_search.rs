@@ -56,7 +56,9 @@ pub(crate) fn narrow_requests(
     let profile = &agent.profile;
     let calls_none =
         profile.offer == Offer::Never || matches!(profile.opening, Opening::Gather { .. });
-    if agent.tools.len() <= above || calls_none {
+    // The one that delivers the answer is none that anybody offers.
+    let offered = agent.tools.len() - usize::from(agent.delivering_tool().is_some());
+    if offered <= above || calls_none {
         return;
     }
     let own = agent.tools.iter().filter(|tool| server_of(tool).is_none());

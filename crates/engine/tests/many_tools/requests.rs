@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{JsonText, RecordBody, ToolFailure, ToolSpec, Transcript};
+use neuraxis_core::{AgentName, ModelRequest, RecordBody, Role, ToolFailure, Transcript};
 use neuraxis_engine::{BuildError, CatalogError, Orchestrator};
-use neuraxis_testkit::{ScriptedModel, ScriptedTool, spec};
+use neuraxis_testkit::{ScriptedModel, ScriptedTool, reply, spec};
 
-use crate::support::{World, assert_replays, names, results};
+use crate::support::{World, asked, assert_replays, names, results};
 
 const SEARCH: &[(&str, &str)] = &[("find_tools", r#"{"query":"silence an alert grafana"}"#)];
 
@@ -20,9 +20,8 @@ async fn a_request_begins_with_a_few_tools_and_what_is_found_joins_at_the_end() 
     assert!(offered[0].len() <= 12, "{offered:?}");
     assert!(!offered[0].contains(&"grafana__silence_alert".to_owned()));
     // The definitions before what was found are the same, down to the byte.
-    let before = |request: &neuraxis_core::ModelRequest| {
-        serde_json::to_string(&request.tools[..offered[0].len()]).unwrap()
-    };
+    let before =
+        |request: &ModelRequest| serde_json::to_string(&request.tools[..offered[0].len()]).unwrap();
     let requests = world.model.requests();
     assert_eq!(before(&requests[0]), before(&requests[1]));
     assert!(offered[1][offered[0].len()..].contains(&"grafana__silence_alert".to_owned()));
@@ -139,12 +138,12 @@ async fn an_agent_always_has_the_tools_that_it_names_and_finds_only_its_own() {
         "[agents.ops]\ninstructions = 'Operate.'\ntools = ['kubernetes__drain_node', 'kubernetes__*', 'grafana__*', 'sentry__*']\n",
         |builder| builder,
     );
-    world.model.push(neuraxis_testkit::reply::calls([(
+    world.model.push(reply::calls([(
         "find_tools",
         r#"{"query":"drain node spotify playlist"}"#,
     )]));
-    world.model.push(neuraxis_testkit::reply::text("Done."));
-    let request = crate::support::asked("Hello!").agent("ops".into());
+    world.model.push(reply::text("Done."));
+    let request = asked("Hello!").agent(AgentName::new("ops"));
     world.orchestrator.handle(request).await.unwrap();
     let offered = world.offered();
     assert_eq!(offered[0], ["kubernetes__drain_node", "find_tools"]);
@@ -153,52 +152,76 @@ async fn an_agent_always_has_the_tools_that_it_names_and_finds_only_its_own() {
 }
 
 #[tokio::test]
-async fn a_small_context_takes_what_it_has_room_for_and_the_rest_can_be_called() {
-    let small = Arc::new(ScriptedModel::new().with_context(2_000));
-    let world = World::with("", |builder| {
-        builder.model(neuraxis_core::Role::REASONING, small.clone())
-    });
-    let many: Vec<(&str, &str)> = ["alert", "issue", "list", "song", "pod"]
-        .iter()
-        .map(|_| ("find_tools", r#"{"query":"list create issue alert"}"#))
-        .collect();
-    let call: &[_] = &[("weather__get_tides", r#"{"location":"Kiel"}"#)];
-    for batch in [&many[..1], call] {
-        small.push(neuraxis_testkit::reply::calls(batch.iter().copied()));
+async fn an_agent_that_works_for_another_searches_its_own_tools() {
+    let world = World::with(
+        "[agents.lead]\ninstructions = 'Lead.'\ntools = ['calculate']\nagents = ['helper']\n\
+         [agents.helper]\ndescription = 'Helps.'\ninstructions = 'Help.'\ntools = ['grafana__*', 'sentry__*', 'kubernetes__*']\n",
+        |builder| builder,
+    );
+    let call: &[_] = &[("grafana__silence_alert", r#"{"matchers":["a"]}"#)];
+    world
+        .model
+        .push(reply::calls([("helper", r#"{"task":"Silence it."}"#)]));
+    for batch in [SEARCH, call] {
+        world.model.push(reply::calls(batch.iter().copied()));
     }
-    small.push(neuraxis_testkit::reply::text("Done."));
-    let result = world
-        .orchestrator
-        .handle(crate::support::asked("Create an issue"))
-        .await;
-    assert_eq!(result.unwrap().reply, "Done.");
-    for request in small.requests() {
-        let tokens: usize = request.tools.iter().map(bytes).sum::<usize>() / 4;
-        assert!(tokens <= 1_000, "{tokens}");
-    }
+    world.model.push(reply::text("Silenced."));
+    world.model.push(reply::text("Done."));
+    let request = asked("Hello!").agent(AgentName::new("lead"));
+    let (handle, _) = world.orchestrator.stream(request).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "Done.");
+    let offered = world.offered();
+    assert_eq!(offered[0], ["calculate", "helper"], "few are not searched");
+    assert_eq!(offered[1], ["find_tools"]);
+    assert!(offered[2].contains(&"grafana__silence_alert".to_owned()));
+    assert_eq!(offered[4], offered[0]);
+    assert_replays(&Transcript::default(), &handle.records());
 }
 
-fn bytes(tool: &ToolSpec) -> usize {
-    tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
+#[tokio::test]
+async fn in_a_small_context_tools_join_while_there_is_room_and_the_others_can_be_called() {
+    let small = Arc::new(ScriptedModel::new().with_context(2_000));
+    let world = World::with("", |builder| builder.model(Role::REASONING, small.clone()));
+    for topic in ["alert", "issue", "song", "pod", "invoice"] {
+        let query = format!(r#"{{"query":"list {topic}"}}"#);
+        small.push(reply::calls([("find_tools", query.as_str())]));
+    }
+    small.push(reply::calls([(
+        "weather__get_tides",
+        r#"{"location":"Kiel"}"#,
+    )]));
+    small.push(reply::text("Done."));
+    let (handle, _) = world
+        .orchestrator
+        .stream(asked("Create an issue"))
+        .await
+        .unwrap();
+    assert_eq!(handle.result().await.unwrap().reply, "Done.");
+    assert_eq!(results(&handle.records())[5].failure, None);
+    let taken: Vec<usize> = small.requests().iter().map(tokens).collect();
+    assert!(
+        taken.iter().all(|tokens| *tokens <= taken[0].max(1_000)),
+        "{taken:?}"
+    );
+}
+
+fn tokens(request: &ModelRequest) -> usize {
+    let bytes = request.tools.iter().map(|tool| {
+        tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
+    });
+    bytes.sum::<usize>() / 4
 }
 
 #[test]
 fn no_tool_may_have_the_name_of_the_search() {
     let tool = ScriptedTool::echoing(spec("find_tools"));
     let builder = Orchestrator::builder()
-        .model(
-            neuraxis_core::Role::REASONING,
-            Arc::new(ScriptedModel::new()),
-        )
+        .model(Role::REASONING, Arc::new(ScriptedModel::new()))
         .tool(Arc::new(tool));
     let error = builder.build_agent().unwrap_err();
     assert!(
         matches!(error, BuildError::Tool(CatalogError::ReservedName(_))),
         "{error:?}"
     );
-    assert!(
-        error.to_string().contains("find other tools")
-            || format!("{error:?}").contains("find_tools")
-    );
-    assert!(JsonText::from_text("{}").is_valid());
+    assert!(error.to_string().contains("find_tools"), "{error}");
 }
