@@ -155,7 +155,7 @@ fn a_query_that_says_nothing_is_told_what_to_say() {
     for (arguments, fault) in [
         (r#"{"query":"  "}"#, "in a few words"),
         (r#"{"words":"x"}"#, "unknown field"),
-        ("[]", "query"),
+        ("[]", "expected"),
     ] {
         let error = check_query(&JsonText::from_text(arguments)).unwrap_err();
         assert!(error.contains(fault), "{error}");

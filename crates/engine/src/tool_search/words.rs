@@ -14,7 +14,7 @@ const EMPTY: &str = "a an and any are as at be been but by can could did do does
 
 /// Words that stand for one another when people ask for something and tools are described.
 const ALIKE: [&str; 32] = [
-    "create add new make open start begin register file raise insert set",
+    "create add new make open start begin register raise insert set",
     "delete remove erase drop clear trash discard throw purge clean",
     "cancel abort stop end kill terminate",
     "update change edit modify rename adjust alter",
