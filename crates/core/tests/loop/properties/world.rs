@@ -130,6 +130,7 @@ impl World {
         }
     }
 
+    /// Returns what an agent is.
     pub(super) fn spec_of(&self, agent: AgentId) -> &AgentSpec {
         if agent == AgentId::ROOT {
             &self.spec.root
