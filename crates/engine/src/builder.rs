@@ -259,6 +259,14 @@ impl OrchestratorBuilder {
     ///
     /// Where the program's own tools alone are more, they are searched, too. With 0 all are, but for those that an agent asks
     /// for by name or cannot do without; with [`u32::MAX`] none ever.
+    ///
+    /// ```
+    /// use neuraxis_engine::Orchestrator;
+    ///
+    /// // For a model that chooses badly from long lists.
+    /// let builder = Orchestrator::builder().search_tools_above(20);
+    /// # let _ = builder;
+    /// ```
     #[must_use]
     pub const fn search_tools_above(mut self, most: u32) -> Self {
         self.wiring.search_above = most;

@@ -138,13 +138,12 @@ impl AgentTurn<'_> {
         }
         self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, brings);
-        let agent = &mut *self.agent;
-        let joined = agent
-            .offered
-            .as_ref()
-            .and_then(|it| self.spec.joined(it, &result));
-        agent.offered = joined.or(agent.offered.take());
         self.note_sources(&result);
+        if let Some(offered) = &self.agent.offered
+            && let Some(joined) = self.spec.joined(offered, &result)
+        {
+            self.agent.offered = Some(joined);
+        }
         self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())
