@@ -143,6 +143,7 @@ impl<'a> AppBuilder<'a> {
         builder = builder
             .policy(config.policy().clone())
             .root(root(config))
+            .search_tools_above(config.search_above())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
         let Models {

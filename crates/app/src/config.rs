@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::{Role, ToolName};
+use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_tools::OwnFiles;
 use toml::Table;
 
@@ -65,6 +66,7 @@ pub struct Config {
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
     project_root: PathBuf,
+    search_above: u32,
     policy: Policy,
     found: Option<FoundFile>,
     too_wide_root: Option<&'static str>,
@@ -126,6 +128,10 @@ impl Config {
             store,
             approval_key_file,
             project_root,
+            search_above: sections
+                .tools
+                .search_above
+                .unwrap_or(OrchestratorBuilder::SEARCH_TOOLS_ABOVE),
             policy,
             found,
             too_wide_root,
@@ -163,6 +169,12 @@ impl Config {
     #[must_use]
     pub fn project_root(&self) -> &Path {
         &self.project_root
+    }
+
+    /// Returns with how many tools more than which an agent searches them.
+    #[must_use]
+    pub const fn search_above(&self) -> u32 {
+        self.search_above
     }
 
     /// Tells whether the tools that work in [that folder](Self::project_root) are offered. They are not where it holds

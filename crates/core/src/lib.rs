@@ -71,6 +71,7 @@ mod reply;
 mod run;
 mod spec;
 mod tool;
+mod tool_search;
 mod transcript;
 mod usage;
 
@@ -127,5 +128,6 @@ pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCa
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
 pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use tool_search::{ToolSearch, offered_tools};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -41,6 +41,12 @@ pub struct OrchestratorBuilder {
 }
 
 impl OrchestratorBuilder {
+    /// With more tools than this an agent searches them, unless [somebody says otherwise](Self::search_tools_above).
+    ///
+    /// Models choose worse from longer lists, noticeably from 30 to 50 tools on, and some providers take 128 at the most. The
+    /// tools that ship with us are about a dozen: with two ordinary servers more nothing is searched yet.
+    pub const SEARCH_TOOLS_ABOVE: u32 = 50;
+
     /// Sets the model that serves a role. A role without one is served by the first there is of reasoning, router and
     /// coding.
     #[must_use]
@@ -246,6 +252,27 @@ impl OrchestratorBuilder {
     #[must_use]
     pub const fn max_parallel_tools(mut self, most: usize) -> Self {
         self.wiring.max_parallel_tools = most;
+        self
+    }
+
+    /// Sets with how many tools more than which an agent searches them; [`SEARCH_TOOLS_ABOVE`](Self::SEARCH_TOOLS_ABOVE)
+    /// unless somebody says otherwise. Its requests then
+    /// hold the program's own tools, those that the agent asks for by name, those that suit the user's message, and
+    /// `find_tools`, by which the model finds the others. What an agent may call is not changed by it.
+    ///
+    /// Where the program's own tools alone are more, they are searched, too. With 0 all are, but for those that an agent asks
+    /// for by name or cannot do without; with [`u32::MAX`] none ever.
+    ///
+    /// ```
+    /// use neuraxis_engine::Orchestrator;
+    ///
+    /// // For a model that chooses badly from long lists.
+    /// let builder = Orchestrator::builder().search_tools_above(20);
+    /// # let _ = builder;
+    /// ```
+    #[must_use]
+    pub const fn search_tools_above(mut self, most: u32) -> Self {
+        self.wiring.search_above = most;
         self
     }
 

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 
 use crate::answer::FINAL_ANSWER;
+use crate::tool_search::FIND_TOOLS;
 
 /// The most bytes of a tool's result. A larger one becomes an error that tells the model to ask for less.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
@@ -45,9 +46,13 @@ pub enum CatalogError {
     /// Two tools have the same name.
     #[error("there are two tools named {0}")]
     DuplicateName(ToolName),
-    /// The engine has a tool of this name itself, by which typed answers are delivered.
+    /// The engine has a tool of this name itself: by which typed answers are delivered, or other tools are found.
     #[error(
-        "no tool may be named {0}: that is how models deliver typed answers; give it another name"
+        "no tool may be named {0}: the engine has one of this name itself, by which models {does}; give it another name",
+        does = match .0.as_str() {
+            FIND_TOOLS => "find other tools",
+            _ => "deliver typed answers",
+        }
     )]
     ReservedName(ToolName),
     /// The parameters are not a JSON Schema.
@@ -104,7 +109,7 @@ impl ToolCatalog {
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), CatalogError> {
         let spec = tool.spec();
         let name = spec.name.clone();
-        if name.as_str() == FINAL_ANSWER {
+        if [FINAL_ANSWER, FIND_TOOLS].contains(&name.as_str()) {
             return Err(CatalogError::ReservedName(name));
         }
         if self.by_name.contains_key(name.as_str()) {

@@ -23,10 +23,12 @@ use uuid::Uuid;
 
 use crate::agent::{InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
+use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
 use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
+use crate::tool_search::narrow_requests;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
 
 /// How many tools may run at the same time, over all runs, unless somebody says otherwise.
@@ -47,6 +49,8 @@ pub(crate) struct Wiring {
     pub(crate) tool_hooks: Vec<Arc<dyn ToolHook>>,
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) max_parallel_tools: usize,
+    /// With more tools than this an agent searches them.
+    pub(crate) search_above: u32,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -68,6 +72,7 @@ impl Default for Wiring {
             tool_hooks: Vec::new(),
             tool_call_limit: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
+            search_above: OrchestratorBuilder::SEARCH_TOOLS_ABOVE,
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             clock: Arc::new(SystemClock),
@@ -159,7 +164,9 @@ impl Engine {
         }
     }
 
-    /// Makes a new run fit the context of the models that serve it: leaves out tools that would not fit with the messages that a new run begins with, of every agent.
+    /// Makes a new run fit the models that serve it, every agent of it: one with many tools begins with those that suit what
+    /// was asked, and tools whose definitions would not fit the context with the messages that a new run begins with are left
+    /// out.
     ///
     /// # Errors
     ///
@@ -168,7 +175,11 @@ impl Engine {
         &self,
         spec: &mut RunSpec,
         messages: &[Arc<Message>],
+        asked: &str,
     ) -> Result<(), RequestError> {
+        for agent in std::iter::once(&mut spec.root).chain(spec.agents.values_mut()) {
+            self.narrow_requests(agent, asked);
+        }
         let root = &mut spec.root;
         let size = root.request_size(messages);
         if let Some(context_tokens) = root.context_tokens
@@ -188,6 +199,14 @@ impl Engine {
             agent.fit_tools(&[]);
         }
         Ok(())
+    }
+
+    /// Lets an agent with many tools begin with a few of them.
+    pub(crate) fn narrow_requests(&self, agent: &mut AgentSpec, asked: &str) {
+        let name = AgentName::new(agent.profile.name.clone());
+        let is_named = |tool: &ToolName| self.policy.names_tool(&name, tool);
+        let above = usize::try_from(self.search_above).unwrap_or(usize::MAX);
+        narrow_requests(agent, above, asked, is_named);
     }
 
     /// Gives an agent no more context than the smallest model has that may come to serve it.

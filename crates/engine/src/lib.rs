@@ -53,6 +53,7 @@ mod sessions;
 mod steps;
 mod store_retry;
 mod text_stream;
+mod tool_search;
 mod traces;
 #[cfg(feature = "typed")]
 mod typed;
@@ -91,6 +92,7 @@ pub use sessions::{
 };
 pub use steps::{StepMetadata, Steps, steps as run_steps};
 pub use text_stream::TextStream;
+pub use tool_search::{ToolOffer, rank_tools};
 pub use traces::{TraceEmitter, TraceRecord, TraceType, trace_records};
 #[cfg(feature = "typed")]
 pub use typed::{Typed, TypedError};

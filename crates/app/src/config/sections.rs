@@ -69,7 +69,7 @@ struct RetiredConfig {
     _project_policy: IgnoredAny,
 }
 
-/// `[tools]`: what the built-in tools may see.
+/// `[tools]`: what the built-in tools may see, and how many tools a request holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -77,6 +77,9 @@ pub struct ToolsConfig {
     /// The folder that the file tools are confined to. A relative one counts from the file that names it, or else from
     /// the working directory, which it also is by default.
     pub root: Option<PathBuf>,
+    /// With more tools than this an agent's requests hold a few of them, and `find_tools` by which the model finds the
+    /// others; 50 if left out.
+    pub search_above: Option<u32>,
 }
 
 /// `[server]`: how `neuraxis-server` is reached, and what its clients may use.

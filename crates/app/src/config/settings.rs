@@ -50,6 +50,8 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        let above = Value::Integer(self.search_above.into());
+        self.add(&mut list, "tools.search_above".to_owned(), &above);
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
         if let Some(plan) = &self.server.plan {

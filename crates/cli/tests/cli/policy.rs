@@ -55,6 +55,40 @@ fn a_call_is_judged_with_the_rule_and_its_line() {
 }
 
 #[test]
+fn where_tools_are_searched_it_says_which_are_there_at_once_and_how_many_are_found() {
+    let machine = Machine::new();
+    let explain = |above: &str, format: &str| {
+        let above = format!("tools.search_above={above}");
+        let command = [
+            "policy",
+            "explain",
+            "Calculate 6 × 7",
+            "--set",
+            &above,
+            "--format",
+            format,
+        ];
+        machine.run(command).stdout_of(0)
+    };
+    let text = explain("1", "text");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("at once") || line.contains("on demand"))
+        .collect();
+    assert!(rows[0].contains("find_tools, calculate"), "{text}");
+    assert!(rows[1].contains("others, which the model finds"), "{text}");
+    let json: Value = serde_json::from_str(&explain("1", "json")).unwrap();
+    assert_eq!(json["tool_offer"]["at_once"][0], "find_tools");
+    let in_all = json["decision"]["tools"].as_array().unwrap().len();
+    let at_once = json["tool_offer"]["at_once"].as_array().unwrap().len();
+    // The search itself is no tool that anybody offers.
+    assert_eq!(json["tool_offer"]["found_on_demand"], in_all + 1 - at_once);
+    // Below the number nothing is said of it.
+    assert!(!explain("50", "text").contains("on demand"));
+    assert!(!explain("50", "json").contains("tool_offer"));
+}
+
+#[test]
 fn what_cannot_be_explained_is_wrong_usage() {
     let machine = Machine::new();
     for (arguments, expected) in [

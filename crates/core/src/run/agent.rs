@@ -76,6 +76,9 @@ pub(super) struct Agent {
     pub(super) governed: Option<Box<GovernedRun>>,
     /// What it came to, once it has ended.
     pub(super) answer: Option<RunOutcome>,
+    /// The tools of its requests, where those are not all that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) offered: Option<Arc<[ToolSpec]>>,
     pub(super) phase: Phase,
 }
 
@@ -143,11 +146,11 @@ pub(super) struct Tried {
 /// Which tools a model call's request holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum OfferedTools {
-    /// The agent's, to be called.
+    /// Those of the agent's requests, to be called.
     Callable,
-    /// These of the agent's, to be called.
+    /// These of them, to be called.
     Only(Vec<ToolName>),
-    /// The agent's, not to be called: the definitions stay so that the cached prefix survives.
+    /// Those of the agent's requests, not to be called: the definitions stay so that the cached prefix survives.
     Shown,
     /// Only the one that the opening gathers with.
     Gather,
@@ -207,6 +210,7 @@ impl Agent {
             sources: Vec::new(),
             governed: None,
             answer: None,
+            offered: None,
             phase: Phase::Between,
         }
     }
@@ -216,6 +220,11 @@ impl Agent {
         let tool = self.parent.as_ref().map(|parent| &parent.tool);
         tool.and_then(|tool| run.agents.get(tool))
             .unwrap_or(&run.root)
+    }
+
+    /// Returns the tools of its requests, in their order.
+    pub(super) fn tools<'a>(&'a self, spec: &'a AgentSpec) -> &'a Arc<[ToolSpec]> {
+        self.offered.as_ref().unwrap_or(&spec.tools)
     }
 
     /// Returns the text of its answers so far, to end with.
@@ -302,7 +311,7 @@ impl Agent {
 }
 
 impl AgentSpec {
-    pub(super) fn tool(&self, name: &str) -> Option<&ToolSpec> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
     }
 

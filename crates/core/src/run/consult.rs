@@ -128,7 +128,10 @@ impl Agent {
     ) -> Result<Effect, InputError> {
         let subject = match consulting.hook {
             Hook::ToolsSelected => Subject::ToolsSelected {
-                tools: spec.tools.iter().map(|tool| tool.name.as_str()).collect(),
+                tools: {
+                    let tools = self.tools(spec).iter();
+                    tools.map(|tool| tool.name.as_str()).collect()
+                },
             },
             Hook::Progress => Subject::Progress {
                 turns_used: self.turns_used,

@@ -116,10 +116,18 @@ impl RunTree {
         })
     }
 
-    /// Returns the tools that an agent of this run is offered.
+    /// Returns the tools that an agent of this run may call, those that its requests do not hold included.
     #[must_use]
     pub fn tools(&self, agent: AgentId) -> &[ToolSpec] {
         &self.agent_spec(agent).tools
+    }
+
+    /// Returns the tools that the requests of an agent hold by now, in their order. There are more the agent may
+    /// [call](Self::tools) where it [searches](AgentSpec::search) them.
+    #[must_use]
+    pub fn offered_tools(&self, agent: AgentId) -> &[ToolSpec] {
+        let offered = self.agent(agent).and_then(|agent| agent.offered.as_ref());
+        offered.map_or_else(|| self.tools(agent), |tools| tools)
     }
 
     /// Returns what an agent of this run was started with.

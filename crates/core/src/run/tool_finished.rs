@@ -139,6 +139,11 @@ impl AgentTurn<'_> {
         self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, brings);
         self.note_sources(&result);
+        if let Some(offered) = &self.agent.offered
+            && let Some(joined) = self.spec.joined(offered, &result)
+        {
+            self.agent.offered = Some(joined);
+        }
         self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())

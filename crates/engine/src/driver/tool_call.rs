@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use neuraxis_core::{
-    Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
+    AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
     ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
 use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext};
@@ -20,15 +20,27 @@ use crate::driver::hooks::after;
 use crate::driver::under_way::Work;
 use crate::engine::Engine;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
+use crate::tool_search::{self, FIND_TOOLS};
 
 /// The result of a call that delivered the answer: what is delivered stands in its arguments.
 const DELIVERED: &str = r#"{"delivered":true}"#;
 
 impl Driver {
+    /// Tells whether a call finds other tools of its agent.
+    pub(super) fn is_search(&self, agent: AgentId, tool: &str) -> bool {
+        tool == FIND_TOOLS && self.tree.agent_spec(agent).is_searched_by(tool)
+    }
+
     pub(super) fn run_tool(&mut self, run: RunTool) {
         if self.is_delivery(run.agent, run.name.as_str()) {
             let delivered = ToolOutput::new(JsonText::from_text(DELIVERED));
             let outcome = ToolOutcome::done(delivered);
+            self.ready
+                .push_back(finished(&run, outcome, Duration::ZERO));
+            return;
+        }
+        if self.is_search(run.agent, run.name.as_str()) {
+            let outcome = tool_search::find(self.tree.agent_spec(run.agent), &run.arguments);
             self.ready
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;

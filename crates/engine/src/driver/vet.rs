@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use neuraxis_brainstem::{Call, ReasonCache};
 use neuraxis_core::{
     AdvisedCall, Approved, CallToVet, Decision, Grant, GrantScope, Input, Remember, Remembered,
-    Taint, ToolCallId, ToolSpec, Vet, Vetted, Vetting,
+    Taint, ToolCallId, ToolClass, ToolSpec, Vet, Vetted, Vetting,
 };
 use neuraxis_ports::{StoreError, Tool, TurnContext};
 
@@ -20,6 +20,7 @@ use crate::driver::hooks::narrowed;
 use crate::driver::journal::Journal;
 use crate::driver::under_way::Work;
 use crate::engine::Engine;
+use crate::tool_search;
 
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
@@ -87,6 +88,13 @@ impl Driver {
         }
         if let Some(found) = self.vet_delivery(call, turn.agent) {
             return found;
+        }
+        if self.is_search(turn.agent, &call.name) {
+            // It does nothing but read out what the agent may call anyway, so that nobody has to allow it.
+            return match tool_search::check_query(&call.arguments) {
+                Ok(()) => Vetting::run(ToolClass::ReadOnly),
+                Err(message) => Vetting::Invalid { message },
+            };
         }
         let tool = match self.engine.catalog.check(&call.name, &call.arguments) {
             Ok(tool) => tool,

@@ -101,7 +101,8 @@ impl Runs {
             reason: reason.to_owned(),
             rule: None,
         };
-        if tree.agent_spec(call.agent).is_delivered_by(&call.name) {
+        let agent = tree.agent_spec(call.agent);
+        if agent.is_delivered_by(&call.name) || agent.is_searched_by(&call.name) {
             return OpenCall {
                 class: Some(ToolClass::ReadOnly),
                 verdict: Verdict::Allow,

@@ -102,6 +102,8 @@ impl Explain {
         let decision = policy
             .evaluate_request(&request)
             .map_err(RequestError::from)?;
+        let offer = app.orchestrator.tool_offer(&decision, &self.text);
+        let offer = Some(offer).filter(|offer| offer.found_on_demand > 0);
         let are_given = self.arguments.is_some();
         let arguments = self.arguments.unwrap_or_else(|| "{}".to_owned());
         let arguments = JsonText::from_text(arguments);
@@ -128,10 +130,16 @@ impl Explain {
         let serves = models.iter().find(|(role, _)| **role == decision.role);
         let model = serves.map(|(_, info)| info.model.to_string());
         let text = match self.format {
-            Format::Text => table::decision(&decision, model.as_deref(), judged.as_ref()),
+            Format::Text => {
+                table::decision(&decision, model.as_deref(), offer.as_ref(), judged.as_ref())
+            }
             Format::Json => {
                 let call = judged.as_ref().map(|judged| judged.in_json(&arguments));
-                let explained = json!({ "decision": decision, "model": model, "call": call });
+                let mut explained = json!({ "decision": decision, "model": model, "call": call });
+                // Said only where there is something to be found, as in the table.
+                if let (Some(offer), Value::Object(explained)) = (&offer, &mut explained) {
+                    explained.insert("tool_offer".to_owned(), json!(offer));
+                }
                 format!("{explained:#}\n")
             }
         };

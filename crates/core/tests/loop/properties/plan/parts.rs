@@ -141,6 +141,10 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
         9 => Just(None),
         1 => json().prop_map(|plan| Some(ToolSignal::Plan { plan: JsonText::from_text(plan) })),
         1 => Just(Some(ToolSignal::Clarify { question: "Which?".to_owned() })),
+        2 => select(vec![vec![PUT], vec![SEND, PICK, SEND], vec!["gone", READ, NOTE], vec![]])
+            .prop_map(|tools| Some(ToolSignal::Found {
+                tools: tools.iter().map(|tool| tool.parse().unwrap()).collect(),
+            })),
     ];
     let failure = prop_oneof![
         4 => Just(None),
