@@ -194,4 +194,6 @@ pub enum ToolSignal {
         /// The question.
         question: String,
     },
+    /// It repeats what another call brought of strangers' words: the conversation holds them from now on.
+    Untrusted,
 }
