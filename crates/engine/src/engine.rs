@@ -25,6 +25,7 @@ use crate::agent::{InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
+use crate::long_result::ResultBounds;
 use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::warnings::{Approving, ToolWarning, tool_warnings};
@@ -47,6 +48,7 @@ pub(crate) struct Wiring {
     pub(crate) tool_hooks: Vec<Arc<dyn ToolHook>>,
     pub(crate) tool_call_limit: Option<u32>,
     pub(crate) max_parallel_tools: usize,
+    pub(crate) result_bounds: ResultBounds,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -68,6 +70,7 @@ impl Default for Wiring {
             tool_hooks: Vec::new(),
             tool_call_limit: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
+            result_bounds: ResultBounds::default(),
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             clock: Arc::new(SystemClock),
