@@ -100,23 +100,6 @@ async fn read_only_calls_of_one_reply_run_at_the_same_time_and_others_alone() {
 }
 
 #[tokio::test]
-async fn a_result_too_large_to_keep_becomes_an_error_that_says_so() {
-    let model = ScriptedModel::new()
-        .then(reply::calls([("big", "{}")]))
-        .then(reply::text("ok"));
-    let value = format!("\"{}\"", "x".repeat(2 * 1024 * 1024));
-    let tool = ScriptedTool::always(spec("big").read_only(), Act::value(&value));
-    let heard = hear(&with_tools(model, vec![Arc::new(tool)]), request("go")).await;
-    let result = &heard.results()[0];
-    assert_eq!(result.failure, Some(ToolFailure::Permanent));
-    assert!(
-        result.value.as_str().contains("ask for less"),
-        "{}",
-        result.value
-    );
-}
-
-#[tokio::test]
 async fn a_tool_that_is_not_available_in_this_turn_is_not_run() {
     let model = ScriptedModel::new()
         .then(reply::calls([("look", "{}")]))
