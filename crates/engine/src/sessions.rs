@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use neuraxis_core::jiff::Timestamp;
 use neuraxis_core::{
-    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics,
-    ToolCallId, Transcript,
+    ContentHash, JsonText, Record, RunId, RunStatus, Seq, SessionId, SessionMetrics, ToolCallId,
+    Transcript,
 };
 use neuraxis_ports::{
     ChainHead, OutputHead, OutputPage, OutputPlace, RunFilter, RunSummary, Session, SessionFilter,

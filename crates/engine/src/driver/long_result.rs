@@ -13,6 +13,9 @@ use crate::long_result::{Fate, LongResult, ResultBounds};
 /// From which size on a value is taken apart on a thread that may be busy for a while.
 const SLOW_BYTES: usize = 256 * 1024;
 
+/// The most bytes of a result that is the answer of its agent: the user gets it, and no model reads it before.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
 /// What it takes to make the result of one call fit.
 pub(super) struct Fitting {
     journal: Arc<Journal>,
@@ -49,8 +52,11 @@ impl Driver {
 
     /// Returns how many bytes the result of a call may have.
     fn room(&self, run: &RunTool) -> usize {
-        let context = self.tree.agent_spec(run.agent).context_tokens;
-        self.engine.result_bounds.for_context(context)
+        let spec = self.tree.agent_spec(run.agent);
+        match spec.profile.stop_after.contains(&run.name) {
+            true => MAX_ANSWER_BYTES,
+            false => self.engine.result_bounds.for_context(spec.context_tokens),
+        }
     }
 }
 
