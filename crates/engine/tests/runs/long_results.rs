@@ -368,9 +368,10 @@ async fn a_fork_reads_what_its_conversation_names_and_no_other_session_does() {
         model.push(reply::calls([(READ_OUTPUT, read.as_str())]));
         model.push(reply::text("Read."));
     };
+    let runs = orchestrator.runs();
     let fork = |id: &str, run| {
         let options = ForkOptions::new(id.parse().unwrap()).message("Read on.");
-        orchestrator.runs().fork(run, Turn(1), options)
+        runs.fork(run, Turn(1), options)
     };
     // A later run of the session, a fork, and a fork of that.
     reads();
