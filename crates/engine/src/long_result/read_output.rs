@@ -27,12 +27,10 @@ const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 /// How many forks may lie between a session and the one whose output it reads.
 const MAX_FORKS: usize = 32;
 
-const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call. Use it when a result holds a line \
-    such as [… bytes are cut out here; read them with read_output {…}] and you need what is missing: with the arguments that \
-    stand there. A page ends with `next_offset` where more follows. Give a `pattern` to find lines instead of reading them \
-    all.";
+const DESCRIPTION: &str = "Reads what was cut out of the long result of an earlier call: call it with the arguments that stand \
+    where the result was cut. A page has `next_offset` if more follows. With a `pattern` it finds lines instead.";
 
-const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"string","description":"The call whose result was cut, as the marker names it."},"offset":{"type":"integer","minimum":0,"description":"The byte to begin at, from 0. By default 0."},"line":{"type":"integer","minimum":1,"description":"The line to begin at, from 1, in the place of an offset."},"pattern":{"type":"string","minLength":1,"maxLength":500,"description":"A regular expression: only lines that it fits are returned, with their numbers. (?i) ignores case."}},"required":["call"],"additionalProperties":false}"#;
+const PARAMETERS: &str = r#"{"type":"object","properties":{"call":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"The byte to begin at."},"line":{"type":"integer","minimum":1,"description":"The line to begin at, in the place of an offset."},"pattern":{"type":"string","minLength":1,"maxLength":500,"description":"A regular expression. (?i) ignores case."}},"required":["call"],"additionalProperties":false}"#;
 
 /// The tool `read_output`.
 #[derive(Debug)]

@@ -167,7 +167,8 @@ async fn who_reads_on_in_a_long_result_of_strangers_words_reads_strangers_words(
         Arc::new(ScriptedTool::always(spec.read_only(), act))
     };
     let (page, list) = (tool(spec("page").open_world()), tool(spec("list")));
-    let world = World::with(FREE, nobody(), |builder| builder.tool(page).tool(list));
+    let free = "[rules.free]\nanswer = 'allow'\ntools = ['page', 'list']";
+    let world = World::with(free, nobody(), |builder| builder.tool(page).tool(list));
     let ran = world
         .calls_in("s", Mode::MODERATE, &[&[("page", "{}"), ("list", "{}")]])
         .await;

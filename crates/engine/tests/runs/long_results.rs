@@ -255,7 +255,7 @@ async fn what_is_not_kept_is_said_with_the_reason() {
     // Nor is anything kept that a policy keeps out of the store.
     let store = Arc::new(MemoryStore::new());
     let withheld = with(&store, answers(), big())
-        .policy(policy("[channels.chat]\ndata = { tool_results = false }"));
+        .policy(policy("channels.chat.data = { tool_results = false }"));
     let heard = hear(&withheld.build().unwrap(), request("go")).await;
     assert!(told(&heard).contains("not kept, since results of tools are not stored here"));
     assert_eq!(store.outputs(heard.result.run_id).await, Ok(Vec::new()));
@@ -441,7 +441,7 @@ async fn the_tool_comes_with_every_tool_that_is_run_here_and_with_nothing_else()
     let here = || builder(ScriptedModel::new()).tool(Arc::new(big()));
     assert_eq!(offered(here(), &model).await, ["big", READ_OUTPUT]);
     // A channel that names its tools gets it with them, and a rule may take it away: then no marker names it.
-    let named = policy("[channels.chat]\ntools = ['big']\nunlisted_tools = 'withheld'");
+    let named = policy("channels.chat.tools = ['big']\nchannels.chat.unlisted_tools = 'withheld'");
     assert_eq!(
         offered(here().policy(named), &model).await,
         ["big", READ_OUTPUT]

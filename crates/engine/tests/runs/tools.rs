@@ -60,7 +60,7 @@ async fn an_unknown_tool_is_answered_with_the_names_of_the_known_ones() {
     let value = heard.results()[0].value.clone();
     assert_eq!(
         value.as_str(),
-        r#"{"error":"unknown tool \"raed\"; the tools are: read, look"}"#
+        r#"{"error":"unknown tool \"raed\"; the tools are: read, look, read_output"}"#
     );
 }
 
