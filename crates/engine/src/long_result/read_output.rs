@@ -271,7 +271,8 @@ impl Reach {
         let mut next_line = None;
         'pages: loop {
             let (mut offset, mut number) = (page.start, page.first_line);
-            for line in page.text.split_inclusive('\n') {
+            let (lines, next) = whole_lines(&page);
+            for line in lines.split_inclusive('\n') {
                 if pattern.is_match(line.trim_end_matches(['\n', '\r'])) {
                     let shown = Line {
                         line: number,
@@ -289,7 +290,7 @@ impl Reach {
                 offset += line.len() as u64;
                 number += u64::from(line.ends_with('\n'));
             }
-            match page.next() {
+            match next {
                 Some(next) => page = self.at(run, call, next, SEARCHED_BYTES).await?,
                 None => break,
             }
@@ -328,6 +329,19 @@ fn unknown(call: &ToolCallId) -> ToolError {
 fn of_store(error: &StoreError) -> ToolError {
     tracing::warn!(%error, "a long output could not be read");
     ToolError::temporary("the store cannot be read at this moment; try again")
+}
+
+/// Returns the lines of a page that are whole, or the part of one that is longer than the page, and where to go on.
+fn whole_lines(page: &OutputPage) -> (&str, Option<OutputPlace>) {
+    let next = page.next();
+    let end = page.text.rfind('\n').map(|at| at + 1);
+    match (next, end) {
+        (Some(_), Some(end)) => {
+            let lines = page.text.get(..end).unwrap_or_default();
+            (lines, Some(OutputPlace::Byte(page.start + end as u64)))
+        }
+        (next, _) => (&page.text, next),
+    }
 }
 
 fn compiled(pattern: &str) -> Result<Regex, ToolError> {

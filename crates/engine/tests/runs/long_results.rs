@@ -197,6 +197,33 @@ async fn a_model_finds_lines_of_a_long_result_by_a_pattern() {
 }
 
 #[tokio::test]
+async fn a_pattern_finds_a_line_wherever_it_stands() {
+    // A search reads so much at a time that every line is cut by the end of some piece.
+    let line = "0123456789".repeat(4_000);
+    let long: String = (1..=60)
+        .map(|number| format!("<{number}>{line}</{number}>\n"))
+        .collect();
+    let tool = ScriptedTool::always(
+        spec("big").read_only(),
+        Act::value(JsonText::string(&long).as_str()),
+    );
+    let model = ScriptedModel::answering(|request: &ModelRequest| match request.messages.len() {
+        ..=2 => Script::from(reply::calls([("big", "{}")])),
+        3..=4 => {
+            let arguments = format!(r#"{{"call":"{}","pattern":"^<.*>$"}}"#, call_of(request));
+            Script::from(reply::calls([(READ_OUTPUT, arguments.as_str())]))
+        }
+        _ => Script::from(reply::text("Found.")),
+    });
+    let orchestrator = builder(model).tool(Arc::new(tool)).build().unwrap();
+    let heard = hear(&orchestrator, request("go")).await;
+    let found: Value = heard.results()[1].value.decode().unwrap();
+    let lines = found["matches"].as_array().unwrap().iter();
+    let lines: Vec<u64> = lines.map(|it| it["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, (1..=60).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_long_error_is_cut_and_kept_as_a_long_value_is() {
     let store = Arc::new(MemoryStore::new());
     let fails = ScriptedTool::always(spec("big").read_only(), Act::error(&long()));
