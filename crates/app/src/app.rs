@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{Role, ToolName, ToolSpec};
+use neuraxis_core::{READ_OUTPUT, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_sql::OpenError;
@@ -144,6 +144,7 @@ impl<'a> AppBuilder<'a> {
             .policy(config.policy().clone())
             .root(root(config))
             .search_tools_above(config.search_above())
+            .result_bounds(config.tools().result_bounds())
             .store(opened.store())
             .tools(tools(config, environment, recording)?);
         let Models {
@@ -293,7 +294,8 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    Ok(names.chain(project_tools()).collect())
+    let reader = READ_OUTPUT.parse().into_iter();
+    Ok(names.chain(project_tools()).chain(reader).collect())
 }
 
 /// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
@@ -303,7 +305,8 @@ pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
 /// A [`BuildError`], when their folder cannot be opened.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, None)?;
-    Ok(tools.iter().map(|tool| tool.spec().clone()).collect())
+    let specs = tools.iter().map(|tool| tool.spec().clone());
+    Ok(specs.chain(neuraxis_engine::read_output_spec()).collect())
 }
 
 fn tools(

@@ -65,6 +65,7 @@ pub struct Config {
     /// The file in which the approval key is, if there is one.
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
+    tools: ToolsConfig,
     project_root: PathBuf,
     search_above: u32,
     policy: Policy,
@@ -127,6 +128,7 @@ impl Config {
             discovery: sections.discovery,
             store,
             approval_key_file,
+            tools: sections.tools,
             project_root,
             search_above: sections
                 .tools
@@ -163,6 +165,12 @@ impl Config {
     #[must_use]
     pub const fn server(&self) -> &ServerConfig {
         &self.server
+    }
+
+    /// Returns the section `[tools]`.
+    #[must_use]
+    pub const fn tools(&self) -> &ToolsConfig {
+        &self.tools
     }
 
     /// Returns the folder that the file tools are confined to.

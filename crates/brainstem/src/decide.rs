@@ -18,6 +18,7 @@ use crate::request::{Request, RequestError};
 use crate::rules::{AgentRules, ChannelRules, ModeRules};
 use complexity::{Score, complexity};
 use limits::Source;
+pub(crate) use tools::is_reader;
 
 impl Policy {
     /// Decides what a request may do: who serves it, which tools it is offered, what it may use, and why.

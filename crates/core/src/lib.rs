@@ -127,7 +127,7 @@ pub use record::{
 pub use reply::{Reply, ReplyDelta, ReplyEnd, ReplyFinish, ReplyPart, RequestedCall};
 pub use run::{CallStage, MAX_TURNS_PROMPT, OpenCall, RequestSize, RunTree, Step, is_last_answer};
 pub use spec::{AgentSpec, AnswerRule, ClientTools, ForkPoint, RunSpec};
-pub use tool::{ToolAnnotations, ToolClass, ToolKind, ToolSpec};
+pub use tool::{READ_OUTPUT, ToolAnnotations, ToolClass, ToolKind, ToolSpec};
 pub use tool_search::{ToolSearch, offered_tools};
 pub use transcript::{PrefixDigest, Transcript};
 pub use usage::{CountLabel, RoleUsage, RunUsage, TokenCount, Usage};

@@ -218,4 +218,6 @@ pub enum ToolSignal {
         /// Their names, the best first.
         tools: Vec<ToolName>,
     },
+    /// It repeats what another call brought of strangers' words: the conversation holds them from now on.
+    Untrusted,
 }

@@ -7,7 +7,7 @@ mod error;
 use std::sync::Arc;
 
 use neuraxis_brainstem::Policy;
-use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
+use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
     Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, TraceSink,
 };
@@ -17,6 +17,8 @@ use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
+use crate::long_result::ResultBounds;
+use crate::long_result::read_output::ReadOutput;
 use crate::orchestrator::{Orchestrator, Parts};
 use crate::resilience::RetryPolicy;
 use crate::runs::{ActiveRuns, Governed, LostRuns, VerifiedSessions};
@@ -276,6 +278,15 @@ impl OrchestratorBuilder {
         self
     }
 
+    /// Sets how long results of tools may be: what a model reads of one, and what is kept of it beside the run. A model reads
+    /// the rest with the tool `read_output`, which an [`Orchestrator`] offers with every tool that it runs. An [`Agent`] keeps
+    /// nothing, so that what is cut there is gone.
+    #[must_use]
+    pub const fn result_bounds(mut self, bounds: ResultBounds) -> Self {
+        self.wiring.result_bounds = bounds;
+        self
+    }
+
     /// Puts the orchestrator together. Tools that can never run are warned of, in the log and by
     /// [`Orchestrator::warnings`].
     ///
@@ -285,7 +296,7 @@ impl OrchestratorBuilder {
     pub fn build(mut self) -> Result<Orchestrator, BuildError> {
         let store = self.store.take();
         let (verified, plan) = (self.verified.take(), self.plan.take());
-        let engine = self.engine()?;
+        let engine = self.engine(Keeping::Sessions)?;
         let warnings = engine.tool_warnings();
         for warning in &warnings {
             tracing::warn!("{warning}");
@@ -308,10 +319,10 @@ impl OrchestratorBuilder {
     ///
     /// A [`BuildError`] that names what is missing or which tool is wrong.
     pub fn build_agent(self) -> Result<Agent, BuildError> {
-        Ok(Agent::main_thread(Arc::new(self.engine()?)))
+        Ok(Agent::main_thread(Arc::new(self.engine(Keeping::Nothing)?)))
     }
 
-    fn engine(mut self) -> Result<Engine, BuildError> {
+    fn engine(mut self, keeping: Keeping) -> Result<Engine, BuildError> {
         let agents = agent_set(&self.agents)?;
         self.wiring.models.extend(agents.models());
         if self.wiring.models.is_empty() {
@@ -342,6 +353,14 @@ impl OrchestratorBuilder {
             }
             catalog.add(Arc::new(RunElsewhere(tool)))?;
         }
+        if keeping == Keeping::Sessions {
+            // The last of all: the tools before it do not move because of it.
+            let reader = ReadOutput::new().map_err(|rule| BuildError::Name {
+                given: READ_OUTPUT.to_owned(),
+                rule,
+            })?;
+            catalog.add_reader(reader)?;
+        }
         agents.check_tools(&catalog)?;
         ask_when::check(&self.asked_about, &catalog)?;
         let approval_key = match self.approval_key {
@@ -350,4 +369,11 @@ impl OrchestratorBuilder {
         };
         Ok(Engine::new(self.wiring, catalog, approval_key))
     }
+}
+
+/// What is kept of the runs of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    Sessions,
+    Nothing,
 }

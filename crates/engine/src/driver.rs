@@ -8,6 +8,7 @@ mod hooks;
 mod journal;
 mod keep;
 mod loading;
+mod long_result;
 mod model_call;
 mod serving;
 mod tool_call;

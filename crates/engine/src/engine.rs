@@ -26,6 +26,7 @@ use crate::approval_key::ApprovalKey;
 use crate::builder::OrchestratorBuilder;
 use crate::catalog::ToolCatalog;
 use crate::health::SharedHealth;
+use crate::long_result::ResultBounds;
 use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
 use crate::tool_search::narrow_requests;
@@ -51,6 +52,7 @@ pub(crate) struct Wiring {
     pub(crate) max_parallel_tools: usize,
     /// With more tools than this an agent searches them.
     pub(crate) search_above: u32,
+    pub(crate) result_bounds: ResultBounds,
     pub(crate) sinks: Vec<Arc<dyn TraceSink>>,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -73,6 +75,7 @@ impl Default for Wiring {
             tool_call_limit: None,
             max_parallel_tools: DEFAULT_MAX_PARALLEL_TOOLS,
             search_above: OrchestratorBuilder::SEARCH_TOOLS_ABOVE,
+            result_bounds: ResultBounds::default(),
             sinks: Vec::new(),
             approver: Arc::new(NobodyApproves),
             clock: Arc::new(SystemClock),

@@ -42,6 +42,7 @@ mod foreign_tool;
 mod health;
 mod idempotency;
 mod log;
+mod long_result;
 mod media;
 mod orchestrator;
 mod request;
@@ -71,6 +72,8 @@ pub use engine::{SystemClock, UuidV7};
 pub use event::{Event, Events};
 pub use idempotency::{Differences, RequestPart};
 pub use log::{LogError, ReplayError, ReplayReport, read_log, replay, write_log};
+pub use long_result::ResultBounds;
+pub use long_result::read_output::read_output_spec;
 pub use media::{
     AttachmentError, MAX_MEDIA_BYTES, MAX_MEDIA_BYTES_IN_ALL, MAX_MEDIA_PARTS, MAX_TEXT_BYTES,
     attachment,

@@ -10,14 +10,15 @@ use neuraxis_core::log::Carried;
 use neuraxis_core::uuid::Uuid;
 use neuraxis_core::{
     Advice, AskApproval, Consult, ContentHash, InboxEntry, InputId, JsonText, LlmError,
-    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolName, ToolOutcome,
-    ToolOutput, ToolSpec, Transcript,
+    ModelRequest, Record, Reply, RunId, Seq, SessionId, SessionMetrics, ToolCallId, ToolName,
+    ToolOutcome, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
     Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
-    HookedCall, Ids, LlmClient, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart,
-    RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
-    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    HookedCall, Ids, LlmClient, LongOutput, ModelInfo, OutputHead, OutputPage, OutputPlace,
+    ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session,
+    SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
+    TraceSink, TurnContext, UsageOf, async_trait,
 };
 
 mock! {
@@ -72,6 +73,13 @@ mock! {
         async fn post(&self, run: RunId, entry: &InboxEntry) -> Result<(), StoreError>;
         async fn inbox(&self, lease: &RunLease) -> Result<Vec<InboxEntry>, StoreError>;
         async fn settle(&self, lease: &RunLease, ids: &[InputId]) -> Result<(), StoreError>;
+    }
+
+    #[async_trait]
+    impl RunOutputs for SessionStore {
+        async fn keep_output(&self, lease: &RunLease, output: &LongOutput) -> Result<(), StoreError>;
+        async fn outputs(&self, run: RunId) -> Result<Vec<OutputHead>, StoreError>;
+        async fn output_page(&self, run: RunId, call: &ToolCallId, from: OutputPlace, most: usize) -> Result<OutputPage, StoreError>;
     }
 
     #[async_trait]

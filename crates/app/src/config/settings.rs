@@ -52,6 +52,14 @@ impl Config {
         self.add(&mut list, "tools.root".to_owned(), &root);
         let above = Value::Integer(self.search_above.into());
         self.add(&mut list, "tools.search_above".to_owned(), &above);
+        let bounds = self.tools.result_bounds();
+        for (key, bytes) in [
+            ("tools.max_result_bytes", bounds.max_bytes()),
+            ("tools.max_kept_bytes", bounds.max_kept_bytes()),
+        ] {
+            let bytes = Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
+            self.add(&mut list, key.to_owned(), &bytes);
+        }
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
         if let Some(plan) = &self.server.plan {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{AgentName, AgentSpec, Decision, Profile, Role, ToolChoice, ToolSpec};
+use neuraxis_core::{
+    AgentName, AgentSpec, Decision, Profile, Role, ToolChoice, ToolKind, ToolSpec,
+};
 
+use crate::decide::is_reader;
 use crate::policy::{Policy, opening};
 use crate::rules::AgentRules;
 
@@ -20,11 +23,14 @@ impl Policy {
         let rules = self.agents.get(name)?;
         let role = rules.role.as_ref().unwrap_or(role);
         let mut agent = AgentSpec::new(rules.profile.clone(), role.clone());
-        agent.tools = tools
+        let used = tools
             .iter()
-            .filter(|tool| self.uses(name, tool))
-            .cloned()
-            .collect();
+            .filter(|it| self.uses(name, it) && !is_reader(it));
+        let mut used: Vec<ToolSpec> = used.cloned().collect();
+        if used.iter().any(|tool| tool.kind == ToolKind::Server) {
+            used.extend(tools.iter().filter(|it| is_reader(it)).cloned());
+        }
+        agent.tools = used.into();
         let instructions = rules.instructions.clone();
         agent.system_prompt = instructions.filter(|text| !text.is_empty());
         agent.limits = rules.own_limits();

@@ -24,6 +24,7 @@ fn every_command_explains_itself() {
         &["runs"],
         &["runs", "list"],
         &["runs", "show"],
+        &["runs", "output"],
         &["runs", "replay"],
         &["runs", "fork"],
         &["runs", "resume"],

@@ -22,6 +22,7 @@ mod interrupt;
 #[cfg(unix)]
 mod killed;
 mod layers;
+mod long_results;
 mod machine;
 mod model_faults;
 #[cfg(unix)]

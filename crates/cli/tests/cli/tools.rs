@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 
 /// The tools, and what a call of each may change.
-const TOOLS: [(&str, &str); 12] = [
+const TOOLS: [(&str, &str); 13] = [
     ("current_time", "read-only"),
     ("calculate", "read-only"),
     ("ask_user", "read-only"),
@@ -18,6 +18,7 @@ const TOOLS: [(&str, &str); 12] = [
     ("apply_patch", "irreversible"),
     ("run_command", "irreversible"),
     ("research", "read-only"),
+    ("read_output", "read-only"),
 ];
 
 #[test]

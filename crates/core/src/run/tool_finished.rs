@@ -131,7 +131,8 @@ impl AgentTurn<'_> {
         call.state = CallState::Settled {
             failure: outcome.failure,
         };
-        let brings = ran.is_some() && call.untrusted;
+        let repeats = outcome.output.signal == Some(ToolSignal::Untrusted);
+        let brings = ran.is_some() && (call.untrusted || repeats);
         let arguments = call.arguments.clone();
         if let Some(asked) = asked {
             self.step.take_back(asked);

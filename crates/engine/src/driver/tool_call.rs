@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::catalog::ToolCatalog;
 use crate::driver::Driver;
 use crate::driver::hooks::after;
+use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
 use crate::engine::Engine;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
@@ -45,7 +46,7 @@ impl Driver {
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;
         }
-        let Some(tool) = self.engine.catalog.tool(&run.name).cloned() else {
+        let Some(tool) = self.tool(&run) else {
             let outcome = ToolOutcome::failed(ToolFailure::UnknownTool, "the tool is gone");
             self.ready
                 .push_back(finished(&run, outcome, Duration::ZERO));
@@ -56,6 +57,7 @@ impl Driver {
         let (effect_id, cancellation) = (run.effect_id, ctx.cancellation.clone());
         let permits = Arc::clone(&self.engine.tool_permits);
         let hooked = self.hooked(&run, tool.as_ref(), &ctx);
+        let fitting = Fitting::of(self, &run, tool.spec());
         let journal = Arc::clone(&self.journal);
         let mut call: BoxFuture<'static, Result<Input, StoreError>> = Box::pin(async move {
             // Waiting for a place does not count toward the tool's time. The semaphore is never closed.
@@ -77,6 +79,7 @@ impl Driver {
                 Some((engine, call)) => after(&engine.tool_hooks, &call, outcome).await,
                 None => outcome,
             };
+            let outcome = fitting.fit(outcome).await?;
             Ok(finished(&run, outcome, took))
         });
         // Many tools answer at once: what needs no waiting needs no place among what is waited for.

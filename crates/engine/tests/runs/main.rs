@@ -33,6 +33,7 @@ mod inboxes;
 mod isolation;
 mod leases;
 mod logs;
+mod long_results;
 mod media;
 mod owners;
 mod results;
