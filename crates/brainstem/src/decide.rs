@@ -12,6 +12,7 @@ use neuraxis_core::{
 
 use crate::budget::{self, Budget};
 
+use crate::agents::begins;
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};
@@ -83,7 +84,10 @@ impl Policy {
                 .push(format!("No model is called: {}", spent.reply));
             decision.spent = Some(spent);
         }
-        explain_opening(channel, &mut decision);
+        explain_opening(
+            begins(&channel.opening, &agent.profile.opening),
+            &mut decision,
+        );
         Ok(decision)
     }
 
@@ -222,16 +226,14 @@ fn shape_replies(
     decision.reasons.extend(reasons);
 }
 
-fn explain_opening(channel: &ChannelRules, decision: &mut Decision) {
-    let Opening::Gather { tool, .. } = &channel.opening else {
+fn explain_opening(begins: &Opening, decision: &mut Decision) {
+    let Opening::Gather { tool, .. } = begins else {
         return;
     };
-    decision
-        .reasons
-        .push(match opening(&channel.opening, decision) {
-            Opening::Gather { role, .. } => {
-                format!("It begins with role {role}, which chooses what {tool} gathers.")
-            }
-            Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
-        });
+    decision.reasons.push(match opening(begins, decision) {
+        Opening::Gather { role, .. } => {
+            format!("It begins with role {role}, which chooses what {tool} gathers.")
+        }
+        Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
+    });
 }

@@ -14,10 +14,11 @@ use neuraxis_core::{
     ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
-    HookedCall, Ids, LlmClient, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart,
-    RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
-    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
+    ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
+    ModelHook, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart, RunSummary, Session,
+    SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
+    TraceSink, TurnContext, UsageOf, async_trait,
 };
 
 mock! {
@@ -102,7 +103,7 @@ mock! {
 
     #[async_trait]
     impl Approver for Approver {
-        async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+        async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
     }
 }
 
@@ -113,7 +114,21 @@ mock! {
 
     #[async_trait]
     impl Advisor for Advisor {
-        async fn advise(&self, question: &Consult) -> Advice;
+        async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ModelHook`].
+    #[derive(Debug)]
+    pub ModelHook {}
+
+    #[async_trait]
+    impl ModelHook for ModelHook {
+        fn timing(&self) -> HookTiming;
+        fn lets_text_stream(&self) -> bool;
+        async fn before(&self, request: &HookedRequest) -> BeforeModel;
+        async fn after(&self, reply: &HookedReply) -> AfterModel;
     }
 }
 

@@ -1,14 +1,14 @@
 //! `neuraxis agents`: which agents there are.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand};
 use neuraxis::Policy;
 use neuraxis::brainstem::AgentConfig;
 use neuraxis::core::AgentName;
 use serde_json::{Value, json};
 
+use super::listing::Format;
 use crate::error::CommandError;
 use crate::harmless::one_line;
-use crate::output::Output;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -21,40 +21,44 @@ Examples:
 ///
 /// Each is one of [agents.NAME]; `ask` and `chat` take one by --agent.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Agents {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+}
+
+/// List the agents there are, as `neuraxis agents` alone does
+#[derive(Debug, Args)]
+struct List {
     /// What to print: some lines an agent, or a JSON array with everything that is configured of them
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
-}
-
 impl Agents {
     pub(crate) fn run(self, setup: &Setup) -> Result<(), CommandError> {
+        let list = match self.command {
+            Some(Command::List(list)) => list,
+            None => self.list,
+        };
         let loaded = setup.load()?;
         let policy = loaded.config.policy();
         let agents = policy
             .agents()
             .filter_map(|name| Some((name, policy.agent(name)?)));
-        let text = match self.format {
-            Format::Text => agents
-                .map(|(name, agent)| in_text(name, agent, policy))
-                .collect(),
-            Format::Json => {
-                let list: Value = agents.map(|(name, agent)| in_json(name, agent)).collect();
-                format!("{list:#}\n")
-            }
-        };
-        Output::new().text(&text)?;
-        Ok(())
+        list.format.print(
+            agents,
+            |(name, agent)| in_text(name, agent, policy),
+            |(name, agent)| in_json(name, agent),
+        )
     }
 }
 

@@ -24,10 +24,11 @@ use crate::engine::Engine;
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
         let unproven = self.drop_unproven(&mut vet);
-        if self.engine.tool_hooks.is_empty() {
+        let hooks = self.tool_hooks(vet.agent);
+        if hooks.is_empty() {
             return self.judge(vet, unproven, Vec::new());
         }
-        self.ask_hooks(vet, unproven);
+        self.ask_hooks(hooks, vet, unproven);
     }
 
     /// Judges calls about which nobody is to be asked before.

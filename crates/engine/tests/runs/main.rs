@@ -33,6 +33,7 @@ mod isolation;
 mod leases;
 mod logs;
 mod media;
+mod model_hooks;
 mod owners;
 mod results;
 mod sessions;

@@ -108,6 +108,7 @@ impl From<Reply> for Script {
             finish,
             usage,
             model,
+            ..
         } = reply;
         let parts = parts
             .into_iter()

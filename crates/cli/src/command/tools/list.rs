@@ -1,11 +1,11 @@
 //! `neuraxis tools list`: which tools there are.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use neuraxis::core::ToolSpec;
 use serde_json::{Value, json};
 
+use super::super::listing::Format;
 use crate::error::CommandError;
-use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -23,15 +23,6 @@ pub(crate) struct List {
     format: Format,
 }
 
-/// The form of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// A JSON array
-    Json,
-}
-
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
@@ -40,15 +31,7 @@ impl List {
             Progress::new().notice(&why);
         }
         let specs = app.orchestrator.tools().specs();
-        let text = match self.format {
-            Format::Text => specs.map(in_text).collect(),
-            Format::Json => {
-                let list: Value = specs.map(in_json).collect();
-                format!("{list:#}\n")
-            }
-        };
-        Output::new().text(&text)?;
-        Ok(())
+        self.format.print(specs, in_text, in_json)
     }
 }
 

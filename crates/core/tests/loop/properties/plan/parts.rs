@@ -56,6 +56,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
                 finish,
                 usage,
                 model: ModelRef::new("test", "m"),
+                advice: None,
             }
         },
     )
