@@ -10,9 +10,9 @@ use neuraxis_core::{
     AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName, SpentBudget,
 };
 
+use crate::agents::begins;
 use crate::budget::{self, Budget};
 
-use crate::agents::begins;
 use crate::names;
 use crate::policy::{PlanRules, Policy, opening};
 use crate::request::{Request, RequestError};

@@ -77,6 +77,8 @@ pub use neuraxis_engine::{Typed, TypedError};
 mod pages {
     #[doc = include_str!("../../../docs/embedding/approvals.md")]
     struct Approvals;
+    #[doc = include_str!("../../../docs/embedding/guardrails.md")]
+    struct Guardrails;
     #[doc = include_str!("../../../docs/embedding/hello-world.md")]
     struct HelloWorld;
     #[doc = include_str!("../../../docs/embedding/streaming.md")]

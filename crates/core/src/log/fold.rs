@@ -214,8 +214,7 @@ impl AgentView {
         match call.purpose {
             _ if call.reply.is_refusal() => {
                 self.hear_task(call);
-                self.conversation.push_reply(source, &call.reply);
-                self.turn_is_over(step);
+                self.conversation.say(&call.reply.text());
             }
             Purpose::Turn => {
                 self.hear_task(call);

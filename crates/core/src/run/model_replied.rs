@@ -31,9 +31,9 @@ impl AgentTurn<'_> {
         self.charge(&replied.served_by, reply.usage, replied.cost);
         self.note_call(&call, replied)?;
         if reply.is_refusal() {
-            let source = self.reply_source(&call);
-            self.agent.conversation.push_reply(source, &reply);
-            return Ok(Next::Finish(FinishReason::Refused, reply.text()));
+            let told = reply.text();
+            self.agent.conversation.say(&told);
+            return Ok(Next::Finish(FinishReason::Refused, told));
         }
         match call.planned.purpose {
             Purpose::Turn => self.turn_replied(&call, &reply),

@@ -277,11 +277,11 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
             BeforeModel::refuse("slow", "No.")
         }
     }
-    for (model, is_shown) in [
+    for model in [
         // It is still talking when the hook says no …
-        (talking("One two three").hang_at(2), true),
+        talking("One two three").hang_at(2),
         // … or has long said what it wants to do.
-        (reply::calls([("pay", "{}")]).into(), false),
+        reply::calls([("pay", "{}")]).into(),
     ] {
         let pay = Arc::new(ScriptedTool::echoing(spec("pay").read_only()));
         let program = Program::with(
@@ -294,7 +294,7 @@ async fn a_hook_alongside_stops_the_call_that_the_model_works_on_already() {
         heard.assert_valid(RunStatus::Done);
         assert_eq!(began.elapsed(), Duration::from_secs(5));
         assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
-        assert_eq!(shown(&heard), ("No.".to_owned(), is_shown));
+        assert_eq!(shown(&heard), ("No.".to_owned(), true));
         assert_eq!((pay.count(), program.model.open_calls()), (0, 0));
     }
 }
@@ -574,8 +574,8 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
             }
             tokio::task::yield_now().await;
         };
-        let red = neuraxis_core::JsonText::from_text("\"red\"");
-        let outcome = ToolOutcome::done(ToolOutput::new(red));
+        let crimson = neuraxis_core::JsonText::from_text("\"crimson\"");
+        let outcome = ToolOutcome::done(ToolOutput::new(crimson));
         let duration = Duration::from_secs(1);
         let handle = if later {
             let answer = neuraxis_engine::Answer::ToolResult {
@@ -594,13 +594,13 @@ async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_
         assert!(
             records
                 .iter()
-                .all(|record| !record.to_json().contains("red"))
+                .all(|record| !record.to_json().contains("crimson"))
         );
         let results = hook.results().into_iter();
         assert!(
             results
                 .into_iter()
-                .any(|it| it.output.value.as_str() == "\"red\"")
+                .any(|it| it.output.value.as_str() == "\"crimson\"")
         );
         let (run, _) = RunTree::restore(Transcript::default(), &records).unwrap();
         assert_eq!(run.status(), RunStatus::Done);
