@@ -38,6 +38,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         results,
         lenient_arguments: _,
         digest_after: _,
+        citations: _,
         compaction: _,
         repeats,
         usage: _,
@@ -103,6 +104,7 @@ fn check_conduct(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentCon
         stop_after,
         lenient_arguments,
         digest_after,
+        citations,
         compaction
     );
 }
