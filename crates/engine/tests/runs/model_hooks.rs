@@ -333,7 +333,7 @@ async fn a_hook_that_crashes_takes_too_long_or_comes_too_late_refuses() {
         heard.assert_valid(RunStatus::Done);
         assert_eq!(heard.result.finish_reason, Some(FinishReason::Refused));
         assert!(heard.result.reply.contains("a check"), "{:?}", heard.result);
-        assert!(!log(&heard).contains("42"));
+        assert!(!log(&heard).contains("It is 42"));
         assert!(began.elapsed() <= Duration::from_secs(31));
     }
 }
@@ -545,8 +545,12 @@ fn after_a_crash_what_was_not_looked_at_yet_does_not_count() {
 #[tokio::test(start_paused = true)]
 async fn what_a_client_brings_is_looked_at_as_any_result_whether_or_not_the_run_was_at_work() {
     for later in [false, true] {
-        let hook = ScriptedToolHook::new().after(AfterCall::withhold("secret"));
-        let hook = Arc::new(hook);
+        let hook = match later {
+            // The other tool is done by then.
+            true => ScriptedToolHook::new().after(AfterCall::Keep),
+            false => ScriptedToolHook::new(),
+        };
+        let hook = Arc::new(hook.after(AfterCall::withhold("secret")));
         let model = ScriptedModel::new()
             .then(reply::calls([("pick", "{}"), ("slow", "{}")]))
             .then(reply::text("Done."));
