@@ -4,7 +4,7 @@
 //!
 //! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
-//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`VirtualClock`], [`CountingIds`];
+//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`VirtualClock`], [`CountingIds`];
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
