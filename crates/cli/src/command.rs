@@ -7,7 +7,6 @@ mod chat;
 mod config;
 mod doctor;
 mod lease_progress;
-mod listing;
 mod lookup;
 pub(crate) mod models;
 mod policy;

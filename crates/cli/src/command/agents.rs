@@ -6,9 +6,9 @@ use neuraxis::brainstem::AgentConfig;
 use neuraxis::core::AgentName;
 use serde_json::{Value, json};
 
-use super::listing::Format;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::output::{ListFormat, Output};
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -39,8 +39,8 @@ enum Command {
 #[derive(Debug, Args)]
 struct List {
     /// What to print: some lines an agent, or a JSON array with everything that is configured of them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl Agents {
@@ -54,11 +54,13 @@ impl Agents {
         let agents = policy
             .agents()
             .filter_map(|name| Some((name, policy.agent(name)?)));
-        list.format.print(
+        Output::new().list(
+            list.format,
             agents,
             |(name, agent)| in_text(name, agent, policy),
             |(name, agent)| in_json(name, agent),
-        )
+        )?;
+        Ok(())
     }
 }
 

@@ -10,9 +10,9 @@ use neuraxis::core::LlmError;
 use neuraxis_app::{Endpoint, KeySource, ModelError, Offer, Readiness, UnnamedModel, discover};
 use serde_json::{Value, json};
 
-use super::listing::Format;
 use crate::error::CommandError;
 use crate::harmless::one_line;
+use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -36,8 +36,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Models {
     /// What to print: a list for people, or a JSON array with all names
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 /// A role, with what is known of its endpoint.
@@ -67,7 +67,7 @@ impl Models {
         for notice in &notices {
             progress.notice(notice);
         }
-        self.format.print(listings.iter(), in_text, in_json)?;
+        Output::new().list(self.format, listings.iter(), in_text, in_json)?;
         match listings.iter().filter(|listing| listing.failed()).count() {
             0 => Ok(()),
             failed => {

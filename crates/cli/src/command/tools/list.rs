@@ -4,8 +4,8 @@ use clap::Args;
 use neuraxis::core::ToolSpec;
 use serde_json::{Value, json};
 
-use super::super::listing::Format;
 use crate::error::CommandError;
+use crate::output::{ListFormat, Output};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -19,8 +19,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
     /// What to print: a line or two a tool, or a JSON array with everything that is known of them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
 }
 
 impl List {
@@ -31,7 +31,8 @@ impl List {
             Progress::new().notice(&why);
         }
         let specs = app.orchestrator.tools().specs();
-        self.format.print(specs, in_text, in_json)
+        Output::new().list(self.format, specs, in_text, in_json)?;
+        Ok(())
     }
 }
 
