@@ -14,8 +14,8 @@ use neuraxis_core::{
     Purpose, Reply, ReplyAdvice, ReplyFinish, ReplyPart, TextPart, ToolName, Usage,
 };
 use neuraxis_ports::{
-    AfterModel, BeforeModel, CancellationToken, HookTiming, HookedReply, HookedRequest, ModelHook,
-    TurnContext,
+    AfterModel, BeforeModel, CancellationToken, HookTiming, HookedReply, HookedRequest, LlmClient,
+    ModelHook, TurnContext,
 };
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
@@ -92,7 +92,11 @@ impl Driver {
     }
 
     /// Gathers who looks at an attempt of a model call; `None` if nobody does.
-    pub(super) fn attempt_hooks(&self, call: &CallModel, model: ModelRef) -> Option<AttemptHooks> {
+    pub(super) fn attempt_hooks(
+        &self,
+        call: &CallModel,
+        client: &dyn LlmClient,
+    ) -> Option<AttemptHooks> {
         let spec = self.tree.agent_spec(call.agent);
         let hooks = self.engine.model_hooks_of(spec);
         if hooks.is_empty() {
@@ -110,7 +114,7 @@ impl Driver {
             purpose: call.purpose,
             alongside,
             delivers: spec.delivering_tool().map(|tool| tool.name.clone()),
-            model,
+            model: client.info().model,
         })
     }
 }
