@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use neuraxis_core::{
-    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, ModelFailed, ModelReplied,
-    NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded, Usage,
-    is_last_answer,
+    Attempt, Audience, CallModel, Input, LlmError, LlmErrorKind, MicroUsd, ModelFailed,
+    ModelReplied, NextAttempt, Purpose, Reply, ReplyAssembler, ReplyDelta, Role, RoleDowngraded,
+    Usage, is_last_answer,
 };
 use neuraxis_ports::{CallContext, LlmClient, ReplyStream};
 use tokio::time::Instant;
@@ -116,6 +116,17 @@ impl Driver {
         }));
     }
 
+    /// Takes note of a reply, and returns what it cost. A call that a hook cut short says nothing of its model.
+    fn note_reply(&self, served_by: &Role, reply: &Reply) -> Option<MicroUsd> {
+        if reply.is_refusal() && reply.usage == Usage::UNKNOWN {
+            return None;
+        }
+        let engine = &self.engine;
+        let clock = engine.clock.as_ref();
+        engine.health.replied(&engine.policy, served_by, clock);
+        engine.policy.cost(&reply.usage, &reply.model)
+    }
+
     fn live_call(&self, call: &CallModel) -> (Arc<Feed>, Arc<CallBuffer>) {
         let live = LiveCall {
             effect_id: call.effect_id,
@@ -154,15 +165,10 @@ impl Driver {
         let clock = engine.clock.as_ref();
         let error = match result {
             Ok(reply) => {
-                let was_asked = reply.usage != Usage::UNKNOWN || !reply.is_refusal();
-                if was_asked {
-                    engine.health.replied(&engine.policy, &served_by, clock);
-                }
-                let cost = engine.policy.cost(&reply.usage, &reply.model);
                 return Input::ModelReplied(ModelReplied {
                     effect_id,
                     attempt: number,
-                    cost: cost.filter(|_| was_asked),
+                    cost: self.note_reply(&served_by, &reply),
                     reply: Arc::new(reply),
                     served_by,
                     downgraded,
