@@ -45,6 +45,8 @@ struct Case {
     arguments: Option<toml::Table>,
     /// Whether the conversation holds untrusted content.
     untrusted: bool,
+    /// Whose session it is.
+    owner: Option<String>,
     /// What the call gets.
     expect: Option<Permission>,
     /// The rule that says so.
@@ -293,7 +295,8 @@ impl Case {
             let refused = |why| format!("the call is refused before it is judged: {why}");
             fits(&tool.name, &arguments).map_err(refused)?;
         }
-        let judgment = policy.explain(decision, &Call::new(tool, &arguments).with_root("/project"));
+        let call = Call::new(tool, &arguments).with_root("/project");
+        let judgment = policy.explain(decision, &call.with_owner(self.owner.as_deref()));
         let answer = match judgment.verdict {
             Verdict::Allow => Permission::Allow,
             Verdict::Ask { .. } => Permission::Ask,

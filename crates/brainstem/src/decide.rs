@@ -10,6 +10,7 @@ use neuraxis_core::{
     AgentName, BudgetScope, Channel, Decision, Mode, Opening, PlanName, SpentBudget,
 };
 
+use crate::agents::begins;
 use crate::budget::{self, Budget};
 
 use crate::names;
@@ -84,7 +85,10 @@ impl Policy {
                 .push(format!("No model is called: {}", spent.reply));
             decision.spent = Some(spent);
         }
-        explain_opening(channel, &mut decision);
+        explain_opening(
+            begins(&channel.opening, &agent.profile.opening),
+            &mut decision,
+        );
         Ok(decision)
     }
 
@@ -223,16 +227,14 @@ fn shape_replies(
     decision.reasons.extend(reasons);
 }
 
-fn explain_opening(channel: &ChannelRules, decision: &mut Decision) {
-    let Opening::Gather { tool, .. } = &channel.opening else {
+fn explain_opening(begins: &Opening, decision: &mut Decision) {
+    let Opening::Gather { tool, .. } = begins else {
         return;
     };
-    decision
-        .reasons
-        .push(match opening(&channel.opening, decision) {
-            Opening::Gather { role, .. } => {
-                format!("It begins with role {role}, which chooses what {tool} gathers.")
-            }
-            Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
-        });
+    decision.reasons.push(match opening(begins, decision) {
+        Opening::Gather { role, .. } => {
+            format!("It begins with role {role}, which chooses what {tool} gathers.")
+        }
+        Opening::Direct => format!("It begins directly, because {tool} is not on offer."),
+    });
 }

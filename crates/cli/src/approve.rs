@@ -20,7 +20,7 @@ use std::sync::Arc;
 use neuraxis::RunHandle;
 use neuraxis::core::{ApprovalDecision, AskApproval, ToolSpec};
 use neuraxis::engine::ToolCatalog;
-use neuraxis::ports::{Approver, ApproverReply, CancellationToken, async_trait};
+use neuraxis::ports::{Approver, ApproverReply, CancellationToken, TurnContext, async_trait};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::CommandError;
@@ -108,7 +108,7 @@ pub(crate) fn prompter(
 
 #[async_trait]
 impl Approver for PromptingApprover {
-    async fn decide(&self, ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         let (reply, answer) = oneshot::channel();
         let ask = ask.clone();
         if self.questions.send(Question { ask, reply }).await.is_err() {
@@ -121,7 +121,7 @@ impl Approver for PromptingApprover {
 
 #[async_trait]
 impl Approver for AbsentApprover {
-    async fn decide(&self, _ask: &AskApproval) -> ApproverReply {
+    async fn decide(&self, _ask: &AskApproval, _turn: &TurnContext) -> ApproverReply {
         match self.0 {
             WhenAway::Deny => ApproverReply::Nobody,
             WhenAway::Wait => ApproverReply::Later,

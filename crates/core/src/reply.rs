@@ -20,6 +20,31 @@ pub struct Reply {
     pub usage: Usage,
     /// The model that answered.
     pub model: ModelRef,
+    /// What the program's code made of it before it counted, where that is not nothing. What the model wrote is then nowhere
+    /// but in [`ReplyAdvice::AskAgain`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Box<ReplyAdvice>>,
+}
+
+/// What a program's code made of a reply before it counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "advice", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReplyAdvice {
+    /// Its text is the program's.
+    Rewritten,
+    /// It is not the answer: none of its calls runs, and the model is told why and asked again, as often as
+    /// [`AnswerRule`](crate::AnswerRule) says.
+    AskAgain {
+        /// What is wrong with it and what to do, for the model.
+        reason: String,
+    },
+    /// Its text is the program's, and the agent ends with it and
+    /// [`FinishReason::Refused`](crate::FinishReason::Refused).
+    Refused {
+        /// Why, for the log.
+        reason: String,
+    },
 }
 
 /// One part of a reply.
@@ -92,6 +117,21 @@ impl Reply {
             _ => None,
         });
         thoughts.collect()
+    }
+
+    /// Returns why the model is to give another in its place, if it is.
+    #[must_use]
+    pub fn turned_down(&self) -> Option<&str> {
+        match self.advice.as_deref()? {
+            ReplyAdvice::AskAgain { reason } => Some(reason),
+            ReplyAdvice::Rewritten | ReplyAdvice::Refused { .. } => None,
+        }
+    }
+
+    /// Tells whether the agent ends with its text, because the program's code refused the request or what the model said.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.advice.as_deref(), Some(ReplyAdvice::Refused { .. }))
     }
 
     /// Returns the calls the model asks for.

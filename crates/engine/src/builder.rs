@@ -9,7 +9,8 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, READ_OUTPUT, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, ModelHook, SessionStore, Tool, ToolHook, ToolRunner,
+    TraceSink,
 };
 
 use crate::agent::Agent;
@@ -152,6 +153,14 @@ impl OrchestratorBuilder {
     #[must_use]
     pub fn tool_hook(mut self, hook: Arc<dyn ToolHook>) -> Self {
         self.wiring.tool_hooks.push(hook);
+        self
+    }
+
+    /// Adds code that looks at what models are sent and at what they say, such as a guardrail. Several are asked in the order in
+    /// which they are added.
+    #[must_use]
+    pub fn model_hook(mut self, hook: Arc<dyn ModelHook>) -> Self {
+        self.wiring.model_hooks.push(hook);
         self
     }
 
@@ -335,6 +344,7 @@ impl OrchestratorBuilder {
             self.wiring.policy = Arc::new(policy);
         }
         self.wiring.instructions = agents.instructions();
+        self.wiring.agent_hooks = agents.hooks();
         let mut catalog = ToolCatalog::default();
         for tool in self.tools.into_iter().chain(agents.tools()) {
             catalog.add(tool)?;

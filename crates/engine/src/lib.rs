@@ -36,6 +36,7 @@ mod builder;
 mod catalog;
 mod driver;
 mod engine;
+mod error_kind;
 mod event;
 mod feed;
 mod foreign_tool;

@@ -30,6 +30,7 @@ mod approver;
 mod clock;
 mod ids;
 mod llm;
+mod model_hook;
 mod provider;
 mod request_context;
 mod secret;
@@ -48,6 +49,7 @@ pub use approver::{Approver, ApproverReply};
 pub use clock::Clock;
 pub use ids::Ids;
 pub use llm::{CallContext, LlmClient, ModelInfo, ReplyStream};
+pub use model_hook::{AfterModel, BeforeModel, HookTiming, HookedReply, HookedRequest, ModelHook};
 pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,

@@ -4,7 +4,7 @@
 //!
 //! - a fake of each port that behaves as told and remembers what it saw: [`ScriptedModel`], [`ScriptedTool`],
 //!   [`FailingStore`] (faults in front of a real store), [`RecordingSink`], [`ScriptedApprover`], [`ScriptedAdvisor`],
-//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`VirtualClock`], [`CountingIds`];
+//!   [`ScriptedRunner`], [`ScriptedToolHook`], [`ScriptedModelHook`], [`VirtualClock`], [`CountingIds`];
 //! - a mock of each port, made with `mockall`, in [`mock`], for tests whose claim is which calls are made;
 //! - builders for what tests need most: [`reply`], [`messages`], [`request`], [`spec`], [`call_context`],
 //!   [`tool_context`], [`RunLog`];
@@ -44,6 +44,7 @@ mod llama_server;
 pub mod messages;
 pub mod mock;
 mod model;
+mod model_hook;
 mod postgres;
 pub mod reply;
 mod run_log;
@@ -57,12 +58,13 @@ mod tool_runner;
 pub use advisor::ScriptedAdvisor;
 pub use aftermath::{Aftermath, assert_nowhere};
 pub use approver::ScriptedApprover;
-pub use call::{call_context, tool_context};
+pub use call::{call_context, tool_context, turn_context};
 pub use clock::{CountingIds, START, VirtualClock};
 pub use faulty_model_server::{FaultyModelServer, ModelFault};
 pub use llama_server::LlamaServer;
 pub use messages::{request, request_of};
 pub use model::{CallMode, Script, ScriptedModel, SeenModelCall};
+pub use model_hook::ScriptedModelHook;
 pub use postgres::Postgres;
 pub use run_log::{RecordingSink, RunLog};
 pub use silent_proxy::SilentProxy;

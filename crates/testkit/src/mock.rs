@@ -14,9 +14,10 @@ use neuraxis_core::{
     ToolOutcome, ToolOutput, ToolSpec, Transcript,
 };
 use neuraxis_ports::{
-    Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
-    HookedCall, Ids, LlmClient, LongOutput, ModelInfo, OutputHead, OutputPage, OutputPlace,
-    ReplyStream, RunFilter, RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session,
+    Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
+    ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
+    LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, ReplyStream, RunFilter,
+    RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session,
     SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
     TraceSink, TurnContext, UsageOf, async_trait,
 };
@@ -110,7 +111,7 @@ mock! {
 
     #[async_trait]
     impl Approver for Approver {
-        async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+        async fn decide(&self, ask: &AskApproval, turn: &TurnContext) -> ApproverReply;
     }
 }
 
@@ -121,7 +122,21 @@ mock! {
 
     #[async_trait]
     impl Advisor for Advisor {
-        async fn advise(&self, question: &Consult) -> Advice;
+        async fn advise(&self, question: &Consult, turn: &TurnContext) -> Advice;
+    }
+}
+
+mock! {
+    /// A mock of [`ModelHook`].
+    #[derive(Debug)]
+    pub ModelHook {}
+
+    #[async_trait]
+    impl ModelHook for ModelHook {
+        fn timing(&self) -> HookTiming;
+        fn lets_text_stream(&self) -> bool;
+        async fn before(&self, request: &HookedRequest) -> BeforeModel;
+        async fn after(&self, reply: &HookedReply) -> AfterModel;
     }
 }
 

@@ -70,6 +70,7 @@ pub fn of(parts: impl IntoIterator<Item = ReplyPart>, finish: ReplyFinish) -> Re
         finish,
         usage: Usage::default(),
         model,
+        advice: None,
     }
 }
 

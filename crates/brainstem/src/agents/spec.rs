@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    AgentName, AgentSpec, Decision, Profile, Role, ToolChoice, ToolKind, ToolSpec,
+    AgentName, AgentSpec, Decision, Opening, Profile, Role, ToolChoice, ToolKind, ToolSpec,
 };
 
 use crate::decide::is_reader;
@@ -40,6 +40,7 @@ impl Policy {
         agent.tool_choice.clone_from(&rules.tool_choice);
         agent.fan_out.clone_from(&rules.fan_out);
         drop_impossible_choices(&mut agent);
+        agent.profile.opening = fitting_opening(&agent);
         Some(agent)
     }
 
@@ -70,7 +71,7 @@ impl Policy {
             return Profile::named(decision.profile.as_str());
         };
         let mut profile = rules.profile.clone();
-        profile.opening = opening(&channel.opening, decision);
+        profile.opening = opening(begins(&channel.opening, &profile.opening), decision);
         profile.data = profile.data.and(channel.data);
         if let Some(mode) = self.modes.get(&decision.mode) {
             let own = rules.tool_retries.unwrap_or(mode.tool_retries);
@@ -119,6 +120,24 @@ impl Policy {
 
     fn rules_of(&self, decision: &Decision) -> Option<&AgentRules> {
         self.agents.get(self.agent_of(decision)?)
+    }
+}
+
+/// Returns how a run begins: as the channel says, or as the agent does where that says nothing.
+pub(crate) const fn begins<'a>(channel: &'a Opening, agent: &'a Opening) -> &'a Opening {
+    match channel {
+        Opening::Direct => agent,
+        Opening::Gather { .. } => channel,
+    }
+}
+
+/// Returns the opening of an agent that is given these tools: without the one that it gathers with, it begins directly.
+pub(crate) fn fitting_opening(agent: &AgentSpec) -> Opening {
+    match &agent.profile.opening {
+        Opening::Gather { tool, .. } if agent.tools.iter().all(|it| it.name != *tool) => {
+            Opening::Direct
+        }
+        opening => opening.clone(),
     }
 }
 

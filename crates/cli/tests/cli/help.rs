@@ -30,6 +30,7 @@ fn every_command_explains_itself() {
         &["runs", "resume"],
         &["runs", "cassette"],
         &["agents"],
+        &["agents", "list"],
         &["tools"],
         &["tools", "list"],
         &["tools", "call"],

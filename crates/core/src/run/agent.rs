@@ -17,6 +17,7 @@ use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
 use crate::ids::{AgentId, Attempt, ContentIndex, EffectId, Role, ToolCallId, ToolName, Turn};
+use crate::input::is_false;
 use crate::log::Conversation;
 use crate::profile::{Hook, Opening};
 use crate::record::PromptReason;
@@ -55,6 +56,9 @@ pub(super) struct Agent {
     /// How often it was asked for another answer.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) turned_down: u32,
+    /// Whether a model was to be asked for it by now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) has_asked: bool,
     /// The tool choice of the next turn, for that turn alone (loop rule 18).
     pub(super) forced: Option<ToolChoice>,
     /// What the model is told after the current batch.
@@ -132,6 +136,9 @@ pub(super) struct PlannedCall {
     pub(super) choice: Option<ToolChoice>,
     /// What was already tried to make it succeed.
     pub(super) tried: Tried,
+    /// Whether it is the first of its agent; none before it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) is_first: Option<bool>,
 }
 
 /// What was already tried to make a model call succeed; each helps at most once.
@@ -165,6 +172,9 @@ pub(super) struct Consulting {
     pub(super) hook: Hook,
     /// The calls that wait to be processed, where the question is about them.
     pub(super) batch: Option<Batch>,
+    /// The model call that waits to be made, where the question is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) planned: Option<PlannedCall>,
 }
 
 impl PlannedCall {
@@ -178,6 +188,7 @@ impl PlannedCall {
                 trimmed: false,
                 simplified: false,
             },
+            is_first: None,
         }
     }
 }
@@ -201,6 +212,7 @@ impl Agent {
             failed_tools: Vec::new(),
             reminders: 0,
             turned_down: 0,
+            has_asked: false,
             forced: None,
             notes: Vec::new(),
             futile_compactions: 0,

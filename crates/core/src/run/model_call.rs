@@ -130,6 +130,7 @@ impl Agent {
             } else {
                 Audience::Component
             },
+            is_first: planned.is_first == Some(true),
             request: self.request_of(spec, call)?,
         }))
     }

@@ -9,7 +9,7 @@ use super::turn::StepBuilder;
 use super::{RunTree, Step};
 use crate::decision::Taint;
 use crate::finish::RunStatus;
-use crate::ids::{AgentId, RunId, Seq, ToolCallId};
+use crate::ids::{AgentId, RunId, Seq, ToolCallId, Turn};
 use crate::json::JsonText;
 use crate::message::Message;
 use crate::record::{Pending, PendingKind, RecordBody, Waiting};
@@ -135,6 +135,23 @@ impl RunTree {
     pub fn agent_spec(&self, agent: AgentId) -> &AgentSpec {
         let agent = self.agent(agent);
         agent.map_or(&self.spec.root, |agent| agent.spec(&self.spec))
+    }
+
+    /// Returns an agent's conversation as its model is sent it next.
+    #[must_use]
+    pub fn transcript_of(&self, agent: AgentId) -> Transcript {
+        let agent = self.agent(agent);
+        agent
+            .map(|agent| agent.conversation.transcript().clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the turn that an agent is in.
+    #[must_use]
+    pub fn turn_of(&self, agent: AgentId) -> Turn {
+        self.agent(agent)
+            .map(|agent| agent.turn)
+            .unwrap_or_default()
     }
 
     /// Returns the untrusted content that an agent's conversation holds, that of its parent when it was started included.

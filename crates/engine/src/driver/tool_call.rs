@@ -11,7 +11,7 @@ use neuraxis_core::{
     AgentId, Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
     ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
-use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext};
+use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext, ToolHook};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
@@ -19,7 +19,6 @@ use crate::driver::Driver;
 use crate::driver::hooks::after;
 use crate::driver::long_result::Fitting;
 use crate::driver::under_way::Work;
-use crate::engine::Engine;
 use crate::feed::{CallBuffer, Feed, LiveCall, LiveText};
 use crate::tool_search::{self, FIND_TOOLS};
 
@@ -76,7 +75,7 @@ impl Driver {
             drop(permit);
             let took = started.elapsed();
             let outcome = match hooked {
-                Some((engine, call)) => after(&engine.tool_hooks, &call, outcome).await,
+                Some((hooks, call)) => after(&hooks, &call, outcome).await,
                 None => outcome,
             };
             let outcome = fitting.fit(outcome).await?;
@@ -103,13 +102,14 @@ impl Driver {
         run: &RunTool,
         tool: &dyn Tool,
         ctx: &ToolContext,
-    ) -> Option<(Arc<Engine>, HookedCall)> {
-        if self.engine.tool_hooks.is_empty() {
+    ) -> Option<(Vec<Arc<dyn ToolHook>>, HookedCall)> {
+        let hooks = self.tool_hooks(run.agent);
+        if hooks.is_empty() {
             return None;
         }
         let (id, arguments) = (run.tool_call_id.clone(), run.arguments.clone());
         let call = HookedCall::new(ctx.turn.clone(), id, tool.spec().clone(), arguments);
-        Some((Arc::clone(&self.engine), call))
+        Some((hooks, call))
     }
 
     fn reports(&self, run: &RunTool) -> Arc<Reports> {

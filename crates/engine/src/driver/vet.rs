@@ -25,10 +25,11 @@ use crate::tool_search;
 impl Driver {
     pub(super) fn vet(&mut self, mut vet: Vet) {
         let unproven = self.drop_unproven(&mut vet);
-        if self.engine.tool_hooks.is_empty() {
+        let hooks = self.tool_hooks(vet.agent);
+        if hooks.is_empty() {
             return self.judge(vet, unproven, Vec::new());
         }
-        self.ask_hooks(vet, unproven);
+        self.ask_hooks(hooks, vet, unproven);
     }
 
     /// Judges calls about which nobody is to be asked before.
@@ -112,7 +113,8 @@ impl Driver {
         if offered.is_some_and(|offered| !offered.contains(&spec.name)) {
             return Vetting::deny("the policy in force does not offer it to such a request");
         }
-        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine);
+        let judged = judged(spec, call, self.tree.taint(turn.agent), &self.engine)
+            .with_owner(self.scope.request.owner());
         self.engine.policy.vet(decision, &judged, reasons)
     }
 
@@ -132,6 +134,7 @@ impl Driver {
             journal: Arc::clone(&self.journal),
             decision,
             taint: self.tree.taint(vet.agent).cloned().unwrap_or_default(),
+            owner: self.scope.request.owner().map(str::to_owned),
         };
         self.work.push(Box::pin(async move {
             let effect_id = vet.effect_id;
@@ -203,6 +206,7 @@ struct Lookup {
     journal: Arc<Journal>,
     decision: Arc<Decision>,
     taint: Taint,
+    owner: Option<String>,
 }
 
 impl Lookup {
@@ -248,7 +252,8 @@ impl Lookup {
         given: &mut Vec<Grant>,
     ) -> Vetting {
         let policy = &self.engine.policy;
-        let judged = judged(spec, call, Some(&self.taint), &self.engine);
+        let judged =
+            judged(spec, call, Some(&self.taint), &self.engine).with_owner(self.owner.as_deref());
         let nothing = Remembered::default();
         let known = remembered.as_ref().unwrap_or(&nothing);
         let mut reasons = ReasonCache::default();

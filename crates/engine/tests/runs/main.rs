@@ -35,6 +35,7 @@ mod leases;
 mod logs;
 mod long_results;
 mod media;
+mod model_hooks;
 mod owners;
 mod results;
 mod sessions;

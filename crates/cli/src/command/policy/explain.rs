@@ -55,6 +55,10 @@ pub(crate) struct Explain {
     #[arg(long = "args", value_name = "JSON", requires = "tool")]
     arguments: Option<String>,
 
+    /// Whose session it is, for rules that name owners; left out, nobody said
+    #[arg(long, value_name = "NAME", requires = "tool")]
+    owner: Option<String>,
+
     /// As if the conversation held what this tool brought from outside
     #[arg(long, value_name = "NAME")]
     untrusted: Option<String>,
@@ -123,7 +127,10 @@ impl Explain {
             let checked = app.orchestrator.tools().check(name, &arguments);
             let outcome = match checked {
                 Err(error) if are_given => Err(error.to_string()),
-                _ => Ok(policy.explain(&decision, &Call::new(tool, &arguments).with_root(&root))),
+                _ => {
+                    let call = Call::new(tool, &arguments).with_root(&root);
+                    Ok(policy.explain(&decision, &call.with_owner(self.owner.as_deref())))
+                }
             };
             Judged { tool, outcome }
         });

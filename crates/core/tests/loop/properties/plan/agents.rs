@@ -141,8 +141,9 @@ fn mostly_few_hooks() -> impl Strategy<Value = Vec<Hook>> {
         Hook::Progress,
         Hook::ProcessCalls,
         Hook::Answer,
+        Hook::Request,
     ];
-    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..5)]
+    prop_oneof![3 => Just(Vec::new()), 1 => subsequence(hooks, 1..6)]
 }
 
 fn remind() -> NoCalls {
