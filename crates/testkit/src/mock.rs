@@ -2,6 +2,7 @@
 //!
 //! Not for the rest: where only the result matters, the fakes of this crate read better.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use mockall::mock;
@@ -16,8 +17,9 @@ use neuraxis_core::{
 use neuraxis_ports::{
     Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
     HookedCall, Ids, LlmClient, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart,
-    RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
-    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    RunSummary, SearchHit, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext,
+    ToolError, ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError,
+    async_trait,
 };
 
 mock! {
@@ -137,6 +139,17 @@ mock! {
     #[async_trait]
     impl ToolRunner for ToolRunner {
         async fn run_tool(&self, tool: &ToolName, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+    }
+}
+
+mock! {
+    /// A mock of [`WebSearch`].
+    #[derive(Debug)]
+    pub WebSearch {}
+
+    #[async_trait]
+    impl WebSearch for WebSearch {
+        async fn search(&self, query: &str, most: NonZeroU32) -> Result<Vec<SearchHit>, WebSearchError>;
     }
 }
 

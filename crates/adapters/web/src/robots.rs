@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "[a-zé%*$/]{0,30}") {
+        fn whatever_a_site_says_is_read_without_a_crash(text in "(?s).{0,300}", path in "/x[a-zé%*$/]{0,30}") {
             let text = format!("user-agent: *\ndisallow: {text}\nallow: {text}");
             allows(&Robots::of(200, text.as_bytes()), &path);
         }
