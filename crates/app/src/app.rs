@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{Role, ToolName, ToolSpec};
+use neuraxis_core::{InvalidId, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_sql::OpenError;
@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
+use crate::web::{self, SearchError, WEB_TOOLS};
 
 /// What is said where nothing is configured and there is nowhere to keep anything.
 const NO_DATA_FOLDER: &str =
@@ -292,14 +293,15 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    Ok(names.chain(project_tools()).collect())
+    let of_web = WEB_TOOLS.into_iter().filter_map(|name| name.parse().ok());
+    Ok(names.chain(of_web).chain(project_tools()).collect())
 }
 
 /// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
 ///
 /// # Errors
 ///
-/// A [`BuildError`], when their folder cannot be opened.
+/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, None)?;
     Ok(tools.iter().map(|tool| tool.spec().clone()).collect())
@@ -311,6 +313,7 @@ fn tools(
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    tools.extend(web::tools(config, environment)?);
     if !config.offers_project_tools() {
         return Ok(tools);
     }
@@ -394,6 +397,17 @@ pub enum BuildError {
         /// What is wrong with the folder.
         source: ProjectError,
     },
+    /// The search of the web cannot be used.
+    #[error("{at:#}: {fault}")]
+    Search {
+        /// Where it is configured.
+        at: Origin,
+        /// What is wrong with it.
+        fault: SearchError,
+    },
+    /// A tool of the web is not defined as it should be.
+    #[error(transparent)]
+    WebTool(#[from] InvalidId),
     /// The policy names tools that there are not.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -57,6 +57,8 @@ pub use neuraxis_testkit as testkit;
 pub use neuraxis_tools as tools;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools::{schemars, tool};
+#[cfg(feature = "web")]
+pub use neuraxis_web as web;
 #[cfg(feature = "wire")]
 pub use neuraxis_wire as wire;
 

@@ -39,8 +39,7 @@ pub struct WebConfig {
     /// The most bytes of documents that are kept, so that a run reads further pages without fetching again. 33,554,432.
     pub cache_bytes: usize,
     /// `[web.search]`: the service that `web_search` asks. None, and then there is no such tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub search: Option<SearchConfig>,
+    pub search: SearchConfig,
 }
 
 /// The fewest characters of a page: fewer would make more calls than pages are worth.
@@ -58,7 +57,7 @@ impl Default for WebConfig {
             convert_timeout: Duration::from_secs(10),
             page_chars: 20_000,
             cache_bytes: 32 << 20,
-            search: None,
+            search: SearchConfig::default(),
         }
     }
 }
@@ -89,7 +88,7 @@ mod tests {
             ("page_chars = 10", "expected at least 1000 characters"),
             ("timeout = 5", "a duration with its unit"),
             ("[search]\nprovider = 'bing'", "unknown variant `bing`"),
-            ("[search]", "missing field `provider`"),
+            ("[search]\nkey = 'x'", "unknown field `key`"),
         ] {
             let error = toml::from_str::<WebConfig>(text).unwrap_err();
             assert!(error.message().contains(said), "{error}");

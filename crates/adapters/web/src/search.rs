@@ -56,36 +56,48 @@ impl SearchProvider {
 
 /// `[web.search]`: the service that `web_search` asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SearchConfig {
-    /// Which service: `searxng`, `brave` or `tavily`.
-    pub provider: SearchProvider,
+    /// Which service: `searxng`, `brave` or `tavily`. None, and then there is no search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<SearchProvider>,
     /// Where it is. Brave and Tavily have their own address; a SearXNG has none but this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// The name of the environment variable that holds the key, which Brave and Tavily want.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
     /// How long a search may take. 15 s: a SearXNG asks other services in turn.
-    #[serde(default = "usual_timeout", with = "duration_text")]
+    #[serde(with = "duration_text")]
     pub timeout: Duration,
 }
 
-const fn usual_timeout() -> Duration {
-    Duration::from_secs(15)
+impl Default for SearchConfig {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            base_url: None,
+            api_key_env: None,
+            timeout: Duration::from_secs(15),
+        }
+    }
 }
 
 impl SearchConfig {
     /// Names a service, with nothing else said.
     #[must_use]
-    pub const fn new(provider: SearchProvider) -> Self {
+    pub fn new(provider: SearchProvider) -> Self {
         Self {
-            provider,
-            base_url: None,
-            api_key_env: None,
-            timeout: usual_timeout(),
+            provider: Some(provider),
+            ..Self::default()
         }
+    }
+
+    /// Tells whether anything is said that only means something with a service.
+    #[must_use]
+    pub const fn is_configured(&self) -> bool {
+        self.provider.is_some() || self.base_url.is_some() || self.api_key_env.is_some()
     }
 
     /// Makes what asks the service, with the key that [`api_key_env`](Self::api_key_env) names.
@@ -97,7 +109,7 @@ impl SearchConfig {
         &self,
         api_key: Option<Secret>,
     ) -> Result<Arc<dyn WebSearch>, SearchConfigError> {
-        let provider = self.provider;
+        let provider = self.provider.ok_or(SearchConfigError::NoProvider)?;
         let url = self.base_url.as_deref().or(provider.usual_url());
         let url = url.ok_or(SearchConfigError::NoUrl)?;
         let base = Url::parse(url.trim()).ok().filter(|url| {
@@ -123,6 +135,9 @@ impl SearchConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchConfigError {
+    /// It is nowhere said which service is meant.
+    #[error("provider is missing; known: searxng, brave, tavily")]
+    NoProvider,
     /// It is nowhere said where the service is.
     #[error("base_url is missing: where is the SearXNG? For example \"http://127.0.0.1:8888\"")]
     NoUrl,
@@ -146,6 +161,7 @@ impl SearchConfigError {
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
+            Self::NoProvider => "provider",
             Self::NoUrl | Self::Url => "base_url",
             Self::NoKey { .. } => "api_key_env",
         }
@@ -159,7 +175,13 @@ mod tests {
     #[test]
     fn what_a_service_needs_is_asked_for_by_the_name_of_its_key() {
         let key_of = |config: &SearchConfig, key| config.connect(key).unwrap_err().key();
+        let nobody = SearchConfig::default();
+        assert_eq!(
+            (nobody.is_configured(), key_of(&nobody, None)),
+            (false, "provider")
+        );
         let searxng = SearchConfig::new(SearchProvider::Searxng);
+        assert!(searxng.is_configured());
         assert_eq!(key_of(&searxng, None), "base_url");
         for url in ["127.0.0.1:8888", "ftp://a", "http://me:canary@a/", ""] {
             let mut config = searxng.clone();

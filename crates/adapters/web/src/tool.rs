@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use neuraxis_core::{InvalidId, JsonText, ToolAnnotations, ToolClass, ToolOutput, ToolSpec};
+use neuraxis_core::{
+    InvalidId, JsonText, Source, ToolAnnotations, ToolClass, ToolOutput, ToolSpec,
+};
 use neuraxis_ports::{Tool, ToolContext, ToolError, async_trait};
 use serde::{Deserialize, Serialize};
 
@@ -86,11 +88,11 @@ impl Tool for WebFetch {
             fetched.ok_or_else(|| ToolError::temporary("cancelled: the page was not fetched"))?;
         let document = fetched.map_err(FetchError::into_tool_error)?;
         let page = arguments.page.unwrap_or(1);
-        output(&document, page)
+        output(&document, &arguments.url, page)
     }
 }
 
-fn output(document: &Document, page: usize) -> Result<ToolOutput, ToolError> {
+fn output(document: &Document, asked: &str, page: usize) -> Result<ToolOutput, ToolError> {
     let content = document.page(page).map_err(FetchError::into_tool_error)?;
     let pages = document.pages();
     let mut summary = format!("Page {page} of {pages}.");
@@ -113,5 +115,13 @@ fn output(document: &Document, page: usize) -> Result<ToolOutput, ToolError> {
     let value = value.map_err(|error| {
         ToolError::permanent(format!("the page cannot be written as JSON: {error}"))
     })?;
-    Ok(ToolOutput::new(value))
+    let titled = |source: Source| match &document.title {
+        Some(title) => source.titled(title.as_str()),
+        None => source,
+    };
+    let source = Source::new(document.url.as_str());
+    // An answer may name the page by the address that was asked for, too.
+    let moved = (!source.is_at(asked)).then(|| titled(Source::new(asked)));
+    let output = ToolOutput::new(value).with_source(titled(source));
+    Ok(moved.into_iter().fold(output, ToolOutput::with_source))
 }

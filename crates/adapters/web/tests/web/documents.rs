@@ -1,7 +1,7 @@
 //! What becomes of documents of each kind.
 
-use neuraxis_core::{JsonText, ToolClass};
-use neuraxis_testkit::{WebAnswer, WebSite};
+use neuraxis_core::{JsonText, Source, ToolClass};
+use neuraxis_testkit::{WebAnswer, WebSite, tool_context};
 use serde_json::json;
 
 use crate::support::{allowing, call, fetch, refused, tool};
@@ -54,6 +54,28 @@ async fn a_page_is_given_as_markdown_with_its_title_and_where_it_is() {
     let link = format!("[lakes]({})", site.url("/guide/lakes.html"));
     assert!(content.contains(&link), "{content}");
     assert!(content.contains("| Elbe"), "{content}");
+}
+
+#[tokio::test]
+async fn what_was_read_can_be_cited_by_the_address_that_was_asked_for_and_by_where_it_led() {
+    let site = WebSite::start(|request| match request.path() {
+        "/old" => WebAnswer::redirect("/rivers"),
+        _ => WebAnswer::page(ARTICLE),
+    })
+    .await;
+    let tool = tool(&allowing([&site]));
+    for (path, expected) in [
+        ("/rivers#x", vec!["/rivers"]),
+        ("/old", vec!["/rivers", "/old"]),
+    ] {
+        let arguments = JsonText::from_text(json!({"url": site.url(path)}).to_string());
+        let output = tool.call(arguments, tool_context()).await.unwrap();
+        let expected: Vec<Source> = expected
+            .into_iter()
+            .map(|path| Source::new(site.url(path)).titled("Rivers"))
+            .collect();
+        assert_eq!(output.sources, expected, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -174,7 +196,7 @@ async fn a_long_document_comes_in_pages_that_are_fetched_once() {
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_named() {
     let tool = tool(&allowing([]));
-    let none = neuraxis_testkit::tool_context();
+    let none = tool_context();
     let error = tool
         .call(JsonText::from_text(r#"{"uri":"x"}"#), none)
         .await
