@@ -105,6 +105,7 @@ async fn all_tools_of_this_build_are_there() {
             "ask_user",
             "update_plan",
             "system_health",
+            "web_fetch",
             "list_files",
             "read_file",
             "search_files",

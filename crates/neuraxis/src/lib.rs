@@ -87,4 +87,7 @@ mod pages {
     struct Testing;
     #[doc = include_str!("../../../docs/embedding/tools.md")]
     struct Tools;
+    #[cfg(feature = "web")]
+    #[doc = include_str!("../../../docs/web.md")]
+    struct Web;
 }
