@@ -18,7 +18,7 @@ use crate::environment::Environment;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
-use crate::web::{self, SearchError, WEB_TOOLS};
+use crate::web::{self, FETCH, SearchError};
 
 /// What is said where nothing is configured and there is nowhere to keep anything.
 const NO_DATA_FOLDER: &str =
@@ -293,8 +293,8 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    let of_web = WEB_TOOLS.into_iter().filter_map(|name| name.parse().ok());
-    Ok(names.chain(of_web).chain(project_tools()).collect())
+    let names = names.chain(FETCH.parse());
+    Ok(names.chain(project_tools()).collect())
 }
 
 /// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.

@@ -11,10 +11,10 @@ use crate::config::secret::{HIDDEN, is_variable_name};
 use crate::discover::in_variable;
 use crate::environment::Environment;
 
-/// The names of these tools. Rules may name them also where there is no search.
-pub(crate) const WEB_TOOLS: [&str; 2] = ["web_fetch", SEARCH];
+/// The tool that is always there.
+pub(crate) const FETCH: &str = "web_fetch";
 
-/// The tool that is there only if a service is configured.
+/// The tool that is there only if a service is configured. Rules may name it all the same.
 pub(crate) const SEARCH: &str = "web_search";
 
 /// Why the search that is configured cannot be used. Never holds the key.

@@ -55,7 +55,7 @@ async fn an_address_that_must_not_be_reached_is_an_error_for_the_model_and_the_r
         .then(reply::text("It cannot be reached."));
     let model = Arc::new(script);
     let result = run(&model, &Arc::default(), Mode::EXPLORATORY, &site).await;
-    assert_eq!(result.finish_reason, FinishReason::Stop);
+    assert_eq!(result.finish_reason, Some(FinishReason::Stop));
     assert_eq!(result.reply, "It cannot be reached.");
     let requests = model.requests();
     let read = format!("{:?}", requests.last().unwrap().messages);

@@ -212,7 +212,9 @@ impl Fetcher {
                     answer = self.send(&place, robots::MAX_BYTES, left).await?;
                 }
                 let robots = Robots::of(answer.status.as_u16(), &answer.body);
-                self.robots.put(key, answer.body.len(), robots.clone());
+                if !matches!(robots, Robots::Unknown(_)) {
+                    self.robots.put(key, answer.body.len(), robots.clone());
+                }
                 robots
             }
         };
