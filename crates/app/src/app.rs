@@ -293,7 +293,7 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    let names = names.chain(FETCH.parse());
+    let names = names.chain(FETCH.parse::<ToolName>());
     Ok(names.chain(project_tools()).collect())
 }
 

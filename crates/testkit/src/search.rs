@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use neuraxis_ports::{SearchHit, WebSearch, WebSearchError, async_trait};
 
-/// Finds what it was given to find, and remembers what it was asked. A word of the question that stands in a title is enough.
+/// Finds what it was given to find, whatever it is asked, and remembers the questions.
 ///
 /// ```
 /// use neuraxis_ports::{SearchHit, WebSearch};
@@ -66,12 +66,7 @@ impl WebSearch for ScriptedSearch {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-        let fits = |hit: &&SearchHit| {
-            let title = hit.title.to_lowercase();
-            words.iter().any(|word| title.contains(word.as_str()))
-        };
-        let found = self.hits.iter().filter(fits).cloned();
+        let found = self.hits.iter().cloned();
         Ok(found.take(most.get() as usize).collect())
     }
 }

@@ -35,16 +35,10 @@ pub enum SearchScene {
     IsSilent,
 }
 
-type Made = Pin<
-    Box<
-        dyn Future<
-                Output = (
-                    Arc<dyn WebSearch>,
-                    Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-                ),
-            > + Send,
-    >,
->;
+/// Tells the questions that a service was asked so far.
+pub type Asked = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+type Made = Pin<Box<dyn Future<Output = (Arc<dyn WebSearch>, Asked)> + Send>>;
 
 /// What the suite looks at: makes an adapter with the key [`SEARCH_KEY`] in front of a service that behaves so, with a timeout
 /// of less than two seconds, and what tells the questions that the service was asked.
@@ -55,13 +49,7 @@ impl Subject {
     pub fn new<M, F>(make: M) -> Self
     where
         M: Fn(SearchScene) -> F + Send + Sync + 'static,
-        F: Future<
-                Output = (
-                    Arc<dyn WebSearch>,
-                    Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-                ),
-            > + Send
-            + 'static,
+        F: Future<Output = (Arc<dyn WebSearch>, Asked)> + Send + 'static,
     {
         Self(Box::new(move |scene| Box::pin(make(scene))))
     }
