@@ -105,7 +105,7 @@ fn where_no_search_is_configured_there_is_no_tool_and_the_doctor_says_how_to_add
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let doctor = machine.run(["doctor", "--offline"]);
     for part in [
-        "no search service is configured",
+        "none is configured, so that there is no tool web_search",
         "web.search.provider",
         "docs/web.md",
     ] {

@@ -31,9 +31,9 @@ const STACK_BYTES: usize = 64 << 20;
 /// The most bytes of an answer.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// The most memory that the helper may take, in bytes: a hundred times a document of usual size.
+/// The most memory that the helper may take beyond what it begins with, in bytes: fifty times the longest document.
 #[cfg(unix)]
-const MAX_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 512 << 20;
 
 /// Does the work of the process that reads documents and returns its exit code, if this process was started as that.
 ///
@@ -123,6 +123,8 @@ async fn in_process(
 ) -> Result<Option<Answer>, ConvertError> {
     let mut command = Command::new(program);
     command.arg(CONVERT).env_clear().kill_on_drop(true);
+    // The allocator of our programs would set a gigabyte aside at once, which the limit of memory could not tell from use.
+    command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -217,10 +219,21 @@ fn limit(order: &Order) {
         current: Some(most),
         maximum: Some(most),
     };
+    // What an allocator set aside before counts, too, be it used or not.
+    let memory = set_aside().saturating_add(MAX_MEMORY);
     // Where a system does not know one of them, the others hold, and the time that whoever started this waits.
-    let _unknown = setrlimit(Resource::Data, most(MAX_MEMORY));
+    let _unknown = setrlimit(Resource::Data, most(memory));
     let _unknown = setrlimit(Resource::Cpu, most(order.seconds.max(1)));
     let _unknown = setrlimit(Resource::Core, most(0));
+}
+
+/// Returns how many bytes of memory this process has set aside for its data, where the system tells.
+#[cfg(unix)]
+fn set_aside() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kilobytes = data.and_then(|data| data.trim().trim_end_matches(" kB").parse().ok());
+    kilobytes.map_or(0, |kilobytes: u64| kilobytes.saturating_mul(1_024))
 }
 
 #[cfg(not(unix))]

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::may_be_utf8;
-
 /// How a document is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,7 +93,7 @@ fn guess(body: &[u8]) -> Option<Kind> {
     if text.starts_with("<!doctype html") || text.starts_with("<html") {
         return Some(Kind::Html);
     }
-    may_be_utf8(body).then_some(Kind::Text)
+    std::str::from_utf8(body).is_ok().then_some(Kind::Text)
 }
 
 #[cfg(test)]

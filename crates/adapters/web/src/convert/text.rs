@@ -13,21 +13,13 @@ pub(super) fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) 
     let named = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
     let in_page = || if is_page { named_in_page(bytes) } else { None };
     let encoding = named.or_else(in_page).unwrap_or_else(|| {
-        if may_be_utf8(bytes) {
+        if std::str::from_utf8(bytes).is_ok() {
             UTF_8
         } else {
             WINDOWS_1252
         }
     });
     encoding.decode(bytes).0
-}
-
-/// Tells whether bytes are UTF-8, be it that the last letter is cut off.
-pub(super) fn may_be_utf8(bytes: &[u8]) -> bool {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
-    }
 }
 
 /// Finds `charset=…` in the beginning of a page.
@@ -74,11 +66,5 @@ mod tests {
         assert_eq!(decode("café".as_bytes(), None, false), "café");
         assert_eq!(decode(b"caf\xe9", Some("utf-8"), false), "caf\u{fffd}");
         assert_eq!(decode(b"a", Some("no-such"), false), "a");
-        let cut = "caf\u{e9}s \u{e9}".as_bytes().split_last().unwrap().1;
-        assert_eq!(
-            decode(cut, None, false),
-            "cafés \u{fffd}",
-            "the rest was not read"
-        );
     }
 }

@@ -125,6 +125,7 @@ async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, Fe
         body.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
         if piece.len() > room {
             is_cut = true;
+            drop_half_letter(&mut body);
             break;
         }
     }
@@ -134,6 +135,15 @@ async fn read(url: &Url, mut response: Response, most: u64) -> Result<Answer, Fe
         body,
         is_cut,
     })
+}
+
+/// Takes the last letter off, if it was cut: a text with half of one would pass for one of another encoding.
+fn drop_half_letter(body: &mut Vec<u8>) {
+    if let Err(error) = std::str::from_utf8(body)
+        && error.error_len().is_none()
+    {
+        body.truncate(error.valid_up_to());
+    }
 }
 
 /// Says why there is no answer. A refusal of ours is found beneath what the client makes of it.

@@ -20,8 +20,8 @@ pub(super) async fn check(config: &Config, environment: &Environment, sends: boo
     };
     let provider = config.web().search.provider;
     let (Some(service), Some(provider)) = (service, provider) else {
-        let detail = "no search service is configured: there is no tool web_search";
-        return Check::new(SUBJECT, NAME, Outcome::Skipped, detail).fix(
+        let detail = "none is configured, so that there is no tool web_search";
+        return Check::new(SUBJECT, NAME, Outcome::Ok, detail).fix(
             "to add one, set web.search.provider to searxng (with base_url), brave or tavily (with api_key_env); docs/web.md says how",
         );
     };
