@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use neuraxis_cassette::{Cassette, CassetteConfig, CassetteError};
-use neuraxis_core::{READ_OUTPUT, Role, ToolName, ToolSpec};
+use neuraxis_core::{InvalidId, READ_OUTPUT, Role, ToolName, ToolSpec};
 use neuraxis_engine::{Orchestrator, OrchestratorBuilder, SystemClock};
 use neuraxis_ports::{Approver, Clock, LlmClient, Tool};
 use neuraxis_sql::OpenError;
@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
+use crate::web::{self, FETCH, SearchError};
 
 /// What is said where nothing is configured and there is nowhere to keep anything.
 const NO_DATA_FOLDER: &str =
@@ -294,15 +295,18 @@ pub fn is_project_tool(name: &str) -> bool {
 pub fn tool_names() -> Result<Vec<ToolName>, BuildError> {
     let tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
     let names = tools.iter().map(|tool| tool.spec().name.clone());
-    let reader = READ_OUTPUT.parse().into_iter();
-    Ok(names.chain(project_tools()).chain(reader).collect())
+    let own = [FETCH, READ_OUTPUT].map(str::parse::<ToolName>);
+    Ok(names
+        .chain(project_tools())
+        .chain(own.into_iter().flatten())
+        .collect())
 }
 
 /// Returns the tools that an engine would offer, for whoever checks what a policy says about them without one.
 ///
 /// # Errors
 ///
-/// A [`BuildError`], when their folder cannot be opened.
+/// A [`BuildError`], when their folder cannot be opened, or the search that is configured cannot be used.
 pub fn tool_specs(config: &Config, environment: &Environment) -> Result<Vec<ToolSpec>, BuildError> {
     let tools = tools(config, environment, None)?;
     let specs = tools.iter().map(|tool| tool.spec().clone());
@@ -315,6 +319,7 @@ fn tools(
     recording: Option<PathBuf>,
 ) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = neuraxis_tools::built_in(Arc::new(SystemClock))?;
+    tools.extend(web::tools(config, environment)?);
     if !config.offers_project_tools() {
         return Ok(tools);
     }
@@ -398,6 +403,17 @@ pub enum BuildError {
         /// What is wrong with the folder.
         source: ProjectError,
     },
+    /// The search of the web cannot be used.
+    #[error("{at:#}: {fault}")]
+    Search {
+        /// Where it is configured.
+        at: Origin,
+        /// What is wrong with it.
+        fault: SearchError,
+    },
+    /// A tool of the web is not defined as it should be.
+    #[error(transparent)]
+    WebTool(#[from] InvalidId),
     /// The policy names tools that there are not.
     #[error(transparent)]
     Config(#[from] ConfigError),

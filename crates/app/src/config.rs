@@ -17,6 +17,7 @@ mod sections;
 mod settings;
 mod sources;
 mod store;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use neuraxis_brainstem::{Policy, PolicyConfig, PolicyError};
 use neuraxis_core::{Role, ToolName};
 use neuraxis_engine::OrchestratorBuilder;
 use neuraxis_tools::OwnFiles;
+use neuraxis_web::WebConfig;
 use toml::Table;
 
 pub use change::Change;
@@ -66,6 +68,7 @@ pub struct Config {
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
     tools: ToolsConfig,
+    web: WebConfig,
     project_root: PathBuf,
     search_above: u32,
     policy: Policy,
@@ -104,6 +107,7 @@ impl Config {
         named::check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
+        web::check_key(&layers)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
         ignored.extend(loosening);
@@ -119,12 +123,14 @@ impl Config {
         notices.extend(layers.retired());
         notices.extend(unused);
         notices.extend(addresses::unprotected(&models, &layers));
+        notices.extend(web::unprotected(&sections.web, &layers));
         notices.extend(too_wide_root.map(|what| project::not_offered(&project_root, what)));
         let store = sections.store.in_place(environment);
         let approval_key_file = approval_key::shown_file(&store, environment);
         Ok(Self {
             models,
             server: sections.server,
+            web: sections.web,
             discovery: sections.discovery,
             store,
             approval_key_file,

@@ -35,6 +35,7 @@ mod providers;
 mod store;
 mod tape;
 mod trust;
+mod web;
 
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
@@ -50,7 +51,9 @@ pub use discover::{
 pub use environment::Environment;
 pub use neuraxis_ports::{ConnectError, Offer, ProviderKind, Readiness};
 pub use neuraxis_sql::{Contents, OpenError};
+pub use neuraxis_web::{SearchConfig, WebConfig};
 pub use providers::{Provider, ProviderConfig};
 pub use store::OpenStore;
 pub use tape::{Tape, Tapes};
 pub use trust::{Trust, TrustError, TrustList};
+pub use web::{SearchError, search_service};

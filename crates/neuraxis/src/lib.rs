@@ -59,6 +59,8 @@ pub use neuraxis_testkit as testkit;
 pub use neuraxis_tools as tools;
 #[cfg(feature = "tools")]
 pub use neuraxis_tools::{schemars, tool};
+#[cfg(feature = "web")]
+pub use neuraxis_web as web;
 #[cfg(feature = "wire")]
 pub use neuraxis_wire as wire;
 
@@ -101,4 +103,7 @@ mod pages {
     struct Tools;
     #[doc = include_str!("../../../docs/embedding/typed-answers.md")]
     struct TypedAnswers;
+    #[cfg(feature = "web")]
+    #[doc = include_str!("../../../docs/web.md")]
+    struct Web;
 }

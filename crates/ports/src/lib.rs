@@ -39,6 +39,7 @@ mod tool;
 mod tool_hook;
 mod tool_runner;
 mod trace;
+mod web_search;
 
 pub use async_trait::async_trait;
 pub use futures_core::Stream;
@@ -69,3 +70,4 @@ pub use tool::{
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};
+pub use web_search::{SearchHit, WebSearch, WebSearchError};

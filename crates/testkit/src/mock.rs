@@ -2,6 +2,7 @@
 //!
 //! Not for the rest: where only the result matters, the fakes of this crate read better.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use mockall::mock;
@@ -17,9 +18,9 @@ use neuraxis_ports::{
     Advisor, AfterCall, AfterModel, Approver, ApproverReply, BeforeCall, BeforeModel, CallContext,
     ChainHead, Clock, HookTiming, HookedCall, HookedReply, HookedRequest, Ids, LlmClient,
     LongOutput, ModelHook, ModelInfo, OutputHead, OutputPage, OutputPlace, ReplyStream, RunFilter,
-    RunLease, RunLog, RunOutputs, RunStart, RunSummary, Session,
+    RunLease, RunLog, RunOutputs, RunStart, RunSummary, SearchHit, Session,
     SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError, ToolHook, ToolRunner,
-    TraceSink, TurnContext, UsageOf, async_trait,
+    TraceSink, TurnContext, UsageOf, WebSearch, WebSearchError, async_trait,
 };
 
 mock! {
@@ -160,6 +161,17 @@ mock! {
     #[async_trait]
     impl ToolRunner for ToolRunner {
         async fn run_tool(&self, tool: &ToolName, arguments: JsonText, ctx: ToolContext) -> Result<ToolOutput, ToolError>;
+    }
+}
+
+mock! {
+    /// A mock of [`WebSearch`].
+    #[derive(Debug)]
+    pub WebSearch {}
+
+    #[async_trait]
+    impl WebSearch for WebSearch {
+        async fn search(&self, query: &str, most: NonZeroU32) -> Result<Vec<SearchHit>, WebSearchError>;
     }
 }
 

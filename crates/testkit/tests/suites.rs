@@ -118,6 +118,40 @@ mod the_counting_ids {
     neuraxis_testkit::ids_suite!(CountingIds::new());
 }
 
+mod the_scripted_search {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use neuraxis_ports::{WebSearch, WebSearchError};
+    use neuraxis_testkit::ScriptedSearch;
+    use neuraxis_testkit::conformance::web_search::{Asked, SearchScene, Subject};
+
+    fn subject() -> Subject {
+        Subject::new(|scene| async move {
+            let error = match scene {
+                SearchScene::Finds(hits) => return made(ScriptedSearch::new(hits)),
+                SearchScene::RefusesKey => WebSearchError::Unauthorized,
+                SearchScene::IsBusy => WebSearchError::RateLimited {
+                    retry_after: Some(Duration::from_secs(7)),
+                },
+                SearchScene::RefusesQuestion => WebSearchError::Refused { why: "no".into() },
+                SearchScene::Fails => WebSearchError::Failing { status: 503 },
+                SearchScene::IsNoService => WebSearchError::InvalidResponse { why: "no".into() },
+                _ => WebSearchError::Timeout,
+            };
+            made(ScriptedSearch::failing(error))
+        })
+    }
+
+    fn made(search: ScriptedSearch) -> (Arc<dyn WebSearch>, Asked) {
+        let search = Arc::new(search);
+        let asked = Arc::clone(&search);
+        (search, Arc::new(move || asked.queries()))
+    }
+
+    neuraxis_testkit::web_search_suite!(subject());
+}
+
 #[test]
 fn every_rule_of_a_suite_is_mounted_by_its_macro() {
     let suites = [
@@ -134,6 +168,7 @@ fn every_rule_of_a_suite_is_mounted_by_its_macro() {
         .concat(),
         include_str!("../src/conformance/tool.rs").to_owned(),
         include_str!("../src/conformance/trace_sink.rs").to_owned(),
+        include_str!("../src/conformance/web_search.rs").to_owned(),
     ];
     for suite in suites {
         let (_, list) = suite.split_once("mount_rules!").unwrap();

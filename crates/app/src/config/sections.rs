@@ -11,6 +11,7 @@ use neuraxis_brainstem::{
 };
 use neuraxis_core::{AgentName, Channel, Mode, PlanName, Role};
 use neuraxis_engine::ResultBounds;
+use neuraxis_web::WebConfig;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use toml::Table;
@@ -28,6 +29,7 @@ pub(super) struct Sections {
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
     pub(super) server: ServerConfig,
+    pub(super) web: WebConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,

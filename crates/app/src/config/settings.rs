@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::error::POLICY_SECTIONS;
 use super::origin::Origin;
-use super::{Config, ServerConfig, secret};
+use super::{Config, ServerConfig, secret, web};
 
 /// The value of one key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,7 @@ impl Config {
             let bytes = Value::Integer(i64::try_from(bytes).unwrap_or(i64::MAX));
             self.add(&mut list, key.to_owned(), &bytes);
         }
+        self.add(&mut list, "web".to_owned(), &web::table(&self.web));
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
         if let Some(plan) = &self.server.plan {

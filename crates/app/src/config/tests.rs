@@ -2,6 +2,7 @@
 
 mod complaints;
 mod project;
+mod web;
 
 use std::error::Error;
 use std::fs;

@@ -47,5 +47,6 @@ mod told;
 mod tools;
 mod trust;
 mod warrants;
+mod web;
 mod writing;
 mod wrong;

@@ -160,22 +160,22 @@ fn a_policy_file_is_checked_with_its_place() {
 
 #[test]
 fn tools_that_are_not_there_now_are_a_warning_in_every_command() {
-    let tools = "['shop__query', 'github__list_*', 'web_fetch', 'web_*']";
+    let tools = "['shop__query', 'github__list_*', 'web_search', 'web_s*']";
     let text = format!("[rules.r]\nanswer = 'ask'\ntools = {tools}\n");
     let machine = Machine::new().with_file("later.toml", text);
     let said = machine.run(["policy", "check", "later.toml"]).stdout_of(0);
     for expected in [
         "later.toml:3: warning: rules.r.tools: no server is configured that has \"shop__query\"",
         "later.toml:3: warning: rules.r.tools: no server is configured that has \"github__list_*\"",
-        "later.toml:3: warning: rules.r.tools: this build has no tool web_fetch",
-        "later.toml:3: warning: rules.r.tools: this build has no tool web_*",
+        "later.toml:3: warning: rules.r.tools: there is no tool web_search unless [web.search] names a service",
+        "later.toml:3: warning: rules.r.tools: there is no tool web_s* unless [web.search] names a service",
         "later.toml: a policy with 3 rules",
     ] {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
     let done = machine.run(["ask", "--config", "later.toml", "What time is it?"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.stderr.contains("no tool web_*"), "{done:?}");
+    assert!(done.stderr.contains("no tool web_s*"), "{done:?}");
 }
 
 /// Returns the policies of the guide and how many cases follow each.

@@ -11,6 +11,7 @@ const TOOLS: [(&str, &str); 13] = [
     ("ask_user", "read-only"),
     ("update_plan", "read-only"),
     ("system_health", "read-only"),
+    ("web_fetch", "read-only"),
     ("list_files", "read-only"),
     ("read_file", "read-only"),
     ("search_files", "read-only"),
