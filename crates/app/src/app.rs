@@ -162,10 +162,11 @@ impl<'a> AppBuilder<'a> {
             builder = extend(builder);
         }
         let orchestrator = builder.build()?;
-        let offered = orchestrator.tools().specs().map(|spec| spec.name.clone());
+        let tools = orchestrator.tools();
+        let offered = tools.specs().map(|spec| spec.name.clone());
         let mut known: Vec<ToolName> = offered.collect();
         // Those of a folder that is none of a project are there all the same.
-        let absent = project_tools().filter(|name| orchestrator.tools().tool(name).is_none());
+        let absent = project_tools().filter(|name| tools.tool(name).is_none());
         known.extend(absent);
         notices.extend(config.check_tools(&known)?);
         let is_unnamed = is_configured && config.origin("store.url") == Origin::Default;

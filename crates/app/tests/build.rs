@@ -91,12 +91,8 @@ async fn what_is_ignored_of_the_file_of_the_working_directory_is_a_notice() {
 #[tokio::test]
 async fn all_tools_of_this_build_are_there() {
     let app = build(&[]).await.unwrap();
-    let names: Vec<&str> = app
-        .orchestrator
-        .tools()
-        .specs()
-        .map(|spec| spec.name.as_str())
-        .collect();
+    let tools = app.orchestrator.tools();
+    let names: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
     assert_eq!(
         names,
         [

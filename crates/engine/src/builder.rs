@@ -8,12 +8,14 @@ use std::sync::Arc;
 use neuraxis_brainstem::Policy;
 use neuraxis_core::{Hook, PlanName, Role, ToolKind, ToolSpec};
 use neuraxis_ports::{
-    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, TraceSink,
+    Advisor, Approver, Clock, Ids, LlmClient, SessionStore, Tool, ToolHook, ToolRunner, ToolSource,
+    TraceSink,
 };
 
 use crate::agent::Agent;
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
+use crate::catalogs::Catalogs;
 use crate::engine::{Engine, Wiring};
 use crate::foreign_tool::{ForeignTool, RunByRunner, RunElsewhere};
 use crate::orchestrator::{Orchestrator, Parts};
@@ -30,6 +32,7 @@ pub struct OrchestratorBuilder {
     wiring: Wiring,
     tools: Vec<Arc<dyn Tool>>,
     foreign: Vec<(Arc<str>, Arc<dyn Tool>)>,
+    sources: Vec<Arc<dyn ToolSource>>,
     agents: Vec<(Agent, Use)>,
     approval_key: Option<ApprovalKey>,
     store: Option<Arc<dyn SessionStore>>,
@@ -72,6 +75,15 @@ impl OrchestratorBuilder {
         let server = server.into();
         let tools = tools.into_iter().map(|tool| (Arc::clone(&server), tool));
         self.foreign.extend(tools);
+        self
+    }
+
+    /// Adds a server whose tools come and go while the process runs, such as an MCP server. They are taken as
+    /// [`foreign_tools`](Self::foreign_tools) are; one that cannot be (its name is another's, say) is left out and warned of
+    /// in the log. A run keeps working with the tools that there are when it starts.
+    #[must_use]
+    pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
         self
     }
 
@@ -317,6 +329,7 @@ impl OrchestratorBuilder {
             Some(key) => key,
             None => ApprovalKey::random().map_err(BuildError::NoRandomness)?,
         };
-        Ok(Engine::new(self.wiring, catalog, approval_key))
+        let catalogs = Catalogs::new(catalog, self.sources);
+        Ok(Engine::new(self.wiring, catalogs, approval_key))
     }
 }

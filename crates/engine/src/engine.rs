@@ -24,6 +24,7 @@ use uuid::Uuid;
 use crate::agent::{InstructionContext, Instructions};
 use crate::approval_key::ApprovalKey;
 use crate::catalog::ToolCatalog;
+use crate::catalogs::Catalogs;
 use crate::health::SharedHealth;
 use crate::request::RequestError;
 use crate::resilience::RetryPolicy;
@@ -85,7 +86,7 @@ pub(crate) struct Engine {
     /// The roles that have a model of their own.
     pub(crate) roles: Vec<Role>,
     pub(crate) health: SharedHealth,
-    pub(crate) catalog: ToolCatalog,
+    pub(crate) catalogs: Catalogs,
     pub(crate) approval_key: ApprovalKey,
     pub(crate) tool_permits: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
@@ -105,13 +106,13 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(wiring: Wiring, catalog: ToolCatalog, approval_key: ApprovalKey) -> Self {
+    pub(crate) fn new(wiring: Wiring, catalogs: Catalogs, approval_key: ApprovalKey) -> Self {
         let shutdown = CancellationToken::new();
         let permits = wiring.max_parallel_tools.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             roles: wiring.models.keys().cloned().collect(),
             health: SharedHealth::default(),
-            catalog,
+            catalogs,
             approval_key,
             tool_permits: Arc::new(Semaphore::new(permits)),
             tasks: TaskTracker::new(),
@@ -121,13 +122,18 @@ impl Engine {
         }
     }
 
+    /// Returns the tools of this moment. A run keeps those that it starts with.
+    pub(crate) fn catalog(&self) -> Arc<ToolCatalog> {
+        self.catalogs.current(&self.policy)
+    }
+
     /// Says which tools cannot run here.
     pub(crate) fn tool_warnings(&self) -> Vec<ToolWarning> {
         let approving = match self.approver.can_answer() {
             true => Approving::Somebody,
             false => Approving::Nobody,
         };
-        tool_warnings(&self.policy, self.catalog.specs(), approving)
+        tool_warnings(&self.policy, self.catalog().specs(), approving)
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {

@@ -209,10 +209,10 @@ impl Orchestrator {
         &self.parts.engine.policy
     }
 
-    /// Returns the tools there are.
+    /// Returns the tools there are now. Those of a [source](crate::OrchestratorBuilder::tool_source) may be others later.
     #[must_use]
-    pub fn tools(&self) -> &ToolCatalog {
-        &self.parts.engine.catalog
+    pub fn tools(&self) -> Arc<ToolCatalog> {
+        self.parts.engine.catalog()
     }
 
     /// Returns the tools that cannot run, whatever is asked for, with why and what to do about it. Only the policy, the tools

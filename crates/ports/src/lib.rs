@@ -31,12 +31,14 @@ mod clock;
 mod ids;
 mod llm;
 mod provider;
+mod question;
 mod request_context;
 mod secret;
 mod store;
 mod tool;
 mod tool_hook;
 mod tool_runner;
+mod tool_source;
 mod trace;
 
 pub use async_trait::async_trait;
@@ -52,6 +54,7 @@ pub use provider::{
     ConnectContext, ConnectError, Connection, KeyDiscovery, ModelSource, Offer, Provider,
     ProviderKind, Readiness, Shared,
 };
+pub use question::{Field, FieldChoice, FieldKind, Person, Question, QuestionReply, Required};
 pub use request_context::RequestContext;
 pub use secret::Secret;
 pub use store::{
@@ -65,4 +68,5 @@ pub use tool::{
 };
 pub use tool_hook::{AfterCall, BeforeCall, HookedCall, ToolHook};
 pub use tool_runner::ToolRunner;
+pub use tool_source::ToolSource;
 pub use trace::{InvalidTraceParent, TraceContext, TraceSink};

@@ -15,9 +15,9 @@ use neuraxis_core::{
 };
 use neuraxis_ports::{
     Advisor, AfterCall, Approver, ApproverReply, BeforeCall, CallContext, ChainHead, Clock,
-    HookedCall, Ids, LlmClient, ModelInfo, ReplyStream, RunFilter, RunLease, RunLog, RunStart,
-    RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool, ToolContext, ToolError,
-    ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
+    HookedCall, Ids, LlmClient, ModelInfo, Question, QuestionReply, ReplyStream, RunFilter,
+    RunLease, RunLog, RunStart, RunSummary, Session, SessionFilter, SessionIndex, StoreError, Tool,
+    ToolContext, ToolError, ToolHook, ToolRunner, TraceSink, TurnContext, UsageOf, async_trait,
 };
 
 mock! {
@@ -103,6 +103,7 @@ mock! {
     #[async_trait]
     impl Approver for Approver {
         async fn decide(&self, ask: &AskApproval) -> ApproverReply;
+        async fn answer(&self, question: &Question) -> QuestionReply;
     }
 }
 

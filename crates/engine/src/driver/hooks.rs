@@ -84,7 +84,7 @@ impl Driver {
         let offered = offered
             .iter()
             .find(|tool| tool.name.as_str() == &*call.name)?;
-        let tool = self.engine.catalog.tool(&offered.name)?;
+        let tool = self.catalog.tool(&offered.name)?;
         let turn = self.turn_context(vet.agent, vet.turn);
         let (id, arguments) = (call.tool_call_id.clone(), call.arguments.clone());
         Some(HookedCall::new(turn, id, tool.spec().clone(), arguments))

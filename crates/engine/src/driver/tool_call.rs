@@ -11,7 +11,7 @@ use neuraxis_core::{
     Attempt, BlockIndex, Input, JsonText, LiveBody, ProgressSteps, RunTool, ToolCallId,
     ToolFailure, ToolFinished, ToolOutcome, ToolOutput,
 };
-use neuraxis_ports::{HookedCall, Progress, ProgressSink, StoreError, Tool, ToolContext};
+use neuraxis_ports::{HookedCall, Person, Progress, ProgressSink, StoreError, Tool, ToolContext};
 use tokio::time::Instant;
 
 use crate::catalog::ToolCatalog;
@@ -33,7 +33,7 @@ impl Driver {
                 .push_back(finished(&run, outcome, Duration::ZERO));
             return;
         }
-        let Some(tool) = self.engine.catalog.tool(&run.name).cloned() else {
+        let Some(tool) = self.catalog.tool(&run.name).cloned() else {
             let outcome = ToolOutcome::failed(ToolFailure::UnknownTool, "the tool is gone");
             self.ready
                 .push_back(finished(&run, outcome, Duration::ZERO));
@@ -122,6 +122,7 @@ impl Driver {
         ctx.project_id = self.engine.project_id.clone();
         ctx.attempt = run.attempt;
         ctx.progress = Progress::to(reports);
+        ctx.person = Person::behind(Arc::clone(&self.engine.approver));
         ctx
     }
 }

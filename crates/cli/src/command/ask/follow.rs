@@ -42,7 +42,8 @@ pub(in crate::command) async fn show(
     attended: &mut Attended,
     interrupt: &Interrupt,
 ) -> Result<(), CommandError> {
-    let asking = (&mut attended.prompter, app.orchestrator.tools());
+    let tools = app.orchestrator.tools();
+    let asking = (&mut attended.prompter, tools.as_ref());
     if let Err(error) = view.follow(handle, events, asking, interrupt).await {
         // Nobody reads the answer anymore. The run ends as it does on Ctrl-C: with a valid history.
         cancel(handle, "nobody reads the output");

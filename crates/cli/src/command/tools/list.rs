@@ -39,7 +39,8 @@ impl List {
         if let Some(why) = loaded.config.why_no_project_tools() {
             Progress::new().notice(&why);
         }
-        let specs = app.orchestrator.tools().specs();
+        let tools = app.orchestrator.tools();
+        let specs = tools.specs();
         let text = match self.format {
             Format::Text => specs.map(in_text).collect(),
             Format::Json => {
