@@ -15,6 +15,7 @@ use crate::approval_key::{self, ApprovalKeyError};
 use crate::config::{Config, ConfigError, Origin};
 use crate::discover::{ModelError, discover, secrets_of};
 use crate::environment::Environment;
+use crate::mcp::McpServers;
 use crate::providers::Provider;
 use crate::store::{OpenStore, STORES};
 use crate::tape::{Tape, Tapes};
@@ -34,6 +35,7 @@ pub struct App {
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
     opened: OpenStore,
+    servers: McpServers,
 }
 
 /// Wires an [`App`] as a configuration says, with what a program brings of its own.
@@ -42,7 +44,16 @@ pub struct AppBuilder<'a> {
     environment: &'a Environment,
     tape: Tape,
     store: Option<OpenStore>,
+    servers: Servers,
     extend: Vec<Extension<'a>>,
+}
+
+/// Whether the MCP servers of the configuration are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Servers {
+    #[default]
+    Started,
+    Left,
 }
 
 /// Adds to an engine what no configuration says.
@@ -57,6 +68,7 @@ impl App {
             environment,
             tape: Tape::Off,
             store: None,
+            servers: Servers::default(),
             extend: Vec::new(),
         }
     }
@@ -67,8 +79,10 @@ impl App {
         self.opened.outlives_the_process()
     }
 
-    /// Finishes what is being written and brings the store into order, when all runs are over. Not needed for safety.
+    /// Ends the MCP servers, finishes what is being written and brings the store into order, when all runs are over. Not
+    /// needed for safety.
     pub async fn close(&self) {
+        self.servers.shutdown().await;
         self.opened.close().await;
     }
 }
@@ -94,6 +108,13 @@ impl<'a> AppBuilder<'a> {
     #[must_use]
     pub fn store(mut self, store: OpenStore) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Starts no MCP server, for what needs none of their tools.
+    #[must_use]
+    pub const fn without_servers(mut self) -> Self {
+        self.servers = Servers::Left;
         self
     }
 
@@ -129,7 +150,12 @@ impl<'a> AppBuilder<'a> {
             Tape::Record(file) => Some(environment.working_dir().join(file)),
             Tape::Off | Tape::Replay(_) => None,
         };
-        let mut builder = Orchestrator::builder();
+        // They come up while models are looked for.
+        let servers = match self.servers {
+            Servers::Started => McpServers::start(config, environment),
+            Servers::Left => McpServers::default(),
+        };
+        let mut builder = servers.offered_by(Orchestrator::builder());
         // Where what is allowed ends with the process, so may the key.
         if opened.outlives_the_process() {
             let key = approval_key::read(config, environment).map_err(|source| {
@@ -162,6 +188,7 @@ impl<'a> AppBuilder<'a> {
             builder = extend(builder);
         }
         let orchestrator = builder.build()?;
+        notices.extend(servers.connected().await);
         let tools = orchestrator.tools();
         let offered = tools.specs().map(|spec| spec.name.clone());
         let mut known: Vec<ToolName> = offered.collect();
@@ -178,6 +205,7 @@ impl<'a> AppBuilder<'a> {
             notices,
             tapes,
             opened,
+            servers,
         })
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod discovery;
 mod error;
 mod found;
 mod layer;
+mod mcp;
 pub(crate) mod models;
 mod named;
 mod origin;
@@ -31,6 +32,7 @@ pub use change::Change;
 pub use discovery::{DiscoveryConfig, usual_key_variables};
 pub use error::{ConfigError, Fault};
 pub use found::FoundFile;
+pub use mcp::{McpConfig, McpFault, McpServerSection};
 use layer::Layer;
 pub use models::ModelConfig;
 use models::Providers;
@@ -64,6 +66,7 @@ pub struct Config {
     /// The file in which the approval key is, if there is one.
     approval_key_file: Option<PathBuf>,
     server: ServerConfig,
+    mcp: McpConfig,
     project_root: PathBuf,
     policy: Policy,
     found: Option<FoundFile>,
@@ -101,6 +104,7 @@ impl Config {
         named::check_roles(&sections, &layers)?;
         let models = layers.models(environment, &sections.models, &providers)?;
         addresses::check_keys(&models, &layers)?;
+        let mcp = std::mem::take(&mut sections.mcp).checked(&layers, environment)?;
         let policy = layers.policy(sections.take_policy())?;
         let (policy, loosening) = layers.tightened(policy);
         ignored.extend(loosening);
@@ -122,6 +126,7 @@ impl Config {
         Ok(Self {
             models,
             server: sections.server,
+            mcp,
             discovery: sections.discovery,
             store,
             approval_key_file,
@@ -157,6 +162,18 @@ impl Config {
     #[must_use]
     pub const fn server(&self) -> &ServerConfig {
         &self.server
+    }
+
+    /// Returns the section `[mcp]`.
+    #[must_use]
+    pub const fn mcp(&self) -> &McpConfig {
+        &self.mcp
+    }
+
+    /// Returns where the section of an MCP server stands.
+    #[must_use]
+    pub fn mcp_origin(&self, name: &str) -> Origin {
+        mcp::origin_of(&self.layers, name)
     }
 
     /// Returns the folder that the file tools are confined to.
@@ -226,6 +243,10 @@ impl Config {
         let mut own = OwnFiles::default();
         let models = self.models.values();
         for file in models.filter_map(|model| model.api_key_file.as_ref()) {
+            own = own.secret(environment.working_dir().join(file));
+        }
+        let servers = self.mcp.servers.values();
+        for file in servers.filter_map(|server| server.token_file.as_ref()) {
             own = own.secret(environment.working_dir().join(file));
         }
         if let Some(file) = approval_key::file(self, environment) {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Table;
 
 use super::discovery::DiscoveryConfig;
+use super::mcp::McpConfig;
 use super::store::StoreConfig;
 
 /// The whole file.
@@ -27,6 +28,7 @@ pub(super) struct Sections {
     pub(super) store: StoreConfig,
     pub(super) tools: ToolsConfig,
     pub(super) server: ServerConfig,
+    pub(super) mcp: McpConfig,
     modes: BTreeMap<Mode, ModeConfig>,
     channels: BTreeMap<Channel, ChannelConfig>,
     agents: BTreeMap<AgentName, AgentConfig>,

@@ -50,6 +50,10 @@ impl Config {
         }
         let root = Value::String(self.project_root.display().to_string());
         self.add(&mut list, "tools.root".to_owned(), &root);
+        for (name, server) in &self.mcp.servers {
+            let table = Value::Table(server.table());
+            self.add(&mut list, format!("mcp.servers.{}", as_key(name)), &table);
+        }
         let listen = Value::String(self.server.listen.to_string());
         self.add(&mut list, "server.listen".to_owned(), &listen);
         if let Some(plan) = &self.server.plan {
