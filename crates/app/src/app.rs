@@ -32,6 +32,8 @@ pub struct App {
     pub orchestrator: Orchestrator,
     /// What a user should know before the first answer, a sentence each.
     pub notices: Vec<String>,
+    /// Those of them that are about MCP servers.
+    pub server_notices: Vec<String>,
     /// What is recorded and replayed. To be finished when all runs are over.
     pub tapes: Tapes,
     opened: OpenStore,
@@ -77,6 +79,12 @@ impl App {
     #[must_use]
     pub const fn outlives_the_process(&self) -> bool {
         self.opened.outlives_the_process()
+    }
+
+    /// Returns what happened to the MCP servers that a user should know and was not told yet, a sentence each, and forgets it.
+    #[must_use]
+    pub fn take_server_notices(&self) -> Vec<String> {
+        self.servers.take_notices()
     }
 
     /// Ends the MCP servers, finishes what is being written and brings the store into order, when all runs are over. Not
@@ -188,7 +196,8 @@ impl<'a> AppBuilder<'a> {
             builder = extend(builder);
         }
         let orchestrator = builder.build()?;
-        notices.extend(servers.connected().await);
+        let server_notices = servers.connected().await;
+        notices.extend_from_slice(&server_notices);
         let tools = orchestrator.tools();
         let offered = tools.specs().map(|spec| spec.name.clone());
         let mut known: Vec<ToolName> = offered.collect();
@@ -203,6 +212,7 @@ impl<'a> AppBuilder<'a> {
         Ok(App {
             orchestrator,
             notices,
+            server_notices,
             tapes,
             opened,
             servers,

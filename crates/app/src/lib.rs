@@ -40,9 +40,9 @@ mod trust;
 pub use app::{App, AppBuilder, BuildError, is_project_tool, tool_names, tool_specs};
 pub use approval_key::{ApprovalKeyError, ApprovalKeyPlace, approval_key_place};
 pub use config::{
-    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, ModelConfig,
-    McpConfig, McpFault, McpServerSection, Origin, ServerConfig, Setting, Sources, StoreConfig, ToolsConfig, shown_setting, template,
-    usual_key_variables,
+    AbsentTools, Change, Config, ConfigError, DiscoveryConfig, Fault, FoundFile, McpConfig,
+    McpFault, McpServerSection, ModelConfig, Origin, ServerConfig, Setting, Sources, StoreConfig,
+    ToolsConfig, shown_setting, template, usual_key_variables,
 };
 pub use discover::{
     Choice, Discovery, Endpoint, FoundKey, KeyError, KeySource, LocalServer, ModelError, Obstacle,

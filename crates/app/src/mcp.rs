@@ -57,7 +57,11 @@ impl McpServers {
     /// Begins to connect to all that are enabled.
     pub(crate) fn start(config: &Config, environment: &Environment) -> Self {
         let mut all = Self::default();
-        let enabled = config.mcp().servers.iter().filter(|(_, section)| section.enabled);
+        let enabled = config
+            .mcp()
+            .servers
+            .iter()
+            .filter(|(_, section)| section.enabled);
         for (name, section) in enabled {
             match start_mcp_server(config, environment, name) {
                 Some(Ok(server)) => all.servers.push(Started {
@@ -67,7 +71,8 @@ impl McpServers {
                 }),
                 Some(Err(fault)) => {
                     let at = config.mcp_origin(name);
-                    all.notices.push(format!("{at}: MCP server {name} is not started: {fault}"));
+                    all.notices
+                        .push(format!("{at}: MCP server {name} is not started: {fault}"));
                 }
                 None => {}
             }
@@ -78,15 +83,21 @@ impl McpServers {
     /// Lets an engine offer their tools.
     pub(crate) fn offered_by(&self, builder: OrchestratorBuilder) -> OrchestratorBuilder {
         let servers = self.servers.iter();
-        servers.fold(builder, |builder, it| builder.tool_source(Arc::clone(&it.server) as Arc<_>))
+        servers.fold(builder, |builder, it| {
+            builder.tool_source(Arc::clone(&it.server) as Arc<_>)
+        })
     }
 
     /// Waits until each is connected, or its time is up. Returns what a user should know.
     pub(crate) async fn connected(&self) -> Vec<String> {
         let waiting = self.servers.iter().map(|it| async {
             let ready = tokio::time::timeout(it.patience, it.server.ready()).await;
-            let mut notices: Vec<String> =
-                it.server.take_notices().iter().map(ToString::to_string).collect();
+            let mut notices: Vec<String> = it
+                .server
+                .take_notices()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             match ready {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) if notices.is_empty() => {
@@ -102,7 +113,17 @@ impl McpServers {
             notices
         });
         let told = join_all(waiting).await;
-        self.notices.iter().cloned().chain(told.into_iter().flatten()).collect()
+        self.notices
+            .iter()
+            .cloned()
+            .chain(told.into_iter().flatten())
+            .collect()
+    }
+
+    /// Returns what a user should know and was not told yet.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        let notices = self.servers.iter().flat_map(|it| it.server.take_notices());
+        notices.map(|notice| notice.to_string()).collect()
     }
 
     /// Ends them all, and waits for that.

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 pub use file::TrustError;
-pub use pins::PinFile;
 pub(crate) use file::{Links, open_regular};
+pub use pins::PinFile;
 
 /// The name of the file in the user's data folder.
 const FILE_NAME: &str = "trust.toml";

@@ -100,7 +100,7 @@ impl Connection {
         };
         let (service, process) = match &config.reach {
             Reach::Stdio(stdio) => {
-                let (process, lines) = Process::start(&config.name, stdio).await?;
+                let (process, lines) = Process::start(&config.name, stdio, &handler.notices).await?;
                 *last_words = process.last_words();
                 let service = handler.serve_with_lifecycle(lines, mode).await;
                 (service, Some(process))
@@ -112,7 +112,14 @@ impl Connection {
         };
         let said = last_words.said();
         let service = service.map_err(|error| ConnectError::of_handshake(&error, said))?;
-        Ok(Self::of(service, process, last_words.clone()).await)
+        let connection = Self::of(service, process, last_words.clone()).await;
+        let is_spoken = |known: &ProtocolVersion| known.as_str() == connection.version;
+        if !ProtocolVersion::KNOWN_VERSIONS.iter().any(is_spoken) {
+            let theirs = connection.version.clone();
+            connection.close().await;
+            return Err(ConnectError::Version { theirs });
+        }
+        Ok(connection)
     }
 
     async fn of(

@@ -78,6 +78,9 @@ pub(crate) fn sorted(
 }
 
 fn definition(config: &McpServerConfig, tool: &Tool) -> Result<Definition, String> {
+    if tool.name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
     let name = format!("{}__{}", config.name, local_name(&tool.name));
     let name: ToolName = name.parse().map_err(|_| {
         format!(

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use crate::calls::Calls;
 use crate::elicit;
 use crate::error::MAX_SAID;
+use crate::notices::{Notices, ServerNotice};
 use crate::text::one_line;
 
 /// The most log messages of a connection that go to the log.
@@ -33,15 +34,22 @@ pub(crate) struct Handler {
     pub(crate) calls: Arc<Calls>,
     /// Told when the tools changed.
     pub(crate) changed: Arc<Notify>,
+    pub(crate) notices: Notices,
     messages: AtomicU32,
 }
 
 impl Handler {
-    pub(crate) fn new(server: Arc<str>, calls: Arc<Calls>, changed: Arc<Notify>) -> Self {
+    pub(crate) fn new(
+        server: Arc<str>,
+        calls: Arc<Calls>,
+        changed: Arc<Notify>,
+        notices: Notices,
+    ) -> Self {
         Self {
             server,
             calls,
             changed,
+            notices,
             messages: AtomicU32::new(0),
         }
     }
@@ -49,29 +57,32 @@ impl Handler {
 
 /// Puts a question of a server to a person and returns the answer. Only forms are asked: nobody is sent to an address.
 pub(crate) async fn ask(
-    server: &Arc<str>,
+    (server, notices): (&Arc<str>, &Notices),
     person: Option<neuraxis_ports::Person>,
     params: ElicitRequestParams,
 ) -> ElicitResult {
     let declined = || ElicitResult::new(ElicitationAction::Decline);
+    let refused = |what: &str| {
+        let server = Arc::clone(server);
+        let what = format!("{what}: declined");
+        notices.tell(ServerNotice::Misbehaves { server, what });
+        declined()
+    };
     let ElicitRequestParams::FormElicitationParams {
         message,
         requested_schema,
         ..
     } = params
     else {
-        tracing::warn!(%server, "it wants a person to open an address: declined, since only forms are answered");
-        return declined();
+        return refused("it wants a person to open an address, and only forms are answered");
     };
     let Some(person) = person else {
-        tracing::warn!(%server, "it asks a question, and it is not known whom: declined");
-        return declined();
+        return refused("it asks a question, and it is not known whom");
     };
     let question = match elicit::question(server, &message, &requested_schema) {
         Ok(question) => question,
         Err(why) => {
-            tracing::warn!(%server, "it asks a question that cannot be shown ({why}): declined");
-            return declined();
+            return refused(&format!("it asks a question that cannot be shown ({why})"));
         }
     };
     match person.ask(&question).await {
@@ -101,7 +112,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         tokio::select! {
-            answer = ask(&self.server, self.calls.person(), request) => Ok(answer),
+            answer = ask((&self.server, &self.notices), self.calls.person(), request) => Ok(answer),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }

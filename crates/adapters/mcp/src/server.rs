@@ -21,15 +21,13 @@ use tokio_util::sync::DropGuard;
 use crate::calls::Calls;
 use crate::config::{ConfigFault, McpServerConfig};
 use crate::definition::{Definition, LeftOut};
+use crate::notices::{Notices, ServerNotice};
 use crate::pins::{Accepted, Pins};
 use crate::tool::McpTool;
-pub use report::{ReportedTool, ServerNotice, ServerReport, Standing};
+pub use report::{ReportedTool, ServerReport, Standing};
 
 /// How long a call waits for a server that is being started anew.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// The most notices that are kept until somebody reads them.
-const MAX_NOTICES: usize = 20;
 
 /// A server, from its start until it is [shut down](Self::shutdown) or dropped.
 ///
@@ -51,7 +49,7 @@ pub(crate) struct Shared {
     state: watch::Sender<State>,
     published: RwLock<Published>,
     seen: Mutex<Seen>,
-    notices: Mutex<Vec<ServerNotice>>,
+    pub(crate) notices: Notices,
 }
 
 /// How it stands with a server.
@@ -103,7 +101,7 @@ impl McpServer {
             state: watch::Sender::new(State::Starting),
             published: RwLock::default(),
             seen: Mutex::default(),
-            notices: Mutex::default(),
+            notices: Notices::default(),
         });
         let stop = CancellationToken::new();
         let supervising = supervise::supervise(Arc::clone(&shared), stop.clone());
@@ -141,7 +139,7 @@ impl McpServer {
     /// Returns what a user should know that was not told yet, and forgets it.
     #[must_use]
     pub fn take_notices(&self) -> Vec<ServerNotice> {
-        std::mem::take(&mut *lock(&self.shared.notices))
+        self.shared.notices.take()
     }
 
     /// Accepts all definitions as the server has them now, and offers them.
@@ -262,15 +260,6 @@ impl Shared {
         self.published
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells a user something, in the log at once and to whoever asks for notices.
-    fn notice(&self, notice: ServerNotice) {
-        tracing::warn!("{notice}");
-        let mut notices = lock(&self.notices);
-        if notices.len() < MAX_NOTICES && !notices.contains(&notice) {
-            notices.push(notice);
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use crate::config::StdioConfig;
 use crate::error::{ConnectError, MAX_SAID};
+use crate::notices::Notices;
 use crate::text::one_line;
 pub(crate) use lines::Lines;
 
@@ -66,6 +67,7 @@ impl Process {
     pub(crate) async fn start(
         server: &Arc<str>,
         config: &StdioConfig,
+        notices: &Notices,
     ) -> Result<(Self, Lines), ConnectError> {
         let command = command(config)?;
         let failed = |source| ConnectError::Start {
@@ -86,7 +88,8 @@ impl Process {
             last_words,
             _parent: parent,
         };
-        Ok((process, Lines::new(Arc::clone(server), stdout, stdin)))
+        let lines = Lines::new(Arc::clone(server), notices.clone(), stdout, stdin);
+        Ok((process, lines))
     }
 
     pub(crate) fn last_words(&self) -> LastWords {

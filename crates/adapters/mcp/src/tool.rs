@@ -91,7 +91,7 @@ impl McpTool {
             let InputRequest::Elicitation(question) = request else {
                 return Err(self.error("asks for something that it was not offered"));
             };
-            let server = &self.shared.config.name;
+            let server = (&self.shared.config.name, &self.shared.notices);
             let answer = handler::ask(server, Some(ctx.person.clone()), question.params).await;
             responses.insert(id, serde_json::to_value(answer)?);
         }

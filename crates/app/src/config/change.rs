@@ -36,11 +36,26 @@ pub struct Change {
 fn of_mcp_server(server: &str, names: &[&str], text: &str) -> (u8, String) {
     let server = shown(server);
     match names {
-        ["command"] => (0, format!("starts a program as you, MCP server {server}: {}", cut(text))),
-        ["args" | "cwd"] => (0, format!("says how the program of MCP server {server} is started")),
+        ["command"] => (
+            0,
+            format!(
+                "starts a program as you, MCP server {server}: {}",
+                cut(text)
+            ),
+        ),
+        ["args" | "cwd"] => (
+            0,
+            format!("says how the program of MCP server {server} is started"),
+        ),
         ["url"] => {
             let url = secret::without_secrets(text);
-            (1, format!("lets MCP server {server} hear of your conversations: {}", cut(&url)))
+            (
+                1,
+                format!(
+                    "lets MCP server {server} hear of your conversations: {}",
+                    cut(&url)
+                ),
+            )
         }
         ["pass_env", ..] => (1, format!("tells your variables to MCP server {server}")),
         ["token_env" | "token_file" | "headers_env", ..] => {

@@ -18,13 +18,20 @@ use crate::environment::Environment;
 
 /// The variables that every program needs, and that tell nothing of the user but the name. A server gets these and its own.
 const BASE: [&str; 11] = [
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
+    "USER",
 ];
 
 /// What Windows programs need besides.
 #[cfg(windows)]
 const SYSTEM: [&str; 7] = [
-    "APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
 ];
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
@@ -34,7 +41,14 @@ const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 /// The keys that say where a server is, and those that say what is told to it.
 const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
-const TOLD: [&str; 6] = ["env", "pass_env", "token_env", "token_file", "headers", "headers_env"];
+const TOLD: [&str; 6] = [
+    "env",
+    "pass_env",
+    "token_env",
+    "token_file",
+    "headers",
+    "headers_env",
+];
 
 /// `[mcp]`: servers of the Model Context Protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -89,7 +103,10 @@ pub struct McpServerSection {
     #[serde(with = "duration_text")]
     pub start_timeout: Duration,
     /// How long a call may take; as the mode says, if left out.
-    #[serde(with = "duration_text::optional", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "duration_text::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub call_timeout: Option<Duration>,
 }
 
@@ -145,7 +162,11 @@ impl McpServerSection {
     /// # Errors
     ///
     /// A [`McpFault`] that names the key.
-    pub fn resolved(&self, name: &str, environment: &Environment) -> Result<McpServerConfig, McpFault> {
+    pub fn resolved(
+        &self,
+        name: &str,
+        environment: &Environment,
+    ) -> Result<McpServerConfig, McpFault> {
         let reach = match (&self.command, &self.url) {
             (_, Some(url)) => Reach::Http(self.http(url, environment)?),
             (command, None) => {
@@ -218,14 +239,27 @@ impl McpServerSection {
                     || self.token_file.is_some()
                     || !self.headers.is_empty()
                     || !self.headers_env.is_empty();
-                is_set.then(|| fault("command", "env or pass_env for what a program is told", "a token or headers"))
+                is_set.then(|| {
+                    fault(
+                        "command",
+                        "env or pass_env for what a program is told",
+                        "a token or headers",
+                    )
+                })
             }
-            (None, Some(_)) if self.token_env.is_some() && self.token_file.is_some() => {
-                Some(fault("token_file", "either token_env or token_file", "both"))
-            }
+            (None, Some(_)) if self.token_env.is_some() && self.token_file.is_some() => Some(
+                fault("token_file", "either token_env or token_file", "both"),
+            ),
             (None, Some(_)) => {
-                let is_set = !self.env.is_empty() || !self.pass_env.is_empty() || !self.args.is_empty();
-                is_set.then(|| fault("url", "headers or a token for what a service is told", "args, env or pass_env"))
+                let is_set =
+                    !self.env.is_empty() || !self.pass_env.is_empty() || !self.args.is_empty();
+                is_set.then(|| {
+                    fault(
+                        "url",
+                        "headers or a token for what a service is told",
+                        "args, env or pass_env",
+                    )
+                })
             }
         }
     }
@@ -251,7 +285,10 @@ impl McpConfig {
             if let Some(fault) = server.fault(&table) {
                 return Err(layers.fault_at(&table, fault));
             }
-            for (key, path) in [("cwd", &mut server.cwd), ("token_file", &mut server.token_file)] {
+            for (key, path) in [
+                ("cwd", &mut server.cwd),
+                ("token_file", &mut server.token_file),
+            ] {
                 if let Some(path) = path {
                     *path = layers.resolved(environment, &format!("{table}.{key}"), path);
                 }
@@ -339,9 +376,13 @@ fn token(file: &Path) -> Result<Secret, McpFault> {
         file: file.to_owned(),
         reason,
     };
-    let size = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    let size = fs::metadata(file)
+        .map_err(|error| unreadable(error.to_string()))?
+        .len();
     if size > MAX_TOKEN_FILE {
-        return Err(unreadable(format!("it has more than {MAX_TOKEN_FILE} bytes")));
+        return Err(unreadable(format!(
+            "it has more than {MAX_TOKEN_FILE} bytes"
+        )));
     }
     let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
     let token = Secret::new(&text);

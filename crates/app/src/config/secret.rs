@@ -32,7 +32,10 @@ pub(crate) fn without_secrets(url: &str) -> String {
 /// a password.
 #[must_use]
 pub fn shown_setting(key: &str, value: &str) -> String {
-    let is_of_headers = matches!(key.rsplit('.').next(), Some("headers" | "headers_env" | "env"));
+    let is_of_headers = matches!(
+        key.rsplit('.').next(),
+        Some("headers" | "headers_env" | "env")
+    );
     if is_of_headers || value.trim_start().starts_with('{') {
         return HIDDEN.to_owned();
     }

@@ -103,15 +103,15 @@ impl Pins for PinFile {
         Ok(found.map(|it| it.tools))
     }
 
-    fn accept(
-        &self,
-        server: &str,
-        identity: ContentHash,
-        tools: Accepted,
-    ) -> Result<(), String> {
-        let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn accept(&self, server: &str, identity: ContentHash, tools: Accepted) -> Result<(), String> {
+        let _writing = self
+            .writing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let changed = self.change(|pinned| {
-            pinned.servers.retain(|it| it.name != server || it.identity != identity);
+            pinned
+                .servers
+                .retain(|it| it.name != server || it.identity != identity);
             pinned.servers.push(PinnedServer {
                 name: server.to_owned(),
                 identity,

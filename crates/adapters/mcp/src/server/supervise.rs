@@ -7,11 +7,12 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use neuraxis_ports::CancellationToken;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Seen, ServerNotice, Shared, Standing, State, lock};
+use super::{Seen, Shared, Standing, State, lock};
 use crate::connection::{Connection, Era};
 use crate::definition::{self, Definition};
 use crate::error::ConnectError;
 use crate::handler::Handler;
+use crate::notices::ServerNotice;
 use crate::pins::Accepted;
 use crate::stdio::LastWords;
 
@@ -121,7 +122,7 @@ async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError
     let config = &shared.config;
     let handler = || {
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));
-        Handler::new(Arc::clone(&config.name), calls, changed)
+        Handler::new(Arc::clone(&config.name), calls, changed, shared.notices.clone())
     };
     let mut last_words = LastWords::default();
     let opening = async {
@@ -188,7 +189,7 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), Co
         }
         Err(why) => {
             let server = Arc::clone(&shared.config.name);
-            shared.notice(ServerNotice::NoPins { server, why });
+            shared.notices.tell(ServerNotice::NoPins { server, why });
             Vec::new()
         }
     };
@@ -238,7 +239,7 @@ fn standings(
 fn tell(shared: &Shared, seen: &Seen) {
     let server = || Arc::clone(&shared.config.name);
     if !seen.left_out.is_empty() {
-        shared.notice(ServerNotice::LeftOut {
+        shared.notices.tell(ServerNotice::LeftOut {
             server: server(),
             tools: seen.left_out.iter().take(NAMED).cloned().collect(),
             count: seen.left_out.len(),
@@ -252,7 +253,7 @@ fn tell(shared: &Shared, seen: &Seen) {
     };
     let (changed, new) = (of(Standing::Changed), of(Standing::New));
     if !changed.is_empty() || !new.is_empty() {
-        shared.notice(ServerNotice::NotAccepted {
+        shared.notices.tell(ServerNotice::NotAccepted {
             server: server(),
             changed,
             new,
@@ -262,7 +263,7 @@ fn tell(shared: &Shared, seen: &Seen) {
 
 impl Shared {
     fn failed(&self, why: &str) {
-        self.notice(ServerNotice::NotConnected {
+        self.notices.tell(ServerNotice::NotConnected {
             server: Arc::clone(&self.config.name),
             why: why.to_owned(),
         });

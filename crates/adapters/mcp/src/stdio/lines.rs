@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
+use crate::notices::{Notices, ServerNotice};
 use crate::text::one_line;
 
 /// The most bytes of a message. Its images are in it, in base64.
@@ -30,6 +31,7 @@ const MAX_SHOWN: usize = 120;
 /// A transport of lines.
 pub(crate) struct Lines {
     server: Arc<str>,
+    notices: Notices,
     stdout: BufReader<ChildStdout>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// What was read of the line so far. It outlives a read that is given up.
@@ -54,9 +56,15 @@ struct Shape {
 }
 
 impl Lines {
-    pub(crate) fn new(server: Arc<str>, stdout: ChildStdout, stdin: ChildStdin) -> Self {
+    pub(crate) fn new(
+        server: Arc<str>,
+        notices: Notices,
+        stdout: ChildStdout,
+        stdin: ChildStdin,
+    ) -> Self {
         Self {
             server,
+            notices,
             stdout: BufReader::new(stdout),
             stdin: Arc::new(Mutex::new(Some(stdin))),
             line: Vec::new(),
@@ -137,10 +145,15 @@ impl Lines {
         Some(JsonRpcMessage::error(error, Some(id)))
     }
 
-    /// Warns of a bad line: of the first ones, and then of fewer and fewer.
+    /// Warns of a bad line: of the first one, and then of fewer and fewer.
     fn warn(&mut self, what: &str) {
         self.bad_lines = self.bad_lines.saturating_add(1);
-        if self.bad_lines <= 3 || self.bad_lines.is_power_of_two() {
+        if self.bad_lines == 1 {
+            self.notices.tell(ServerNotice::Misbehaves {
+                server: Arc::clone(&self.server),
+                what: what.to_owned(),
+            });
+        } else if self.bad_lines.is_power_of_two() {
             tracing::warn!(server = %self.server, "{what}");
         }
     }

@@ -63,6 +63,8 @@ async fn a_person_is_never_sent_to_an_address() {
         .unwrap();
     assert!(output.value.as_text().contains("action:decline"));
     assert!(approver.questions().is_empty());
+    let told = crate::support::notices(&server);
+    assert!(told.contains("wants a person to open an address"), "{told}");
 }
 
 #[tokio::test]

@@ -59,6 +59,9 @@ pub(in crate::command) async fn show(
         Err(why) => return Err(left(handle, why)),
     };
     view.finish(&result)?;
+    for notice in app.take_server_notices() {
+        view.notice(&notice);
+    }
     if result.finish_reason == Some(FinishReason::Length) {
         Progress::new().warn(&was_cut(handle));
     }

@@ -35,7 +35,7 @@ enum Format {
 impl List {
     pub(crate) async fn run(self, setup: &Setup) -> Result<(), CommandError> {
         let loaded = setup.load()?;
-        let app = loaded.app_without_sessions().await?;
+        let app = loaded.app_of_tools().await?;
         if let Some(why) = loaded.config.why_no_project_tools() {
             Progress::new().notice(&why);
         }
@@ -48,6 +48,7 @@ impl List {
                 format!("{list:#}\n")
             }
         };
+        app.close().await;
         Output::new().text(&text)?;
         Ok(())
     }
