@@ -100,7 +100,8 @@ impl Connection {
         };
         let (service, process) = match &config.reach {
             Reach::Stdio(stdio) => {
-                let (process, lines) = Process::start(&config.name, stdio, &handler.notices).await?;
+                let (process, lines) =
+                    Process::start(&config.name, stdio, &handler.notices).await?;
                 *last_words = process.last_words();
                 let service = handler.serve_with_lifecycle(lines, mode).await;
                 (service, Some(process))

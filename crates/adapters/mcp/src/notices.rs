@@ -57,10 +57,17 @@ impl fmt::Display for ServerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotConnected { server, why } => {
-                write!(f, "MCP server {server} is not connected, and its tools are missing: {why}")
+                write!(
+                    f,
+                    "MCP server {server} is not connected, and its tools are missing: {why}"
+                )
             }
             Self::Misbehaves { server, what } => write!(f, "MCP server {server}: {what}"),
-            Self::LeftOut { server, tools, count } => {
+            Self::LeftOut {
+                server,
+                tools,
+                count,
+            } => {
                 write!(f, "MCP server {server}: {count} left out")?;
                 for (at, it) in tools.iter().enumerate() {
                     let joint = if at == 0 { ": " } else { "; " };
@@ -68,15 +75,30 @@ impl fmt::Display for ServerNotice {
                 }
                 Ok(())
             }
-            Self::NotAccepted { server, changed, new } => {
+            Self::NotAccepted {
+                server,
+                changed,
+                new,
+            } => {
                 write!(f, "MCP server {server}")?;
                 if !changed.is_empty() {
                     let names = changed.join(", ");
-                    write!(f, " changed what these tools are since they were accepted: {names}")?;
+                    write!(
+                        f,
+                        " changed what these tools are since they were accepted: {names}"
+                    )?;
                 }
                 if !new.is_empty() {
-                    let joint = if changed.is_empty() { " has" } else { "; it has" };
-                    write!(f, "{joint} new tools that were not accepted: {}", new.join(", "))?;
+                    let joint = if changed.is_empty() {
+                        " has"
+                    } else {
+                        "; it has"
+                    };
+                    write!(
+                        f,
+                        "{joint} new tools that were not accepted: {}",
+                        new.join(", ")
+                    )?;
                 }
                 write!(
                     f,

@@ -122,7 +122,12 @@ async fn open(shared: &Arc<Shared>, era: Era) -> Result<Connection, ConnectError
     let config = &shared.config;
     let handler = || {
         let (calls, changed) = (Arc::clone(&shared.calls), Arc::clone(&shared.changed));
-        Handler::new(Arc::clone(&config.name), calls, changed, shared.notices.clone())
+        Handler::new(
+            Arc::clone(&config.name),
+            calls,
+            changed,
+            shared.notices.clone(),
+        )
     };
     let mut last_words = LastWords::default();
     let opening = async {

@@ -55,7 +55,10 @@ async fn what_is_no_message_is_passed_over_and_calls_go_on() {
     let output = call(&server, "shop__look", "{}").await.unwrap();
     assert_eq!(output.value.as_text(), "fine");
     let told = notices(&server);
-    assert!(told.contains("wrote what is no message of the protocol: Starting up..."), "{told}");
+    assert!(
+        told.contains("wrote what is no message of the protocol: Starting up..."),
+        "{told}"
+    );
 }
 
 #[tokio::test]
