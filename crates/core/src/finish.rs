@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::citations::Source;
 use crate::decision::BudgetMeasure;
 use crate::record::LimitKind;
 use crate::usage::RunUsage;
@@ -183,6 +184,9 @@ pub struct RunOutcome {
     pub turns: u32,
     /// What it used, sub-agents included.
     pub usage: RunUsage,
+    /// The pages that the answer cites, in the order of its numbers, where they were [checked](crate::Citations).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
 }
 
 impl RunOutcome {

@@ -48,6 +48,7 @@
 
 mod advised_call;
 mod assemble;
+mod citations;
 mod decision;
 mod duration;
 mod effect;
@@ -78,6 +79,7 @@ pub use uuid;
 
 pub use advised_call::{AdvisedCall, CallAdvice};
 pub use assemble::{MAX_REPLY_BYTES, ReplyAssembler};
+pub use citations::{Citations, Source};
 pub use decision::{
     Access, ApprovalPolicy, AskCause, BudgetMeasure, BudgetScope, Checked, Clarification,
     Complexity, ComplexityFeature, Decision, Escalation, Grant, GrantScope, Remember, Remembered,

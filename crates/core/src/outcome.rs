@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::citations::Source;
 use crate::json::JsonText;
 use crate::message::MediaPart;
 
 /// The most characters of an error's text that a model reads (loop rule 8).
 pub const MAX_ERROR_CHARS: usize = 2_000;
+
+/// The most pages that one result may name as read for it.
+const MAX_RESULT_SOURCES: usize = 100;
 
 /// What a tool returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct ToolOutput {
     pub metadata: Option<JsonText>,
     /// What the result means to the loop beyond its value.
     pub signal: Option<ToolSignal>,
+    /// The pages that the tool read for it, which an answer may cite.
+    pub sources: Vec<Source>,
     /// A hook of the program put it in place of what the tool returned. Not for tools to set.
     pub rewritten: bool,
 }
@@ -40,6 +46,7 @@ impl ToolOutput {
             media: Vec::new(),
             metadata: None,
             signal: None,
+            sources: Vec::new(),
             rewritten: false,
         }
     }
@@ -48,6 +55,13 @@ impl ToolOutput {
     #[must_use]
     pub fn with_media(mut self, part: MediaPart) -> Self {
         self.media.push(part);
+        self
+    }
+
+    /// Adds a page that was read for the value, which an answer may cite.
+    #[must_use]
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.sources.push(source);
         self
     }
 }
@@ -64,10 +78,13 @@ impl ToolOutput {
         let metadata = self.metadata.map(JsonText::into_value);
         // In a record, metadata of `null` is no metadata.
         let metadata = metadata.filter(|metadata| metadata.as_str() != "null");
+        let sources = self.sources.into_iter().filter_map(Source::normalized);
+        let sources = sources.take(MAX_RESULT_SOURCES).collect();
         Self {
             value: self.value.into_value(),
             metadata,
             signal,
+            sources,
             ..self
         }
     }

@@ -13,6 +13,7 @@ pub use decisions::{
 };
 pub use results::ResultRule;
 
+use crate::citations::Citations;
 use crate::ids::ToolName;
 use crate::limits::Limits;
 
@@ -69,6 +70,9 @@ pub struct Profile {
     /// Whose usage the outcome of the agent tells.
     #[serde(default, skip_serializing_if = "is_default")]
     pub usage: UsageScope,
+    /// What becomes of the links in its answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub citations: Citations,
     /// What of its content may be stored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub data: DataPolicy,
@@ -115,11 +119,12 @@ impl Profile {
     }
 
     /// The profile of the agent that splits a question into topics and has them researched: one call after the other,
-    /// the researchers of a call in parallel.
+    /// the researchers of a call in parallel. It cites only what was read.
     #[must_use]
     pub fn deep_research_supervisor() -> Self {
         Self {
             parallel: Parallel::None,
+            citations: Citations::Checked,
             ..Self::named(Self::DEEP_RESEARCH_SUPERVISOR)
         }
     }
@@ -180,6 +185,7 @@ impl Profile {
             compaction: Compaction::default(),
             repeats: Repeats::default(),
             usage: UsageScope::default(),
+            citations: Citations::default(),
             data: DataPolicy::default(),
             parallel_agents: Self::default_agents(),
             tool_retries: Self::default_retries(),

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::citations::{Citations, Source};
 use crate::decision::Decision;
 use crate::effect::{ReplyFormat, ToolChoice};
+use crate::finish::FinishReason;
 use crate::ids::{Role, RunId, SessionId, ToolName, Turn};
 use crate::json::{ContentHash, JsonText};
 use crate::limits::{AgentLimits, Limits};
@@ -42,6 +44,9 @@ pub struct RunSpec {
     /// The folder that its tools work in, where they work on files: whoever takes the run up works in the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<Arc<str>>,
+    /// The pages that were read earlier in the session, which an answer may cite where its citations are checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// What governance decided. It is recorded on its own, right after the first record.
     #[serde(skip)]
     pub decision: Option<Arc<Decision>>,
@@ -67,6 +72,7 @@ impl RunSpec {
             client_tools: ClientTools::default(),
             forked_from: None,
             folder: None,
+            sources: Vec::new(),
             decision: None,
             policy_hash: None,
         }
@@ -172,6 +178,19 @@ impl AgentSpec {
     pub fn is_delivered_by(&self, tool: &str) -> bool {
         let delivers = self.answer.as_ref().and_then(|rule| rule.tool.as_ref());
         delivers.is_some_and(|name| name.as_str() == tool)
+    }
+
+    /// Tells whether the citations of its answer are checked: an answer of a form is left as it is.
+    #[must_use]
+    pub fn cites(&self) -> bool {
+        let is_text = self.answer.is_none() && self.reply_format.is_text();
+        self.profile.citations == Citations::Checked && is_text
+    }
+
+    /// Tells whether citations are checked in what it ends with for this reason.
+    pub(crate) fn checks_citations(&self, reason: &FinishReason) -> bool {
+        let is_answer = matches!(reason, FinishReason::Stop | FinishReason::Length);
+        self.cites() && (is_answer || reason.ends_at_a_limit())
     }
 
     /// Returns the JSON Schema that the answer has to fit, where it has to fit one: the parameters of the tool that delivers

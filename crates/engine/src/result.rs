@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuraxis_core::{
     FinishReason, JsonText, MicroUsd, Pending, Record, RecordBody, RunId, RunOutcome, RunStatus,
-    RunUsage, SessionId, Transcript,
+    RunUsage, SessionId, Source, Transcript,
 };
 use serde::Serialize;
 
@@ -49,6 +49,10 @@ pub struct OrchestratorResult {
     pub turns: u32,
     /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
+    /// The pages that the answer cites, in the order of its numbers, where its agent's
+    /// [citations](neuraxis_core::Citations) are checked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
     /// from a model without a price: what the others cost stands in the records.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
@@ -113,6 +117,9 @@ pub(crate) fn of_run(run: &RunHandle, end: &RunEnd) -> OrchestratorResult {
         finish_reason: outcome.map(|outcome| outcome.finish_reason.clone()),
         turns,
         usage,
+        sources: outcome
+            .map(|outcome| outcome.sources.clone())
+            .unwrap_or_default(),
         cost: feed.with_records(cost),
         pending: end.pending.clone(),
     }
@@ -135,6 +142,7 @@ pub(crate) fn crashed_outcome() -> RunOutcome {
         finish_reason: FinishReason::Failed("an internal error; it was logged".to_owned()),
         turns: 0,
         usage: RunUsage::default(),
+        sources: Vec::new(),
     }
 }
 

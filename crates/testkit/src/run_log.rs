@@ -152,6 +152,7 @@ fn outcome(content: &str, finish_reason: FinishReason) -> RunOutcome {
         finish_reason,
         turns: 1,
         usage: RunUsage::default(),
+        sources: Vec::new(),
     }
 }
 

@@ -58,6 +58,7 @@ fn result(failure: Option<ToolFailure>) -> RecordBody {
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted: false,
         rewritten: false,
         duration: None,

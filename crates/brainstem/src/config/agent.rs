@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use neuraxis_core::{
-    AgentName, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName, UnknownTool,
+    AgentName, Citations, Keep, LimitReached, Offer, Parallel, Role, ToolChoice, ToolName,
+    UnknownTool,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,8 @@ section_with_limits! {
         pub lenient_arguments: Option<bool>,
         /// A turn that brought more results than this adds a short prompt to digest them; none does if left out.
         pub digest_after: Option<u32>,
+        /// What becomes of the links in its answer; `free` if left out.
+        pub citations: Option<Citations>,
         /// What takes the place of messages that no longer fit; a summary that the router makes if left out.
         pub compaction: Option<CompactionConfig>,
         /// When the same call again and again is too much.

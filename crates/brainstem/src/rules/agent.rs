@@ -183,6 +183,7 @@ fn profile(
         profile.arguments = Arguments::Lenient;
     }
     profile.digest_after = config.digest_after;
+    profile.citations = config.citations.unwrap_or_default();
     profile.compaction = match &config.compaction {
         None => Compaction::default(),
         Some(CompactionConfig::Drop) => Compaction::Drop,

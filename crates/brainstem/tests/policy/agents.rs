@@ -51,7 +51,13 @@ fn the_agents_that_ship_behave_as_the_loops_own_profiles() {
     assert_eq!(spec(AgentName::RESEARCHER).profile, Profile::researcher());
     let mut supervisor = Profile::deep_research_supervisor();
     supervisor.name = "deep_research".to_owned();
-    let leads = spec(AgentName::DEEP_RESEARCH);
+    let mut leads = spec(AgentName::DEEP_RESEARCH);
+    // Beyond its profile it is told to look for gaps when reports come in.
+    let [reports] = std::mem::take(&mut leads.profile.results)
+        .try_into()
+        .unwrap();
+    assert_eq!(reports.tool.as_str(), "research");
+    assert!(reports.note.unwrap().contains("leave open"));
     assert_eq!(leads.profile, supervisor);
     let limits = Profile::deep_research_supervisor().limits();
     assert_eq!(leads.limits.max_tool_calls, limits.max_tool_calls);

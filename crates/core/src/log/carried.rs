@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::citations::Source;
 use crate::decision::{Grant, Remembered, Taint};
 use crate::json::JsonText;
 use crate::record::{Record, RecordBody};
@@ -12,9 +13,13 @@ use crate::record::{Record, RecordBody};
 /// How far into its line the type of a record stands, at the most.
 const HEAD_BYTES: usize = 512;
 
+/// The most pages that a session remembers as read.
+const MAX_CARRIED_SOURCES: usize = 200;
+
 /// The types of the records that may change what a session carries: those that [`Carried::apply`] and [`Taint::read`] look
 /// at.
-const TYPES: [&[u8]; 4] = [
+const TYPES: [&[u8]; 5] = [
+    br#""type":"run_started""#,
     br#""type":"decision""#,
     br#""type":"tool_result""#,
     br#""type":"verdict""#,
@@ -29,6 +34,9 @@ pub struct Carried {
     pub taint: Taint,
     /// What people allowed for the session, in the order in which they did.
     pub remembered: Remembered,
+    /// The pages that its runs read: those that were read last, at most 200.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// Its last plan, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<JsonText>,
@@ -51,9 +59,26 @@ impl Carried {
             _ => {
                 let before = self.taint.sources().len();
                 self.taint.read(record);
-                self.taint.sources().len() > before
+                let is_tainted = self.taint.sources().len() > before;
+                self.read_pages(record) || is_tainted
             }
         }
+    }
+
+    /// Notes the pages that a result was made of, or that were read before the session was forked; tells whether any is new.
+    fn read_pages(&mut self, record: &Record) -> bool {
+        let read = match &record.body {
+            RecordBody::RunStarted(started) => &started.spec.sources,
+            RecordBody::ToolResult(result) if result.failure.is_none() => &result.sources,
+            _ => return false,
+        };
+        let known = |source: &&Source| !self.sources.contains(source);
+        let new: Vec<Source> = read.iter().filter(known).cloned().collect();
+        let is_any = !new.is_empty();
+        self.sources.extend(new);
+        let too_many = self.sources.len().saturating_sub(MAX_CARRIED_SOURCES);
+        self.sources.drain(..too_many);
+        is_any
     }
 
     /// Returns what a person allowed for the session by what this record says.

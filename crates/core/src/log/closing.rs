@@ -55,6 +55,7 @@ pub fn closing_records(records: &[Arc<Record>], end: LogEnd, why: &str) -> Vec<A
         finish_reason: FinishReason::Interrupted(why.to_owned()),
         turns: turn.0,
         usage: view.metrics().usage.clone(),
+        sources: Vec::new(),
     };
     closing.add(None, RecordBody::Final(Box::new(outcome)), None);
     closing.records
@@ -98,6 +99,7 @@ fn result_of(call: &ToolCallStarted, outcome: ToolOutcome) -> ToolResult {
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted: false,
         rewritten: false,
         duration: None,

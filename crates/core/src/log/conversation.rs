@@ -316,6 +316,17 @@ impl Conversation {
         self.add_text(correction);
     }
 
+    /// Puts what the user is told in the place of the answer that a model gave, if it gave one and that is not it.
+    pub(crate) fn answer_with(&mut self, told: &str) {
+        let last = self.messages().last();
+        let is_answer = last.is_some_and(|last| {
+            matches!(last.as_ref(), Message::Assistant(_)) && last.tool_calls().next().is_none()
+        });
+        if is_answer && self.last_text() != told {
+            self.correct(told);
+        }
+    }
+
     /// Leaves only summaries of some results, and takes messages out, oldest first; a summary of these, if there is one,
     /// takes the place of the first. Places are counted without the system prompt.
     pub(crate) fn trim(

@@ -126,15 +126,20 @@ impl RunView {
         if record.ends_the_run() {
             self.outcome = Some(Arc::clone(record));
         }
+        let spec = self.spec().cloned();
         let Some(agent) = self.agents.get_mut(&record.agent) else {
             return;
         };
+        let is_cited =
+            spec.is_some_and(|spec| agent.spec(&spec).checks_citations(&outcome.finish_reason));
         // Nobody answers what came meanwhile any more.
         agent.take_back_steered(self.step);
         let conversation = &mut agent.conversation;
         conversation.join_results();
         if outcome.finish_reason.ends_at_a_limit() {
             conversation.say(&outcome.content);
+        } else if is_cited {
+            conversation.answer_with(&outcome.content);
         }
         if let Some(question) = question.filter(|_| outcome.finish_reason == FinishReason::Clarify)
         {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de};
 
+use crate::citations::Source;
 use crate::decision::{AskCause, Decision, GrantScope, RuleRef};
 use crate::duration;
 use crate::effect::{AskApproval, Purpose};
@@ -321,6 +322,9 @@ pub struct ToolResult {
     /// What it means to the loop beyond its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<ToolSignal>,
+    /// The pages that were read for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// It is untrusted content: from now on the conversation may hold what strangers wrote.
     #[serde(default, skip_serializing_if = "is_false")]
     pub untrusted: bool,

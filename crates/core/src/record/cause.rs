@@ -89,6 +89,7 @@ impl ToolResult {
             media: self.media.clone(),
             metadata: self.metadata.clone(),
             signal: self.signal.clone(),
+            sources: self.sources.clone(),
             rewritten: self.rewritten,
         };
         ToolOutcome {

@@ -80,6 +80,9 @@ fn body(body: &RecordBody, agent: AgentId, policy: DataPolicy) -> RecordBody {
         }
         RecordBody::Final(outcome) | RecordBody::RunFailed(outcome) => {
             hide(&mut outcome.content, policy.text);
+            if !policy.text || !policy.tool_results {
+                outcome.sources.clear();
+            }
             if let FinishReason::InvalidAnswer(why) = &mut outcome.finish_reason {
                 hide(why, policy.text && policy.tool_calls);
             }
@@ -237,6 +240,7 @@ fn tool_result(result: &mut ToolResult, policy: DataPolicy) {
         result.media.clear();
         result.metadata = None;
         result.signal = None;
+        result.sources.clear();
     }
 }
 

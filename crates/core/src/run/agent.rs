@@ -12,6 +12,7 @@ use super::governed::GovernedRun;
 use super::is_zero;
 use super::last_answer::Limit;
 use super::repeats::Streak;
+use crate::citations::Source;
 use crate::decision::Taint;
 use crate::effect::{Purpose, RunTool, ToolChoice};
 use crate::finish::{FinishReason, RunOutcome};
@@ -67,6 +68,9 @@ pub(super) struct Agent {
     pub(super) closing: Option<Limit>,
     /// The untrusted content that its conversation holds.
     pub(super) taint: Taint,
+    /// The pages that were read for it, by its own tools and those of agents below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sources: Vec<Source>,
     /// What the run's decision asks for beside models, tools and limits; of the root agent alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) governed: Option<Box<GovernedRun>>,
@@ -200,6 +204,7 @@ impl Agent {
             ending: None,
             closing: None,
             taint: Taint::default(),
+            sources: Vec::new(),
             governed: None,
             answer: None,
             phase: Phase::Between,

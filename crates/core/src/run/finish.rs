@@ -6,6 +6,7 @@ use super::batch::{Call, CallState};
 use super::tool_finished::Ran;
 use super::turn::{AgentTurn, StepBuilder};
 use super::{Next, RunTree};
+use crate::citations::{Source, cite};
 use crate::effect::{CancelModel, CancelTool, Effect};
 use crate::error::InputError;
 use crate::finish::{FinishReason, RunOutcome, RunStatus};
@@ -83,11 +84,13 @@ impl AgentTurn<'_> {
     /// Ends an agent and records what it came to.
     pub(super) fn end(&mut self, reason: FinishReason, content: String) {
         self.agent.phase = Phase::Ended;
+        let (content, sources) = self.cited(&reason, content);
         let outcome = RunOutcome {
             content,
             finish_reason: reason,
             turns: self.agent.turns_used,
             usage: self.agent.usage_in_all(self.spec),
+            sources,
         };
         let status = outcome.status();
         let recorded = Box::new(outcome.clone());
@@ -104,6 +107,22 @@ impl AgentTurn<'_> {
         } else {
             RecordBody::Final(recorded)
         });
+    }
+
+    /// Checks the citations of an answer, where the profile wants that. What is taken out is said in a warning.
+    fn cited(&mut self, reason: &FinishReason, content: String) -> (String, Vec<Source>) {
+        if !self.spec.checks_citations(reason) {
+            return (content, Vec::new());
+        }
+        let cited = cite(&content, &self.agent.sources);
+        self.agent.conversation.answer_with(&cited.text);
+        if !cited.removed.is_empty() {
+            // Which they were stands in the reply, where the data policy lets that be stored.
+            let count = cited.removed.len();
+            let message = format!("{count} citations were removed: their pages were not read");
+            self.warn("citations_removed", message);
+        }
+        (cited.text, cited.sources)
     }
 
     /// Settles the calls of the batch one after the other; stops at one whose agents are at work and returns the first of

@@ -113,8 +113,8 @@ impl Agent {
         let planned = &call.planned;
         let reads_along = match planned.purpose {
             // What is only a draft is shown once it stands.
-            Purpose::Turn => self.self_check(spec).is_none(),
-            Purpose::LastAnswer => true,
+            Purpose::Turn => !spec.cites() && self.self_check(spec).is_none(),
+            Purpose::LastAnswer => !spec.cites(),
             _ => false,
         };
         Ok(Effect::CallModel(CallModel {

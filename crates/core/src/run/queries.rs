@@ -36,8 +36,11 @@ pub struct OpenCall {
     pub name: Arc<str>,
     /// The final arguments, as far as it has come.
     pub arguments: JsonText,
-    /// How far it has come.
+    /// How far it has come since it was last checked.
     pub stage: CallStage,
+    /// Whether an attempt of it is on record whose result is not: after a crash, a call may have begun and be checked, or
+    /// asked about, anew.
+    pub has_begun: bool,
 }
 
 /// How far a call has come that has no result yet.
@@ -49,7 +52,7 @@ pub enum CallStage {
     Asking,
     /// It was found fit to run and waits for its turn.
     Ready,
-    /// Its first attempt is on record.
+    /// Its attempt is on record, and under way as far as the run knows.
     Begun,
 }
 
@@ -150,6 +153,7 @@ impl RunTree {
             Some(OpenCall {
                 agent,
                 stage: call.stage()?,
+                has_begun: call.has_begun(),
                 tool_call_id: call.id.clone(),
                 name: Arc::clone(&call.name),
                 arguments: call.arguments.clone(),
@@ -266,15 +270,20 @@ impl Call {
     }
 
     const fn stage(&self) -> Option<CallStage> {
-        match (&self.state, self.before) {
-            (CallState::Settled { .. } | CallState::HandedOver, _) => None,
-            (_, Some(Before::Begun { .. }))
-            | (CallState::Running { .. } | CallState::Delegated { .. }, _) => {
-                Some(CallStage::Begun)
-            }
-            (CallState::New | CallState::Vetting { .. }, _) => Some(CallStage::Unchecked),
-            (CallState::Asking { .. }, _) => Some(CallStage::Asking),
-            (CallState::Ready { .. }, _) => Some(CallStage::Ready),
+        match &self.state {
+            CallState::Settled { .. } | CallState::HandedOver => None,
+            CallState::New | CallState::Vetting { .. } => Some(CallStage::Unchecked),
+            CallState::Asking { .. } => Some(CallStage::Asking),
+            CallState::Ready { .. } => Some(CallStage::Ready),
+            CallState::Running { .. } | CallState::Delegated { .. } => Some(CallStage::Begun),
         }
+    }
+
+    const fn has_begun(&self) -> bool {
+        matches!(self.before, Some(Before::Begun { .. }))
+            || matches!(
+                self.state,
+                CallState::Running { .. } | CallState::Delegated { .. }
+            )
     }
 }

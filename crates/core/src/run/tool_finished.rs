@@ -6,6 +6,7 @@ use super::Next;
 use super::agent::Agent;
 use super::batch::{Before, Call, CallState};
 use super::turn::AgentTurn;
+use crate::citations::MAX_SOURCES;
 use crate::decision::Taint;
 use crate::error::InputError;
 use crate::finish::FinishReason;
@@ -137,6 +138,7 @@ impl AgentTurn<'_> {
         }
         self.note_undelivered(&result, &arguments);
         result.untrusted = self.note_taint(&result, brings);
+        self.note_sources(&result);
         self.agent.conversation.settle(&self.spec.profile, &result);
         self.record_in_batch(RecordBody::ToolResult(Box::new(result)));
         Ok(())
@@ -162,6 +164,24 @@ impl AgentTurn<'_> {
         }
         self.agent.taint.merge(&below);
         brings || !below.is_clean()
+    }
+
+    /// Notes the pages that were read for a result, by its tool or by the agents of its call.
+    fn note_sources(&mut self, result: &ToolResult) {
+        let id = self.agent.id;
+        let of_call = |agent: &&Agent| {
+            let parent = agent.parent.as_ref();
+            parent.is_some_and(|its| its.agent == id && its.call == result.tool_call_id)
+        };
+        let below = self.below.iter().filter(of_call);
+        let own = result.sources.iter().filter(|_| result.failure.is_none());
+        let read = below.flat_map(|agent| &agent.sources).chain(own);
+        for source in read {
+            let known = &mut self.agent.sources;
+            if known.len() < MAX_SOURCES && !known.contains(source) {
+                known.push(source.clone());
+            }
+        }
     }
 
     /// Gives a call that is not run an error as its result.
@@ -245,6 +265,7 @@ impl Call {
             media: output.media,
             metadata: output.metadata,
             signal: output.signal,
+            sources: output.sources,
             untrusted: false,
             rewritten: output.rewritten,
             duration: ran.and_then(|(.., duration)| duration),

@@ -8,6 +8,7 @@ mod at_once;
 mod budgets;
 mod cancelling;
 mod choices;
+mod citations;
 mod client_tools;
 mod counting;
 mod deadlines;

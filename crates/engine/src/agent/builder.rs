@@ -8,8 +8,8 @@ use neuraxis_brainstem::{
     CompactionConfig, NoCallsConfig, RemindConfig, ResultConfig, SummarizeConfig,
 };
 use neuraxis_core::{
-    AgentName, Compaction, DataPolicy, InvalidId, LimitReached, MicroUsd, NoCalls, Offer, Parallel,
-    Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
+    AgentName, Citations, Compaction, DataPolicy, InvalidId, LimitReached, MicroUsd, NoCalls,
+    Offer, Parallel, Repeats, ResultRule, Role, ToolChoice, ToolName, UnknownTool,
 };
 use neuraxis_ports::{LlmClient, RequestContext, Tool};
 
@@ -88,6 +88,8 @@ setters! {
     lenient_arguments: bool => lenient_arguments = lenient_arguments;
     /// Lets a turn that brought more results than this add a short prompt to digest them.
     digest_after: u32 => digest_after = digest_after;
+    /// Sets what becomes of the links in its answer.
+    citations: Citations => citations = citations;
     /// Sets what takes the place of messages that no longer fit.
     compaction: Compaction => compaction = match compaction {
         Compaction::Drop => CompactionConfig::Drop,

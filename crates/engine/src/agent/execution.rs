@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuraxis_core::{
-    FinishReason, JsonText, Message, MicroUsd, Record, RecordBody, RunStatus, RunUsage, ToolCallId,
-    Transcript,
+    FinishReason, JsonText, Message, MicroUsd, Record, RecordBody, RunStatus, RunUsage, Source,
+    ToolCallId, Transcript,
 };
 use serde::Serialize;
 
@@ -41,6 +41,10 @@ pub struct Execution {
     pub finish_reason: FinishReason,
     /// Tokens, in all and by the role that served.
     pub usage: RunUsage,
+    /// The pages that the answer cites, in the order of its numbers, where its agent's
+    /// [citations](neuraxis_core::Citations) are checked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// What its model calls cost, those of its sub-agents included, by the policy's prices. `None` if any of its replies came
     /// from a model without a price.
     #[serde(rename = "cost_micro_usd", skip_serializing_if = "Option::is_none")]
@@ -87,6 +91,7 @@ pub(super) fn execution(run: &RunLink, end: Option<&RunEnd>, history: &Transcrip
         turns: outcome.turns,
         status: outcome.status(),
         usage: outcome.usage,
+        sources: outcome.sources,
         cost: result::cost(&records),
         finish_reason: outcome.finish_reason,
         message_history: end

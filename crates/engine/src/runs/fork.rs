@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use neuraxis_brainstem::note_taint;
-use neuraxis_core::log::RunView;
+use neuraxis_core::log::{Carried, RunView};
 use neuraxis_core::{
     AgentId, AgentName, Channel, ForkPoint, Message, Mode, Part, Record, Role, RunId, Seq,
-    SessionId, Taint, Transcript, Turn, forked_history,
+    SessionId, Source, Taint, Transcript, Turn, forked_history,
 };
 use neuraxis_ports::{RequestContext, Session, StoreError};
 
@@ -177,6 +177,9 @@ impl Runs {
         let new_id = RunId(self.parts.engine.ids.new_id());
         let mut spec = self.run_spec(new_id, &request, Arc::new(decision)).await;
         spec.forked_from = Some(ForkPoint { run_id, turn });
+        if spec.root.cites() {
+            spec.sources = read_until(&records, turn);
+        }
         spec.messages
             .extend(message.map(Message::user).map(Arc::new));
         let messages = spec.messages.clone();
@@ -230,6 +233,16 @@ fn last_words(history: &Transcript) -> String {
     let mut messages = history.messages().iter().rev();
     let user = messages.find(|message| matches!(message.as_ref(), Message::User { .. }));
     user.map(|message| message.text()).unwrap_or_default()
+}
+
+/// Returns the pages that had been read at the end of a turn, in the run or earlier in its session.
+fn read_until(records: &[Arc<Record>], turn: Turn) -> Vec<Source> {
+    let mut carried = Carried::default();
+    let of_turn = |record: &&Arc<Record>| record.agent != AgentId::ROOT || record.turn <= turn;
+    for record in records.iter().filter(of_turn) {
+        carried.apply(record);
+    }
+    carried.sources
 }
 
 /// Returns the untrusted content that a run's conversation held at the end of a turn. What its sub-agents read later counts,

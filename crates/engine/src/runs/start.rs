@@ -138,6 +138,9 @@ impl Runs {
         {
             spec.messages.insert(0, Arc::new(Message::system(note)));
         }
+        if spec.root.cites() {
+            spec.sources.extend(carried.sources);
+        }
         // Many runs share one decision; what this one's conversation holds is its own.
         if let Some(decision) = &mut spec.decision
             && !taint.is_clean()

@@ -160,6 +160,7 @@ fn untrusted() -> RecordBody {
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted: true,
         rewritten: false,
         duration: None,

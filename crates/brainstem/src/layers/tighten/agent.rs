@@ -37,6 +37,7 @@ pub(super) fn check(faults: &Faults, at: &str, given: &AgentConfig, base: &Agent
         results,
         lenient_arguments: _,
         digest_after: _,
+        citations: _,
         compaction: _,
         repeats,
         data,
@@ -99,6 +100,7 @@ fn check_conduct(faults: &Faults, at: &str, given: &AgentConfig, base: &AgentCon
         stop_after,
         lenient_arguments,
         digest_after,
+        citations,
         compaction
     );
 }

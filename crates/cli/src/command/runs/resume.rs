@@ -129,10 +129,13 @@ impl Resume {
 fn in_text(open: &OpenCall) -> String {
     let plain = |text: &str| one_line(&plain_to_see(text));
     let stage = match open.call.stage {
-        CallStage::Begun => "begun, its outcome unknown",
-        CallStage::Ready => "found fit to run, and not begun",
-        CallStage::Asking => "waiting for an approval",
-        CallStage::Unchecked => "not begun",
+        CallStage::Begun | CallStage::Unchecked => "",
+        CallStage::Ready => ", found fit to run",
+        CallStage::Asking => ", waiting for an approval",
+    };
+    let begun = match open.call.has_begun {
+        true => "begun, its outcome unknown",
+        false => "not begun",
     };
     let class = open.class.map(|class| class.to_string());
     let class = class.unwrap_or_else(|| "no such tool".to_owned());
@@ -142,7 +145,7 @@ fn in_text(open: &OpenCall) -> String {
         Verdict::Deny { reason, .. } => format!("deny: {}", plain(reason)),
     };
     format!(
-        "  {} {}\n    {stage}\n    class here: {class}\n    verdict here: {verdict}\n",
+        "  {} {}\n    {begun}{stage}\n    class here: {class}\n    verdict here: {verdict}\n",
         plain(&open.call.name),
         plain(open.call.arguments.as_str()),
     )

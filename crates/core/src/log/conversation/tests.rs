@@ -71,6 +71,7 @@ fn result(index: u32, value: &str) -> ToolResult {
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted: false,
         rewritten: false,
         duration: None,

@@ -117,7 +117,8 @@ impl World {
         &self.spec_of(agent).profile
     }
 
-    fn spec_of(&self, agent: AgentId) -> &AgentSpec {
+    /// Returns what an agent is.
+    pub(super) fn spec_of(&self, agent: AgentId) -> &AgentSpec {
         if agent == AgentId::ROOT {
             &self.spec.root
         } else {

@@ -41,6 +41,7 @@ fn result(busy: &mut Busy, tool: &str, untrusted: bool) -> Arc<Record> {
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted,
         rewritten: false,
         duration: None,

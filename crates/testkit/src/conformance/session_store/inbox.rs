@@ -111,6 +111,7 @@ pub async fn a_client_s_result_is_taken_with_its_record(store: impl SessionStore
         media: Vec::new(),
         metadata: None,
         signal: None,
+        sources: Vec::new(),
         untrusted: false,
         rewritten: false,
         duration: None,

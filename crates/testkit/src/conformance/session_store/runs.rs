@@ -82,6 +82,7 @@ pub async fn the_end_of_a_sub_agent_does_not_free_the_session(store: impl Sessio
         finish_reason: FinishReason::Stop,
         turns: 1,
         usage: RunUsage::default(),
+        sources: Vec::new(),
     };
     let ended = [
         busy.log.started("Hello?"),

@@ -1,6 +1,6 @@
 //! What a run says it used, against what its records say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuraxis_core::{AgentId, Purpose, Record, RecordBody, RunUsage, Usage, UsageScope};
@@ -29,7 +29,7 @@ pub(super) fn adds_up(world: &World) {
             "{calls} model calls for turns, at most {most}"
         );
         let below = |agent: AgentId| path(&parents, agent).contains(&record.agent);
-        let calls = tool_calls(&world.records, below);
+        let calls = tool_calls(world, below);
         assert!(limits.max_tool_calls.is_none_or(|most| calls <= most));
     }
 }
@@ -88,11 +88,14 @@ fn turns_asked_for(records: &[Arc<Record>], agent: AgentId) -> u32 {
     u32::try_from(turns.len()).unwrap()
 }
 
-fn tool_calls(records: &[Arc<Record>], is_counted: impl Fn(AgentId) -> bool) -> u32 {
-    let mut distinct = BTreeMap::new();
-    for record in records.iter().filter(|record| is_counted(record.agent)) {
-        if let RecordBody::ToolCall(call) = &record.body {
-            distinct.insert(call.effect_id, ());
+/// Counts the calls that count toward limits: all but those that deliver an answer.
+fn tool_calls(world: &World, is_counted: impl Fn(AgentId) -> bool) -> u32 {
+    let mut distinct = BTreeSet::new();
+    for record in world.records.iter().filter(|it| is_counted(it.agent)) {
+        if let RecordBody::ToolCall(call) = &record.body
+            && !world.spec_of(record.agent).is_delivered_by(&call.name)
+        {
+            distinct.insert(call.effect_id);
         }
     }
     u32::try_from(distinct.len()).unwrap()

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use neuraxis_core::log::{LogSummary, RunView};
-use neuraxis_core::{AgentId, CallStage, Pending, Record, RecordBody, RunStatus, ToolCallId};
+use neuraxis_core::{
+    AgentId, CallStage, OpenCall, Pending, Record, RecordBody, RunStatus, ToolCallId,
+};
 
 use crate::properties::world::World;
 
@@ -30,18 +32,18 @@ pub(in crate::properties) fn say_what_the_run_says(world: &World) {
         assert_eq!(view.pending(), []);
     }
     let open = run.open_calls();
-    let at = |stage: CallStage| {
-        let calls = open.iter().filter(move |call| call.stage == stage);
+    let those = |is_meant: fn(&OpenCall) -> bool| -> BTreeSet<ToolCallId> {
+        let calls = open.iter().filter(|call| is_meant(call));
         calls.map(|call| call.tool_call_id.clone()).collect()
     };
     let asked = view.open_approvals();
     let asked: BTreeSet<ToolCallId> = asked
         .map(|asked| asked.request.tool_call_id.clone())
         .collect();
-    assert_eq!(asked, at(CallStage::Asking));
+    assert_eq!(asked, those(|call| call.stage == CallStage::Asking));
     let begun = view.open_calls();
     let begun: BTreeSet<ToolCallId> = begun.map(|open| open.call.tool_call_id.clone()).collect();
-    assert_eq!(begun, at(CallStage::Begun));
+    assert_eq!(begun, those(|call| call.has_begun));
     if let Some(outcome) = view.outcome() {
         assert_eq!(view.finish(), Some(&outcome.finish_reason));
         assert_eq!(view.turns(), run.turns());

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use neuraxis_core::{
-    AgentLimits, AgentSpec, AnswerRule, Arguments, Compaction, Hook, Keep, LimitReached, Limits,
-    MicroUsd, NoCalls, Offer, Parallel, Profile, Repeats, ResultRule, Role, ToolChoice, ToolErrors,
-    UnknownTool, UsageScope,
+    AgentLimits, AgentSpec, AnswerRule, Arguments, Citations, Compaction, Hook, Keep, LimitReached,
+    Limits, MicroUsd, NoCalls, Offer, Parallel, Profile, Repeats, ResultRule, Role, ToolChoice,
+    ToolErrors, UnknownTool, UsageScope,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -42,6 +42,7 @@ pub(super) fn agent(turns: Range<u32>) -> impl Strategy<Value = AgentSpec> {
         seldom(
             select(vec![
                 AnswerRule::text(1),
+                AnswerRule::tool(READ.parse().unwrap(), 1),
                 AnswerRule::tool(NOTE.parse().unwrap(), 1),
             ])
             .boxed(),
@@ -93,7 +94,10 @@ fn profile() -> impl Strategy<Value = Profile> {
         mostly(Repeats::default(), Repeats { warn: 2, stop: 3 }),
         mostly(UsageScope::WithAgents, UsageScope::Own),
         1..4_u32,
-        mostly_few_hooks(),
+        (
+            mostly(Citations::Free, Citations::Checked),
+            mostly_few_hooks(),
+        ),
     );
     (first, second).prop_map(|(first, second)| {
         let mut profile = Profile::named("any");
@@ -114,7 +118,7 @@ fn profile() -> impl Strategy<Value = Profile> {
             profile.repeats,
             profile.usage,
             profile.parallel_agents,
-            profile.hooks,
+            (profile.citations, profile.hooks),
         ) = second;
         profile
     })

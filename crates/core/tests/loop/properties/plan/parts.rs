@@ -2,8 +2,8 @@
 
 use neuraxis_core::{
     Advice, ApprovalDecision, BlockIndex, JsonText, Keep, LlmErrorKind, ModelRef, ReasoningPart,
-    Reply, ReplyFinish, ReplyPart, RequestedCall, TextPart, TokenCount, ToolClass, ToolFailure,
-    ToolOutcome, ToolOutput, ToolSignal, Usage, Vetting,
+    Reply, ReplyFinish, ReplyPart, RequestedCall, Source, TextPart, TokenCount, ToolClass,
+    ToolFailure, ToolOutcome, ToolOutput, ToolSignal, Usage, Vetting,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -21,6 +21,7 @@ pub(super) fn reply() -> impl Strategy<Value = Reply> {
         " ",
         "One.",
         "Two.",
+        "See [one](https://a.example/one) and https://x.example/two [3].",
         "ACCEPT",
         "<tool_call>{}</tool_call>",
     ]);
@@ -158,8 +159,9 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
         signal,
         failure,
         any::<bool>(),
+        any::<bool>(),
     )
-        .prop_map(|(value, metadata, signal, failure, keeps)| {
+        .prop_map(|(value, metadata, signal, failure, keeps, is_read)| {
             if let Some(failure) = failure {
                 return ToolOutcome::failed(failure, "it went wrong");
             }
@@ -167,6 +169,9 @@ pub(super) fn outcome() -> impl Strategy<Value = ToolOutcome> {
             output.value = JsonText::from_text(value);
             output.metadata = metadata.map(JsonText::from_text);
             output.signal = signal;
+            if is_read {
+                output.sources.push(Source::new("https://a.example/one"));
+            }
             if !keeps {
                 output.keep = Keep::Summary;
                 output.summary = Some("a file".to_owned());

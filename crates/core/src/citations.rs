@@ -1,0 +1,252 @@
+//! Citations: which pages an answer may name, and what becomes of the others.
+//!
+//! Tools say which pages they read ([`Source`]). Where a profile has its answers checked ([`Citations`]), each link of an
+//! answer that leads to such a page becomes a number into a list of sources at its end, and each that does not is taken
+//! out: a model may make up an address, and nobody can tell from the sound of it. Not for the addresses in code.
+
+mod links;
+mod list;
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use links::{Mark, Target, edits};
+use list::OwnList;
+
+/// The most pages that a run remembers; later ones cannot be cited.
+pub(crate) const MAX_SOURCES: usize = 2_000;
+
+/// The most characters of a page's title.
+const MAX_TITLE_CHARS: usize = 150;
+
+/// The longest address that is remembered, in bytes.
+const MAX_URL_BYTES: usize = 2_048;
+
+/// The heading of the list of sources, unless the model wrote one.
+const HEADING: &str = "**Sources**";
+
+/// A page that a tool read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Source {
+    /// Its address, `http` or `https`.
+    pub url: String,
+    /// Its title, as its author wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+impl Source {
+    /// Names a page that was read.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            title: None,
+        }
+    }
+
+    /// Adds the page's title.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Tells whether an address is this page's: the part behind `#`, a slash at the end and the case of scheme and host
+    /// make no difference.
+    #[must_use]
+    pub fn is_at(&self, url: &str) -> bool {
+        place_of(&self.url) == place_of(url)
+    }
+
+    /// Brings it into a form that fits a line; none if it is no page of the web.
+    pub(crate) fn normalized(mut self) -> Option<Self> {
+        let is_plain = |letter: char| !letter.is_whitespace() && !letter.is_control();
+        let is_web = self.url.starts_with("https://") || self.url.starts_with("http://");
+        if !is_web || self.url.len() > MAX_URL_BYTES || !self.url.chars().all(is_plain) {
+            return None;
+        }
+        let words = |title: String| {
+            let words: Vec<_> = title.split_whitespace().collect();
+            let shown = words
+                .join(" ")
+                .chars()
+                .filter(|letter| !letter.is_control())
+                .take(MAX_TITLE_CHARS)
+                .collect::<String>();
+            Some(shown).filter(|shown| !shown.is_empty())
+        };
+        self.title = self.title.and_then(words);
+        Some(self)
+    }
+}
+
+/// What becomes of the links in an agent's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Citations {
+    /// They stand as the model wrote them.
+    #[default]
+    Free,
+    /// Those to pages that were read in the session become numbers into a list of sources, the others are taken out. The
+    /// answer is shown once that is done, not as it comes.
+    Checked,
+}
+
+/// An answer whose citations were checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Cited {
+    /// The answer, with its list of sources at the end.
+    pub(crate) text: String,
+    /// The pages that it cites, in the order of their numbers.
+    pub(crate) sources: Vec<Source>,
+    /// The addresses that were taken out, and the numbers that led nowhere.
+    pub(crate) removed: Vec<String>,
+}
+
+/// Checks the citations of an answer against what was read.
+///
+/// Doing so twice changes nothing more.
+pub(crate) fn cite(answer: &str, read: &[Source]) -> Cited {
+    let own = OwnList::of(answer);
+    let mut cited = Cited::default();
+    let body = own.body(answer);
+    let mut text = String::with_capacity(answer.len());
+    let mut copied = 0;
+    for edit in edits(body, &own) {
+        let mut numbers = Vec::new();
+        for target in &edit.targets {
+            numbers.extend(cited.number(target, read));
+        }
+        text.push_str(body.get(copied..edit.range.start).unwrap_or_default());
+        copied = edit.range.end;
+        let is_bare = matches!(edit.mark, Mark::Bare);
+        if is_bare {
+            take_off_brackets(&mut text, body, &mut copied);
+        }
+        edit.write(&mut text, &numbers);
+        if is_bare && numbers.is_empty() {
+            close_gap(&mut text, body.get(copied..).unwrap_or_default());
+        }
+    }
+    text.push_str(body.get(copied..).unwrap_or_default());
+    // A list with a heading of its own names what was used, cited or not.
+    for entry in own.entries() {
+        cited.number(&Target::Url(entry.to_owned()), read);
+    }
+    cited.finish(text, own.heading())
+}
+
+impl Cited {
+    /// Returns the number of a page that was read; notes what is taken out otherwise.
+    fn number(&mut self, target: &Target, read: &[Source]) -> Option<usize> {
+        let found = match target {
+            Target::Url(url) => read.iter().find(|source| source.is_at(url)),
+            Target::Nowhere(_) => None,
+        };
+        let Some(source) = found else {
+            let (Target::Url(name) | Target::Nowhere(name)) = target;
+            if !self.removed.contains(name) {
+                self.removed.push(name.clone());
+            }
+            return None;
+        };
+        let known = self
+            .sources
+            .iter()
+            .position(|known| known.is_at(&source.url));
+        let at = known.unwrap_or_else(|| {
+            self.sources.push(source.clone());
+            self.sources.len() - 1
+        });
+        Some(at + 1)
+    }
+
+    fn finish(mut self, text: String, heading: Option<&str>) -> Self {
+        self.text = text;
+        if self.sources.is_empty() && self.removed.is_empty() {
+            return self;
+        }
+        self.text.truncate(self.text.trim_end().len());
+        if !self.sources.is_empty() {
+            let _ = write!(self.text, "\n\n{}\n", heading.unwrap_or(HEADING));
+            for (at, source) in self.sources.iter().enumerate() {
+                let title = shown_title(source.title.as_deref().unwrap_or(&source.url));
+                let _ = write!(
+                    self.text,
+                    "\n{}. [{title}]({})",
+                    at + 1,
+                    shown_url(&source.url)
+                );
+            }
+        }
+        let removed = self.removed.len();
+        match removed {
+            0 => {}
+            1 => self
+                .text
+                .push_str("\n\n*1 citation was removed: its page was not read.*"),
+            _ => {
+                let _ = write!(
+                    self.text,
+                    "\n\n*{removed} citations were removed: their pages were not read.*"
+                );
+            }
+        }
+        self
+    }
+}
+
+/// Takes off the brackets around an address: a number has its own.
+fn take_off_brackets(text: &mut String, body: &str, copied: &mut usize) {
+    let rest = body.get(*copied..).unwrap_or_default();
+    for (open, close) in [('(', ')'), ('[', ']'), ('<', '>')] {
+        if text.ends_with(open) && rest.starts_with(close) {
+            text.pop();
+            *copied += close.len_utf8();
+            return;
+        }
+    }
+}
+
+/// Leaves no blank before the end of a sentence, and no two, where an address was taken out.
+fn close_gap(text: &mut String, rest: &str) {
+    let ends = |letter: char| letter.is_whitespace() || ".,;:!?)".contains(letter);
+    if text.ends_with(' ') && rest.chars().next().is_none_or(ends) {
+        text.pop();
+    }
+}
+
+/// Returns what two addresses of one page have in common.
+fn place_of(url: &str) -> (String, &str) {
+    let bare = url.split('#').next().unwrap_or_default();
+    let (scheme, rest) = bare.split_once("://").unwrap_or(("", bare));
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let path = path.strip_suffix('/').unwrap_or(path);
+    (format!("{scheme}://{host}").to_ascii_lowercase(), path)
+}
+
+/// A title is a stranger's: it must not become anything but text.
+fn shown_title(title: &str) -> String {
+    let mut shown = String::with_capacity(title.len());
+    for letter in title.chars() {
+        if "\\`*_[]<>!&#~|".contains(letter) {
+            shown.push('\\');
+        }
+        shown.push(letter);
+    }
+    shown
+}
+
+fn shown_url(url: &str) -> String {
+    if url.contains(['(', ')', '\\']) {
+        format!("<{}>", url.replace(['<', '>'], ""))
+    } else {
+        url.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The list of sources that a model wrote at the end of its answer.
+
+use std::collections::BTreeMap;
+
+use super::links::{addresses, numbers};
+
+/// The most characters of a line that is taken for the heading of a list.
+const MAX_HEADING_CHARS: usize = 60;
+
+/// The most lines that an entry goes on for behind its first.
+const MAX_MORE_LINES: usize = 2;
+
+/// What a list of sources is called, in lower case: in the languages that models are asked in most. A list under another
+/// heading counts if the text refers to its numbers.
+const HEADINGS: [&str; 22] = [
+    "sources",
+    "source",
+    "references",
+    "reference",
+    "citations",
+    "bibliography",
+    "works cited",
+    "further reading",
+    "quellen",
+    "quellenverzeichnis",
+    "literatur",
+    "fuentes",
+    "referencias",
+    "références",
+    "sources citées",
+    "fonti",
+    "riferimenti",
+    "bronnen",
+    "fontes",
+    "referências",
+    "источники",
+    "参考",
+];
+
+/// A model's own list of sources; an empty one if it wrote none.
+#[derive(Debug, Default)]
+pub(super) struct OwnList<'a> {
+    /// Where it begins, its heading included.
+    start: Option<usize>,
+    heading: Option<&'a str>,
+    /// The addresses, by the numbers of their lines.
+    numbered: BTreeMap<u32, &'a str>,
+    in_order: Vec<&'a str>,
+}
+
+/// A line of the answer that begins an entry.
+struct Entry<'a> {
+    start: usize,
+    number: Option<u32>,
+    url: &'a str,
+}
+
+impl<'a> OwnList<'a> {
+    /// Finds the list at the end of an answer.
+    pub(super) fn of(answer: &'a str) -> Self {
+        let mut entries: Vec<Entry<'a>> = Vec::new();
+        let mut more = 0;
+        let mut lines: Vec<(usize, &'a str)> = Vec::new();
+        let mut at = 0;
+        for line in answer.split_inclusive('\n') {
+            lines.push((at, line.trim()));
+            at += line.len();
+        }
+        let mut above = lines.len();
+        let mut until = answer.len();
+        for (index, (start, line)) in lines.iter().enumerate().rev() {
+            if line.is_empty() || is_note(line) {
+                continue;
+            }
+            let whole = answer.get(*start..until).unwrap_or_default();
+            let labelled = label(line);
+            let Some((number, _)) = labelled else {
+                more += 1;
+                if more > MAX_MORE_LINES {
+                    break;
+                }
+                continue;
+            };
+            let Some(url) = addresses(whole)
+                .first()
+                .and_then(|range| whole.get(range.clone()))
+            else {
+                break;
+            };
+            entries.push(Entry {
+                start: *start,
+                number,
+                url,
+            });
+            (above, until, more) = (index, *start, 0);
+        }
+        entries.reverse();
+        let before = lines.get(..above).unwrap_or_default().iter().rev();
+        let title = before.clone().find(|(_, line)| !line.is_empty()).copied();
+        let title = title.filter(|(_, line)| is_heading(line));
+        Self::taken(answer, &entries, title)
+    }
+
+    /// Takes the lines for a list of sources if their heading says so, or the text refers to their numbers.
+    fn taken(answer: &'a str, entries: &[Entry<'a>], title: Option<(usize, &'a str)>) -> Self {
+        let Some(first) = entries.first() else {
+            return Self::default();
+        };
+        let start = title.map_or(first.start, |(start, _)| start);
+        let text = answer.get(..start).unwrap_or_default();
+        let numbered: BTreeMap<_, _> = entries
+            .iter()
+            .filter_map(|entry| Some((entry.number?, entry.url)))
+            .collect();
+        let refers = || {
+            numbers(text)
+                .iter()
+                .any(|number| numbered.contains_key(number))
+        };
+        if !title.is_some_and(|(_, line)| is_sources(line)) && !refers() {
+            return Self::default();
+        }
+        Self {
+            start: Some(start),
+            heading: title.map(|(_, line)| line),
+            numbered,
+            in_order: entries.iter().map(|entry| entry.url).collect(),
+        }
+    }
+
+    /// Returns the answer without it.
+    pub(super) fn body(&self, answer: &'a str) -> &'a str {
+        answer
+            .get(..self.start.unwrap_or(answer.len()))
+            .unwrap_or(answer)
+    }
+
+    /// Returns the heading as the model wrote it.
+    pub(super) const fn heading(&self) -> Option<&'a str> {
+        self.heading
+    }
+
+    /// Returns the address that a number stands for.
+    pub(super) fn url(&self, number: u32) -> Option<&'a str> {
+        self.numbered.get(&number).copied()
+    }
+
+    /// Returns its addresses in their order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'a str> {
+        self.in_order.iter().copied()
+    }
+}
+
+/// What was said below a list when its citations were checked before.
+fn is_note(line: &str) -> bool {
+    line.starts_with('*') && line.ends_with("not read.*")
+}
+
+fn is_heading(line: &str) -> bool {
+    let short = line.chars().count() <= MAX_HEADING_CHARS && addresses(line).is_empty();
+    short
+        && (line.starts_with('#')
+            || line.starts_with("**")
+            || line.ends_with(':')
+            || is_sources(line))
+}
+
+fn is_sources(line: &str) -> bool {
+    let words = line
+        .trim_matches(|letter: char| !letter.is_alphanumeric())
+        .to_lowercase();
+    HEADINGS.contains(&words.as_str())
+}
+
+/// Reads how a line of a list begins: with a number, as in `[1]`, `[1]:`, `[^1]:`, `1.`, `1)`, or with a bullet.
+fn label(line: &str) -> Option<(Option<u32>, &str)> {
+    let (bullet, line) = match line.strip_prefix(['-', '*', '•']) {
+        Some(rest) if rest.starts_with([' ', '\t']) => (true, rest.trim_start()),
+        _ => (false, line),
+    };
+    let bold = line.strip_prefix("**").unwrap_or(line);
+    let (bracket, inner) = match bold.strip_prefix('[') {
+        Some(inner) => (true, inner.strip_prefix('^').unwrap_or(inner)),
+        None => (false, bold),
+    };
+    let digits = inner.len()
+        - inner
+            .trim_start_matches(|letter: char| letter.is_ascii_digit())
+            .len();
+    let (number, rest) = inner.split_at(digits);
+    let ends = if bracket {
+        rest.strip_prefix(']')
+    } else {
+        rest.strip_prefix(['.', ')', ':'])
+    };
+    match (number.parse().ok(), ends) {
+        // `[1](…)` is a link that is called so.
+        (Some(number), Some(rest)) if !(bracket && rest.starts_with('(')) => {
+            Some((Some(number), rest))
+        }
+        _ => bullet.then_some((None, line)),
+    }
+}
