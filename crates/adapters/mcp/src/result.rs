@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use neuraxis_core::{JsonText, MediaPart, MediaSource, ToolOutput};
+use neuraxis_core::{JsonText, MediaPart, MediaSource, Source, ToolOutput};
 use neuraxis_ports::ToolError;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
@@ -38,6 +38,8 @@ const MAX_TEXT: usize = 500;
 struct Parts {
     texts: Vec<String>,
     media: Vec<MediaPart>,
+    /// The pages among the resources, which an answer may cite.
+    sources: Vec<Source>,
 }
 
 /// Makes an outcome of an answer.
@@ -64,7 +66,11 @@ pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
         Some(structured) => structured_value(structured, &text)?,
     };
     let output = ToolOutput::new(value);
-    Ok(parts.media.into_iter().fold(output, ToolOutput::with_media))
+    let output = parts.media.into_iter().fold(output, ToolOutput::with_media);
+    Ok(parts
+        .sources
+        .into_iter()
+        .fold(output, ToolOutput::with_source))
 }
 
 /// Puts a text beside what has a structure, unless it says the same once more, as servers do for clients that read only
@@ -87,6 +93,9 @@ impl Parts {
             ContentBlock::Audio(audio) => self.show("sound", &audio.mime_type, audio.data),
             ContentBlock::Resource(embedded) => match embedded.resource {
                 ResourceContents::TextResourceContents { uri, text, .. } => {
+                    if uri.starts_with("https://") || uri.starts_with("http://") {
+                        self.sources.push(Source::new(one_line(&uri, MAX_TEXT)));
+                    }
                     self.texts
                         .push(format!("{}:\n{text}", one_line(&uri, MAX_TEXT)));
                 }
@@ -199,10 +208,12 @@ mod tests {
             {"type": "image", "data": "%%%", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "demo://1", "mimeType": "text/plain", "text": "hello"}},
             {"type": "resource", "resource": {"uri": "demo://2", "mimeType": "image/png", "blob": png}},
+            {"type": "resource", "resource": {"uri": "https://a.example/b", "text": "page"}},
             {"type": "resource_link", "uri": "demo://3", "name": "three", "mimeType": "text/plain"},
         ]}))
         .unwrap();
         assert_eq!(output.media.len(), 2);
+        assert_eq!(output.sources, [Source::new("https://a.example/b")]);
         let text = output.value.as_text();
         for said in [
             "[image, image/png, 8 bytes]",
