@@ -81,6 +81,11 @@ impl App {
         self.opened.outlives_the_process()
     }
 
+    /// Ends the MCP servers, and waits for that: some seconds at the most.
+    pub async fn stop_servers(&self) {
+        self.servers.shutdown().await;
+    }
+
     /// Returns what happened to the MCP servers that a user should know and was not told yet, a sentence each, and forgets it.
     #[must_use]
     pub fn take_server_notices(&self) -> Vec<String> {
@@ -90,7 +95,7 @@ impl App {
     /// Ends the MCP servers, finishes what is being written and brings the store into order, when all runs are over. Not
     /// needed for safety.
     pub async fn close(&self) {
-        self.servers.shutdown().await;
+        self.stop_servers().await;
         self.opened.close().await;
     }
 }

@@ -1,7 +1,7 @@
 //! `[mcp.servers.NAME]`: the MCP servers whose tools are offered.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use toml::{Table, Value};
 use super::error::{ConfigError, Fault};
 use super::layer::Layer;
 use super::{Layers, Origin};
+use crate::discover::key_from_file;
 use crate::environment::Environment;
 
 /// The variables that every program needs, and that tell nothing of the user but the name. A server gets these and its own.
@@ -35,9 +36,6 @@ const SYSTEM: [&str; 7] = [
 ];
 #[cfg(not(windows))]
 const SYSTEM: [&str; 0] = [];
-
-/// The most bytes of a file that holds a token.
-const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 /// The keys that say where a server is, and those that say what is told to it.
 const WHERE: [&str; 4] = ["command", "args", "cwd", "url"];
@@ -143,12 +141,10 @@ pub enum McpFault {
         /// The variable.
         variable: String,
     },
-    /// The file of the token cannot be read.
-    #[error("token_file: {} cannot be read ({reason})", file.display())]
+    /// The file of the token cannot be used.
+    #[error("token_file: {reason}")]
     NoTokenFile {
-        /// The file.
-        file: PathBuf,
-        /// What the operating system said.
+        /// Which file, and why.
         reason: String,
     },
     /// Something that can never work.
@@ -372,22 +368,10 @@ fn variable(environment: &Environment, key: &str, name: &str) -> Result<Secret, 
 }
 
 fn token(file: &Path) -> Result<Secret, McpFault> {
-    let unreadable = |reason: String| McpFault::NoTokenFile {
-        file: file.to_owned(),
-        reason,
-    };
-    let size = fs::metadata(file)
-        .map_err(|error| unreadable(error.to_string()))?
-        .len();
-    if size > MAX_TOKEN_FILE {
-        return Err(unreadable(format!(
-            "it has more than {MAX_TOKEN_FILE} bytes"
-        )));
-    }
-    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let token = Secret::new(&text);
-    match token.expose().is_empty() {
-        true => Err(unreadable("it is empty".to_owned())),
-        false => Ok(token),
-    }
+    key_from_file(file).map_err(|error| McpFault::NoTokenFile {
+        reason: match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    })
 }
