@@ -36,6 +36,8 @@ const LAST_LINES: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    /// Its number, which is that of its group, too.
+    number: Option<u32>,
     server: Arc<str>,
     last_words: LastWords,
     /// Dropped last.
@@ -83,6 +85,7 @@ impl Process {
             tokio::spawn(log(Arc::clone(server), stderr, last_words.clone()));
         }
         let process = Self {
+            number: child.id(),
             child,
             server: Arc::clone(server),
             last_words,
@@ -98,14 +101,15 @@ impl Process {
 
     /// Ends it, once its input is closed: waits, asks, and stops it at last.
     pub(crate) async fn stop(mut self) {
-        if self.ends().await {
-            return;
+        let mut ends = self.ends().await;
+        if !ends {
+            self.signal(Signal::Term);
+            ends = self.ends().await;
         }
-        self.signal(Signal::Term);
-        if self.ends().await {
-            return;
+        if !ends {
+            tracing::warn!(server = %self.server, "it does not end when asked to: it is stopped");
         }
-        tracing::warn!(server = %self.server, "it does not end when asked to: it is stopped");
+        // What it started may still be there, under the number that was its own just now.
         self.signal(Signal::Kill);
         // It may be waited for by nobody else.
         let _ = self.child.wait().await;
@@ -118,15 +122,15 @@ impl Process {
         )
     }
 
-    /// Signals the server and all it started, unless it is known to have ended: its number may be another's then.
+    /// Signals the server and all it started.
     #[cfg(unix)]
-    fn signal(&mut self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         let signal = match signal {
             Signal::Term => rustix::process::Signal::TERM,
             Signal::Kill => rustix::process::Signal::KILL,
         };
-        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(group) = id.and_then(rustix::process::Pid::from_raw) {
+        let number = self.number.and_then(|number| i32::try_from(number).ok());
+        if let Some(group) = number.and_then(rustix::process::Pid::from_raw) {
             // It may have ended just now.
             let _ = rustix::process::kill_process_group(group, signal);
         }
@@ -150,7 +154,10 @@ enum Signal {
 /// Whoever drops it without a word wants it gone.
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::Kill);
+        // The number of one that is known to have ended may be another's.
+        if self.child.id().is_some() {
+            self.signal(Signal::Kill);
+        }
     }
 }
 

@@ -185,7 +185,7 @@ fn what_is_wrong_in_a_section_is_named_with_what_was_meant() {
     for (section, said) in [
         (
             "[mcp.servers.shop]\ncomand = 'sh'",
-            "unknown key \"comand\" in [mcp.servers.shop]; did you mean command?",
+            "unknown key \"comand\" in [mcp.servers.shop] (did you mean command?)",
         ),
         ("[mcp.server.shop]\ncommand = 'sh'", "did you mean servers?"),
         (

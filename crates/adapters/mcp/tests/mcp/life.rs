@@ -301,3 +301,19 @@ async fn a_redirect_is_not_followed() {
     let reached = tokio::time::timeout(Duration::from_millis(200), elsewhere.accept()).await;
     assert!(reached.is_err(), "the token would have gone there too");
 }
+
+#[tokio::test]
+async fn what_a_server_started_ends_with_it_though_the_server_ended_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let leaving = "sleep 1000 > /dev/null 2>&1 < /dev/null & echo $! > child";
+    let server = ready(script_in(folder.path(), leaving)).await;
+    let child = fs::read_to_string(folder.path().join("child")).unwrap();
+    assert!(lives(&child));
+    let started = Instant::now();
+    server.shutdown().await;
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "it ends by itself"
+    );
+    until("what it started is gone", || !lives(&child)).await;
+}
