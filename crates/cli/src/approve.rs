@@ -70,7 +70,7 @@ pub(crate) enum Question {
     /// Whether a call may run.
     Call {
         /// The call.
-        ask: AskApproval,
+        ask: Box<AskApproval>,
         /// The way back.
         reply: oneshot::Sender<ApproverReply>,
     },
@@ -135,7 +135,7 @@ pub(crate) fn prompter(
 impl Approver for PromptingApprover {
     async fn decide(&self, ask: &AskApproval) -> ApproverReply {
         let (reply, answer) = oneshot::channel();
-        let ask = ask.clone();
+        let ask = Box::new(ask.clone());
         let question = Question::Call { ask, reply };
         if self.questions.send(question).await.is_err() {
             return ApproverReply::Nobody;

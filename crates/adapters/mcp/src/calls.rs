@@ -103,11 +103,6 @@ impl Drop for Open {
 fn steps(done: f64, total: Option<f64>) -> Option<ProgressSteps> {
     let whole = |number: f64| -> Option<u64> {
         let is_countable = number.is_finite() && (0.0..=1e15).contains(&number);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is within what a u64 holds"
-        )]
         is_countable.then(|| number.round() as u64)
     };
     match total {

@@ -89,8 +89,8 @@ impl Parts {
     fn add(&mut self, block: ContentBlock) {
         match block {
             ContentBlock::Text(text) => self.texts.push(text.text),
-            ContentBlock::Image(image) => self.show("image", &image.mime_type, image.data),
-            ContentBlock::Audio(audio) => self.show("sound", &audio.mime_type, audio.data),
+            ContentBlock::Image(image) => self.show("image", &image.mime_type, &image.data),
+            ContentBlock::Audio(audio) => self.show("sound", &audio.mime_type, &audio.data),
             ContentBlock::Resource(embedded) => match embedded.resource {
                 ResourceContents::TextResourceContents { uri, text, .. } => {
                     if uri.starts_with("https://") || uri.starts_with("http://") {
@@ -108,7 +108,7 @@ impl Parts {
                     let media_type =
                         mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                     self.texts.push(one_line(&uri, MAX_TEXT));
-                    self.show("file", &media_type, blob);
+                    self.show("file", &media_type, &blob);
                 }
                 _ => self.texts.push(UNKNOWN.to_owned()),
             },
@@ -131,7 +131,7 @@ impl Parts {
     }
 
     /// Hands on what models can be shown, and says of the rest what it is.
-    fn show(&mut self, what: &str, media_type: &str, content: String) {
+    fn show(&mut self, what: &str, media_type: &str, content: &str) {
         let media_type = media_type.trim().to_ascii_lowercase();
         let left_out = |why: &str| {
             format!(

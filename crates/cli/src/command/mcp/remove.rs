@@ -32,8 +32,13 @@ impl Remove {
             .map_err(CommandError::configuration)?
         {
             let error = anyhow!("{path} has no server named {:?}", self.name);
-            return Err(CommandError::usage(error)
-                .hint("`neuraxis mcp list` says which there are, and where"));
+            let config = setup.config(&environment)?;
+            // It may be that of a trusted folder, or of a variable.
+            let hint = match config.mcp().servers.contains_key(&self.name) {
+                true => format!("it stands elsewhere: {}", config.mcp_origin(&self.name)),
+                false => "`neuraxis mcp list` says which there are, and where".to_owned(),
+            };
+            return Err(CommandError::usage(error).hint(hint));
         }
         file.save().map_err(CommandError::failed)?;
         Output::new().line(&format!("removed {} from {path}", self.name))?;
